@@ -148,7 +148,7 @@ def test_only_what_has_a_long_fit_is_not_inline() -> None:
     assert not BySize(read_requests(["ece", "ece-pl"])).inline
 
 
-def test_progress_rises_to_the_whole_and_what_it_raises_ends_the_work(batch: tuple[Any, Any]) -> None:
+def test_progress_rises_to_the_end_and_its_exception_ends_the_work(batch: tuple[Any, Any]) -> None:
     asked, rows = BySize(read_requests(["ece"]), start_repetitions=4), read_batch(*batch)
     seen: list[tuple[int, int]] = []
     asked.run(rows, lambda done, total, _: seen.append((done, total)))

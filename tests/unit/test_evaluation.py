@@ -43,7 +43,7 @@ def test_every_answer_carries_the_definition_used(batch: tuple[Any, Any]) -> Non
     assert report.measures["ece-sweep"].definition["n_bins"] > 1
 
 
-def test_a_map_is_told_before_and_after(batch: tuple[Any, Any]) -> None:
+def test_measures_before_and_after_a_map_are_reported(batch: tuple[Any, Any]) -> None:
     p, y = batch
     fitted = calibrant.fit("isotonic", p[:1000], y[:1000])
     report = calibrant.evaluate(p[1000:], y[1000:], map=fitted)
@@ -76,7 +76,7 @@ def test_a_map_of_another_event_or_scale_is_refused(batch: tuple[Any, Any]) -> N
     assert wrong_scale.value.code == "scale-mismatch"
 
 
-def test_groups_are_told_beside_the_whole(batch: tuple[Any, Any]) -> None:
+def test_groups_are_reported_beside_the_whole(batch: tuple[Any, Any]) -> None:
     p, y = batch
     names = ["odd" if i % 2 else "even" for i in range(len(p))]
     report = calibrant.evaluate(p, y, groups=names)
@@ -127,7 +127,7 @@ def test_bad_groups_are_refused(groups: Any) -> None:
     assert caught.value.offences[0].pointer.startswith("/groups")
 
 
-def test_intervals_are_there_when_asked_for(batch: tuple[Any, Any]) -> None:
+def test_intervals_are_computed_on_request(batch: tuple[Any, Any]) -> None:
     report = calibrant.evaluate(*batch, interval=0.95)
     for measure in report.measures.values():
         assert measure.interval is not None
@@ -135,7 +135,7 @@ def test_intervals_are_there_when_asked_for(batch: tuple[Any, Any]) -> None:
     assert all(m.interval is None for m in calibrant.evaluate(*batch).measures.values())
 
 
-def test_the_front_is_what_it_says() -> None:
+def test_the_front_contains_the_undominated_maps() -> None:
     assert all(hasattr(calibrant, name) for name in calibrant.__all__)
     assert set(calibrant.__all__) >= {"evaluate", "fit", "load"}
 

@@ -76,10 +76,10 @@ def test_certain_predictions_that_are_often_wrong_are_taken_down() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_average_is_closer_to_the_truth_than_pl(seed: int) -> None:
     rows, truth = _drawn(2000, seed=seed), np.linspace(0.001, 0.999, 999)
-    average, told = fit_averaged(rows, AveragedOptions())
+    average, details = fit_averaged(rows, AveragedOptions())
     pl, _ = fit_piecewise("pl", rows, PiecewiseOptions())
     assert np.abs(average(truth**1.5) - truth).mean() < np.abs(pl(truth**1.5) - truth).mean() + 0.002
-    assert sum(told["weights"].values()) == pytest.approx(1.0, abs=1e-3)
+    assert sum(details["weights"].values()) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_the_average_on_torch_is_that_on_numpy() -> None:
@@ -130,12 +130,12 @@ def test_weighted_curves_of_a_family_are_near_the_chosen_ones(family: str) -> No
 def test_the_order_of_the_rows_cannot_matter_and_progress_rises() -> None:
     rows = _drawn(900)
     order = np.random.default_rng(7).permutation(900)
-    heard: list[tuple[int, int, str]] = []
-    one = calibrant.fit("averaged", rows.p, rows.y, progress=lambda *step: heard.append(step))
+    steps: list[tuple[int, int, str]] = []
+    one = calibrant.fit("averaged", rows.p, rows.y, progress=lambda *step: steps.append(step))
     other = calibrant.fit("averaged", rows.p[order], rows.y[order])
     np.testing.assert_array_equal(one.apply(GRID), other.apply(GRID))
-    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
-    assert heard[-1][0] == heard[-1][1]
+    assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
+    assert steps[-1][0] == steps[-1][1]
 
 
 ODD: dict[str, tuple[list[float], list[int]]] = {
@@ -157,7 +157,7 @@ def test_odd_data_give_finite_probabilities(name: str) -> None:
     assert np.all((calibrated >= 0) & (calibrated <= 1))
 
 
-def test_what_cannot_be_fitted_is_refused() -> None:
+def test_unfittable_rows_are_refused() -> None:
     with pytest.raises(TooFewRows):
         calibrant.fit("averaged", [0.1] * 9, [0, 1, 0, 1, 0, 1, 0, 1, 0])
     with pytest.raises(OneClass):

@@ -152,7 +152,7 @@ def test_the_pool_and_the_mixture_find_the_better_part() -> None:
     assert weights[0] > 0.9
 
 
-def test_what_cannot_be_fitted_is_refused_by_name() -> None:
+def test_unfittable_rows_are_refused_with_their_reason() -> None:
     p = np.full((4, 3), 1 / 3)
     with pytest.raises(TooFewRows):
         calibrant.fit("averaged", p, [0, 1, 2, 0])

@@ -57,7 +57,7 @@ def test_differences_are_paired() -> None:
     assert not found.is_first(1)
 
 
-def test_first_needs_an_interval_that_excludes_0() -> None:
+def test_a_first_rank_needs_an_interval_that_excludes_0() -> None:
     found = boards.rates(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array(["a", "b", "c"]))
     assert found.means[0] > found.means[1]
     assert not found.is_first(0)

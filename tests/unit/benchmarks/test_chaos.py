@@ -41,7 +41,7 @@ def broken(found: Evidence) -> set[str]:
     return {name for name, said in faults(found).items() if said}
 
 
-def test_nothing_is_wrong_with_what_is_sound() -> None:
+def test_a_sound_run_has_no_violation() -> None:
     assert not broken(SOUND)
 
 
@@ -83,12 +83,12 @@ def test_nothing_is_wrong_with_what_is_sound() -> None:
         (replace(SOUND, answers={500: 1}), "every answer was documented"),
     ],
 )
-def test_what_is_not_sound_is_found(found: Evidence, what: str) -> None:
+def test_every_violation_of_a_run_is_detected(found: Evidence, what: str) -> None:
     assert what in broken(found)
 
 
 def test_every_check_can_fail() -> None:
-    cases = test_what_is_not_sound_is_found.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    cases = test_every_violation_of_a_run_is_detected.pytestmark[0].args[1]  # type: ignore[attr-defined]
     assert {what for _, what in cases} == set(CHECKS)
 
 

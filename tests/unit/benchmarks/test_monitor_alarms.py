@@ -27,7 +27,7 @@ def test_the_watch_is_the_test_and_finds_the_error_after_it_began() -> None:
     assert (len(watch.log_e), len(windows.p_values), windows.first(0.01)) == (60, 3, 40_000)
 
 
-def test_a_delay_that_never_ends_is_told() -> None:
+def test_a_delay_without_an_alarm_is_reported() -> None:
     assert delay_cell([1_000, 3_000, 2_000]) == "2,000 / 3,000"
     assert delay_cell([1_000, None, 2_000, None]) == "never / never (50%)"
 

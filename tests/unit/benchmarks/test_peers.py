@@ -38,7 +38,7 @@ def test_a_difference_that_nothing_explains_stands_out() -> None:
     assert "not in the catalogue" in compared(Shared("x", {"name": "no-such"}, "peer", lambda: 0.9), p, y)
 
 
-def test_what_a_library_raises_is_told_by_name() -> None:
+def test_an_error_of_a_library_is_reported_by_its_name() -> None:
     def refuses() -> float:
         raise EmptyBatch("no rows")
 

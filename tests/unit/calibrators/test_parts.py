@@ -158,11 +158,11 @@ def test_parts_are_worth_their_while_and_of_nearly_equal_length() -> None:
 
 @pytest.mark.parametrize("reduction", ["classwise", "ranks"])
 def test_progress_of_a_part_rises_from_nothing_to_all_and_names_classes(reduction: str) -> None:
-    heard: list[tuple[int, int, str]] = []
-    context = FitContext(0, "cpu", lambda *step: heard.append(step))
+    steps: list[tuple[int, int, str]] = []
+    context = FitContext(0, "cpu", lambda *step: steps.append(step))
     Fitting.read("pl", SHORT["pl"], reduction).part(_batch(6, 300), 1, 2, context)
     what = "class 3" if reduction == "classwise" else "rank 4"
-    assert heard[0] == (0, 1000, what)
-    assert f"{what}: fine fits" in {stage for _, _, stage in heard}
-    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
-    assert heard[-1][:2] == (1000, 1000)
+    assert steps[0] == (0, 1000, what)
+    assert f"{what}: fine fits" in {stage for _, _, stage in steps}
+    assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
+    assert steps[-1][:2] == (1000, 1000)

@@ -13,7 +13,7 @@ from service.stack import HEALTHY_SECONDS, PAUSES, Backoff, Child, SettingsRefus
 FIRST, LONGEST = PAUSES
 
 
-def test_pauses_grow_to_their_limit_and_begin_anew_after_a_healthy_while() -> None:
+def test_pauses_grow_to_their_limit_and_are_reset_after_a_healthy_period() -> None:
     backoff = Backoff()
     for failures in range(200):
         longest = min(FIRST * 2.0 ** min(failures, 16), LONGEST)

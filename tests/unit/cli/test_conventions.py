@@ -38,7 +38,7 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["evaluat"], 2, "Command 'evaluat' is unknown; did you mean evaluate?"),
         (["plot"], 2, "did you mean diagram?"),
@@ -56,11 +56,11 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
     ],
 )
 def test_a_wrong_command_is_answered_with_the_right_one(
-    run: Run, csv: Path, arguments: list[str], code: int, told: str
+    run: Run, csv: Path, arguments: list[str], code: int, message: str
 ) -> None:
     found = run(*(str(csv) if word == "FILE" else word for word in arguments))
     assert found.exit_code == code
-    assert told in _text(found.stderr)
+    assert message in _text(found.stderr)
 
 
 def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
@@ -174,6 +174,6 @@ def test_the_period_depends_on_the_time_between_the_first_and_the_last_row(
 
 
 @pytest.mark.parametrize("bad", ["yesterday", "31.01.2024", "inf", "nan", "1e300", "99999999"])
-def test_what_is_no_time_is_refused_by_its_row(bad: str) -> None:
+def test_an_invalid_time_is_refused_with_its_row(bad: str) -> None:
     with pytest.raises(InvalidTimes, match="column 't' has no time in row 2"):
         periods(["2024-01-01", bad], "column 't'")

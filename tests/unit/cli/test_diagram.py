@@ -68,7 +68,7 @@ def test_measures_by_size_are_those_of_the_library(run: Run, csv: Path, csv_text
         (["--reduction", "canonical"], "one event"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_in_a_line(
+def test_an_impossible_diagram_prints_one_line(
     run: Run, csv: Path, tmp_path: Path, flags: list[str], line: str
 ) -> None:
     out = tmp_path / "drawn.svg"

@@ -100,9 +100,9 @@ def test_the_help_names_every_exit_code(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_tells_every_flag(run: Run, name: str) -> None:
-    told = run(*name.split()[1:], "--help").stdout
+def test_the_help_of_a_command_lists_every_flag(run: Run, name: str) -> None:
+    output = run(*name.split()[1:], "--help").stdout
     for option in COMMANDS[name].params:
         if option.param_type_name == "option" and not option.hidden:
             assert option.help
-            assert option.opts[0][:20] in told
+            assert option.opts[0][:20] in output

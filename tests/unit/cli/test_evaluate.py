@@ -16,7 +16,7 @@ def _columns(csv_text: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array([float(row[2]) for row in rows]), np.array([int(row[1]) for row in rows])
 
 
-def test_the_table_tells_the_librarys_values(run: Run, csv: Path, csv_text: str) -> None:
+def test_the_printed_table_has_the_values_of_the_library(run: Run, csv: Path, csv_text: str) -> None:
     found = run("evaluate", csv, "--label", "y", "--prediction", "p")
     assert (found.exit_code, found.stderr) == (0, "")
     lines = found.stdout.splitlines()
@@ -27,7 +27,7 @@ def test_the_table_tells_the_librarys_values(run: Run, csv: Path, csv_text: str)
         assert row[1] == f"{measure.value:.4f}"
 
 
-def test_what_was_guessed_is_said_on_standard_error(run: Run, csv: Path) -> None:
+def test_inferred_columns_are_printed_on_standard_error(run: Run, csv: Path) -> None:
     found = run("evaluate", csv)
     assert found.exit_code == 0
     assert "labels: column 'y' (inferred from its name)" in found.stderr
@@ -83,7 +83,7 @@ def test_two_columns_of_groups_are_measured_by_their_combinations(run: Run, csv:
     assert "--group half" in refused.stderr
 
 
-def test_a_map_is_told_before_and_after(run: Run, csv: Path, tmp_path: Path) -> None:
+def test_measures_before_and_after_a_map_are_reported(run: Run, csv: Path, tmp_path: Path) -> None:
     document = tmp_path / "map.json"
     assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0
     found = run("evaluate", csv, "--map", document, "--measure", "ece")
@@ -137,7 +137,7 @@ def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["--fail-above", "ece=0.9"], 0, None),
         (["--fail-above", "ece=0.01"], 4, "(value), above 0.01"),
@@ -152,11 +152,11 @@ def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path
     ],
 )
 def test_a_gate_fails_with_a_code_of_its_own(
-    run: Run, csv: Path, arguments: list[str], code: int, told: str | None
+    run: Run, csv: Path, arguments: list[str], code: int, message: str | None
 ) -> None:
     found = run("evaluate", csv, *arguments)
     assert found.exit_code == code
-    assert told is None or told in " ".join(found.stderr.split())
+    assert message is None or message in " ".join(found.stderr.split())
     # A report is written whether it passes or not, but not where nothing was measured.
     assert ("300 rows" in found.stdout) == (code != 2)
 

@@ -1,4 +1,4 @@
-"""Files as people have them: what is wrong is told in one line, with what would mend it, and never by a traceback."""
+"""Files as people have them: an error is one line, with its remedy, and never a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "the file is empty"),
         (PNG, "is a PNG image"),
@@ -37,31 +37,31 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
     ],
 )
 @pytest.mark.parametrize("through", ["file", "pipe"])
-def test_a_file_that_cannot_be_read_is_told_in_a_line(
-    run: Run, tmp_path: Path, content: bytes, told: str, through: str
+def test_an_unreadable_file_prints_one_line(
+    run: Run, tmp_path: Path, content: bytes, message: str, through: str
 ) -> None:
     path = tmp_path / "preds.csv"
     path.write_bytes(content)
     found = run("evaluate", path) if through == "file" else run("evaluate", "-", stdin=content)
     assert found.exit_code == 1
     assert found.stdout == ""
-    (line,) = [line for line in found.stderr.splitlines() if told in line]
+    (line,) = [line for line in found.stderr.splitlines() if message in line]
     assert line.startswith(f"calibrant: {path if through == 'file' else 'standard input'}: ")
     assert len(found.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         (["0,0.5,0.2"] * 1000, "predictions: 1,000 of 1,000 rows do not sum to 1, the first is row 1"),
         (["0,0.5,0.5", "1,0.9,0.2"], "predictions: 1 of 2 rows does not sum to 1, row 2"),
     ],
     ids=["many", "one"],
 )
-def test_rows_that_do_not_sum_to_one_are_counted(run: Run, tmp_path: Path, rows: list[str], told: str) -> None:
+def test_rows_that_do_not_sum_to_one_are_counted(run: Run, tmp_path: Path, rows: list[str], message: str) -> None:
     path = tmp_path / "sums.csv"
     path.write_text("\n".join(["y,prob_0,prob_1", *rows, ""]), encoding="utf-8")
-    assert run("evaluate", path).stderr.splitlines()[-1].startswith(f"calibrant: {told}; name one column per class")
+    assert run("evaluate", path).stderr.splitlines()[-1].startswith(f"calibrant: {message}; name one column per class")
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_the_command_that_names_an_encoding_runs(
     path.write_bytes(text.encode(encoding))
     refused = run("evaluate", path, "--decimal", ",", "--measure", "brier")
     assert refused.exit_code == 1
-    told, command = refused.stderr.splitlines()
-    assert told.endswith("save the file as UTF-8, or name its encoding:") or "UTF-16" in told
+    message, command = refused.stderr.splitlines()
+    assert message.endswith("save the file as UTF-8, or name its encoding:") or "UTF-16" in message
     assert command.endswith(f" --encoding {offered}")
     found = run(*shlex.split(command)[1:])
     assert found.exit_code == 0
@@ -93,8 +93,8 @@ def test_ids_times_and_clusters_that_are_not_utf_8_are_refused(run: Run, tmp_pat
     path = tmp_path / "preds.csv"
     path.write_bytes("y,mean,std,week\n1,1,2,a\n2,1,2,März\n".encode("cp1252"))
     refused = run("evaluate", path, "--regression", "--cluster", "week")
-    told, command = refused.stderr.splitlines()
-    assert "row 2 of column 'week' is not UTF-8" in told
+    message, command = refused.stderr.splitlines()
+    assert "row 2 of column 'week' is not UTF-8" in message
     assert run(*shlex.split(command)[1:]).exit_code == 0
     path.write_bytes(b"y,mean,std,week\n1,1,2,a\n2,1,2,\x81\n")
     assert "row 2 of column 'week' is not cp1252" in run(*shlex.split(command)[1:]).stderr
@@ -175,7 +175,7 @@ def test_events_of_a_case_that_sum_to_one_are_not_long(run: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"r\x02\x01\0" + b"\0" * 200, "is a Stata file: save it as CSV"),
         (b"<stata_dta><header>" + b"\0" * 200, "is a Stata file: save it as CSV"),
@@ -190,10 +190,10 @@ def test_events_of_a_case_that_sum_to_one_are_not_long(run: Run, tmp_path: Path)
         (b"@RELATION p\n@ATTRIBUTE p NUMERIC\n@DATA\n0.5\n", "is an ARFF file: save it as CSV"),
     ],
 )
-def test_files_of_other_tools_are_named_with_a_remedy(run: Run, tmp_path: Path, content: bytes, told: str) -> None:
+def test_files_of_other_tools_are_named_with_a_remedy(run: Run, tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "preds"
     path.write_bytes(content)
-    assert run("evaluate", path).stderr.startswith(f"calibrant: {path}: {told}")
+    assert run("evaluate", path).stderr.startswith(f"calibrant: {path}: {message}")
 
 
 def test_a_json_document_of_rows_may_be_one_line(run: Run, csv: Path, tmp_path: Path) -> None:
@@ -238,9 +238,9 @@ def test_raw_scores_are_read_with_the_options_that_errors_offer(run: Run, tmp_pa
 def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "named.csv"
     path.write_text("label,p\n0,0.5\n1,0.5\n", encoding="utf-8")
-    told = run("evaluate", path, "--label", "p").stderr
-    assert "no column of predictions found" in told
-    assert "--prediction label" not in told
+    output = run("evaluate", path, "--label", "p").stderr
+    assert "no column of predictions found" in output
+    assert "--prediction label" not in output
 
 
 def test_a_file_is_named_once(run: Run, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_file_is_named_once(run: Run, tmp_path: Path) -> None:
     assert run("evaluate", path).stderr.startswith(f"calibrant: {path}: is a PNG image")
 
 
-def test_two_columns_say_what_they_are_judged_by(run: Run, tmp_path: Path) -> None:
+def test_the_reduction_of_two_columns_is_printed(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
     path.write_text("y,prob_0,prob_1\n0,0.75,0.25\n1,0.5,0.5\n", encoding="utf-8")
     assert "reduction: confidence, the default for two columns" in run("evaluate", path).stderr
@@ -264,7 +264,7 @@ def test_weights_below_zero_are_counted_in_rows(run: Run, tmp_path: Path) -> Non
     )
 
 
-def test_the_flags_that_are_offered_mend_it(run: Run, tmp_path: Path) -> None:
+def test_the_offered_flags_repair_the_command(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mail.csv"
     path.write_text("y,p\nspam,0.9\nnot spam,0.2\nspam,0.6\nnot spam,0.7\n", encoding="utf-8")
     refused = run("evaluate", path)
@@ -280,7 +280,7 @@ def test_the_flags_that_are_offered_mend_it(run: Run, tmp_path: Path) -> None:
     ("flag", "name", "near"),
     [("--label", "Y", "--label y"), ("--prediction", "P", "--prediction p"), ("--group", "sit", "--group site")],
 )
-def test_a_column_that_is_not_there_is_told_with_the_nearest(
+def test_a_missing_column_is_reported_with_the_nearest_name(
     run: Run, csv: Path, flag: str, name: str, near: str
 ) -> None:
     found = run("evaluate", csv, flag, name)
@@ -288,7 +288,7 @@ def test_a_column_that_is_not_there_is_told_with_the_nearest(
     assert found.stderr.splitlines()[-1].endswith(f"did you mean {near}?")
 
 
-def test_semicolons_and_a_byte_order_mark_are_read_and_said(run: Run, csv_text: str) -> None:
+def test_semicolons_and_a_byte_order_mark_are_read_and_printed(run: Run, csv_text: str) -> None:
     plain = run("evaluate", "-", stdin=csv_text.encode())
     found = run("evaluate", "-", stdin=b"\xef\xbb\xbf" + csv_text.replace(",", ";").encode())
     assert found.stdout == plain.stdout
@@ -303,7 +303,7 @@ def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: P
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["--measure", "nope"], 1, "--measure: must be one of"),
         (["--measure", '{"name": "ece", "n_bins": 0}'], 1, "--measure n_bins: must be"),
@@ -320,14 +320,14 @@ def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: P
         (["--nope"], 2, "No such option"),
     ],
 )
-def test_a_wrong_request_names_its_flag(run: Run, csv: Path, arguments: list[str], code: int, told: str) -> None:
+def test_a_wrong_request_names_its_flag(run: Run, csv: Path, arguments: list[str], code: int, message: str) -> None:
     found = run("evaluate", csv, *arguments)
     assert found.exit_code == code
-    assert told in " ".join(found.stderr.replace("│", " ").split())
+    assert message in " ".join(found.stderr.replace("│", " ").split())
     assert "Traceback" not in found.stderr
 
 
-def test_a_file_that_is_not_there_is_told_by_its_name(run: Run, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_by_its_name(run: Run, tmp_path: Path) -> None:
     missing = run("evaluate", tmp_path / "missing.csv")
     assert (missing.exit_code, missing.stderr) == (1, f"calibrant: {tmp_path}/missing.csv: No such file or directory\n")
     folder = run("evaluate", tmp_path)

@@ -66,10 +66,10 @@ def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
     found = run("fit", csv, "--method", "histogram", "--option", "n_bins=5", "--option", "binning=equal-width")
     assert found.exit_code == 0, found.stderr
     assert len(json.loads(found.stdout)["parameters"]["heights"]) == 5
-    for option, told in (("n_bins=many", "--option n_bins: must be"), ("nope=2", "--option: has an unknown option")):
+    for option, message in (("n_bins=many", "--option n_bins: must be"), ("nope=2", "--option: has an unknown option")):
         refused = run("fit", csv, "--method", "histogram", "--option", option)
         assert refused.exit_code == 1
-        assert told in refused.stderr
+        assert message in refused.stderr
 
 
 def test_a_text_file_keeps_its_columns_and_gets_one_more(run: Run, csv: Path, csv_text: str, document: Path) -> None:
@@ -83,7 +83,9 @@ def test_a_text_file_keeps_its_columns_and_gets_one_more(run: Run, csv: Path, cs
     assert [float(row["calibrated"]) for row in written] == expected.tolist()
 
 
-def test_what_is_written_is_separated_as_what_was_read(run: Run, csv_text: str, document: Path, tmp_path: Path) -> None:
+def test_a_calibrated_file_keeps_the_separator_of_its_input(
+    run: Run, csv_text: str, document: Path, tmp_path: Path
+) -> None:
     text = csv_text.replace(",", ";")
     assert run("calibrate", "-", "--map", document, stdin=text.encode()).stdout.startswith("id;y;p;site;calibrated\n")
     out = tmp_path / "calibrated.tsv"
@@ -91,7 +93,7 @@ def test_what_is_written_is_separated_as_what_was_read(run: Run, csv_text: str, 
     assert out.read_text("utf-8").startswith("id\ty\tp\tsite\tcalibrated\n")
 
 
-def test_cells_that_hold_separators_and_lines_stand_as_they_were(run: Run, document: Path) -> None:
+def test_cells_that_contain_separators_and_line_breaks_are_unchanged(run: Run, document: Path) -> None:
     text = 'p,note\n0.5,"a, b"\n0.25,"two\nlines"\n'
     rows = list(tables.reader(run("calibrate", "-", "--map", document, stdin=text.encode()).stdout.splitlines(True)))
     assert [row[1] for row in rows] == ["note", "a, b", "two\nlines"]
@@ -189,29 +191,29 @@ def test_classes_get_a_column_each(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "code", "told"),
+    ("text", "arguments", "code", "message"),
     [
         ("p,calibrated\n0.5,1\n", [], 1, "already has a column 'calibrated'"),
         ("p\n0.5\n", ["--out", "preds.xlsx"], 2, "must end in"),
         ("logit\n0.5\n", ["--scale", "logit"], 1, "--scale: is logit, but the map was fitted on probability"),
     ],
 )
-def test_what_cannot_be_calibrated_is_told(
-    run: Run, document: Path, text: str, arguments: list[str], code: int, told: str
+def test_rows_that_cannot_be_calibrated_print_an_error(
+    run: Run, document: Path, text: str, arguments: list[str], code: int, message: str
 ) -> None:
     found = run("calibrate", "-", "--map", document, *arguments, stdin=text.encode())
     assert found.exit_code == code
-    assert told in " ".join(found.stderr.replace("│", " ").split())
+    assert message in " ".join(found.stderr.replace("│", " ").split())
     assert found.stdout == ""
 
 
-def test_a_file_that_is_no_map_is_told(run: Run, csv: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_map_prints_an_error(run: Run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "map.json"
-    for content, told in ((b"{nope", "invalid JSON in line 1"), (b"[]", "must be a JSON object"), (b"{}", "format")):
+    for content, message in ((b"{nope", "invalid JSON in line 1"), (b"[]", "must be a JSON object"), (b"{}", "format")):
         path.write_bytes(content)
         found = run("calibrate", csv, "--map", path)
         assert found.exit_code == 1
-        assert told in found.stderr
+        assert message in found.stderr
 
 
 def test_a_file_that_is_there_stays_as_it_was_where_nothing_can_be_written(
@@ -226,7 +228,7 @@ def test_a_file_that_is_there_stays_as_it_was_where_nothing_can_be_written(
     assert out.read_text("utf-8").startswith("p,calibrated\n")
 
 
-def test_a_folder_that_is_not_there_is_told_before_anything_is_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_before_anything_is_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
     found = run("fit", csv, "--method", "platt", "--out", tmp_path / "nowhere" / "map.json")
     assert found.exit_code == 2
     assert "the folder" in found.stderr

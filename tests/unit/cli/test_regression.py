@@ -184,7 +184,7 @@ def test_periods_are_groups(run: Run, tmp_path: Path) -> None:
         (["evaluate", "normal.csv", "--regression", "--fail-above", "ece=1"], 2, "measure is not requested"),
     ],
 )
-def test_refusals(
+def test_invalid_options_and_files_are_refused(
     run: Run, normal: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
 ) -> None:
     monkeypatch.chdir(normal.parent)
@@ -258,7 +258,7 @@ def test_forecasts_are_recalibrated_in_the_order_of_time(run: Run, tmp_path: Pat
         ),
     ],
 )
-def test_refusals_in_the_order_of_time(
+def test_invalid_files_in_the_order_of_time_are_refused(
     run: Run, tmp_path: Path, arguments: list[object], code: int, message: str
 ) -> None:
     found = run("calibrate", _ordered(tmp_path / "ordered.csv"), *arguments)
@@ -373,8 +373,8 @@ def test_the_command_for_an_ensemble_runs(run: Run, tmp_path: Path, names: list[
     frame.assign(y=rng.normal(size=40), min=0.0, model=1.5).to_csv(path, index=False)
     refused = run("evaluate", path, "--regression", "--measure", "crps")
     assert refused.exit_code == 2
-    told, command = refused.stderr.splitlines()
-    assert f"name them as samples={wildcard}:" in told
+    message, command = refused.stderr.splitlines()
+    assert f"name them as samples={wildcard}:" in message
     assert command.endswith(f" --prediction 'samples={wildcard}'")
     found = run(*shlex.split(command)[1:])
     assert found.exit_code == 0, found.stderr
@@ -402,5 +402,5 @@ def test_levels_that_are_missing_are_named_as_options(run: Run, tmp_path: Path) 
 def test_long_files_of_quantiles_and_samples_are_pivoted(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_text("id,quantile,value\n1,0.1,1\n1,0.9,2\n", encoding="utf-8")
-    told = run("evaluate", path, "--regression").stderr
-    assert "frame.pivot(index=..., columns='quantile', values=...).reset_index()" in told
+    output = run("evaluate", path, "--regression").stderr
+    assert "frame.pivot(index=..., columns='quantile', values=...).reset_index()" in output

@@ -91,7 +91,7 @@ def test_a_map_and_named_columns_stand_in_the_lines(run: Run, csv: Path, tmp_pat
     assert scope["report"].after["ece"].value == answer["after"]["measures"]["ece"]["value"]
 
 
-def test_what_the_environment_says_is_never_written(run: Run, csv: Path) -> None:
+def test_settings_of_the_environment_are_not_in_the_lines(run: Run, csv: Path) -> None:
     page = made(run, csv)
     assert "--server" not in page.all("pre")[-3].text
 
@@ -103,12 +103,12 @@ def test_on_standard_output_there_is_the_report_alone(run: Run, csv: Path) -> No
 
 
 def test_a_url_with_a_password_is_left_out_of_the_line() -> None:
-    told: list[str] = []
+    lines: list[str] = []
     app = typer.Typer()
 
     @app.command()
     def show(context: typer.Context, file: str, server: str = "", seed: int = 0) -> None:
-        told.append(command_line(context))
+        lines.append(command_line(context))
 
     CliRunner().invoke(app, ["a b.csv", "--server", "https://u:secret@host", "--seed", "3"], prog_name="calibrant")
-    assert told == ["calibrant 'a b.csv' --seed 3"]
+    assert lines == ["calibrant 'a b.csv' --seed 3"]

@@ -52,7 +52,7 @@ MONITOR: dict[str, Any] = {"name": "m", "uid": "u", "created_at": "t", "started_
 SECRET = "data-of-the-caller"
 
 
-def test_what_is_missing_has_its_default_and_what_a_newer_server_adds_is_ignored() -> None:
+def test_missing_fields_have_their_defaults_and_new_fields_are_ignored() -> None:
     found = decode(JobSummary, JOB | {"progress": {"done": 3, "later": 1}, "later": {"a": 1}, "status": "paused"})
     assert found.progress == Progress(done=3, total=0, stage="")
     assert found.problem is None
@@ -60,7 +60,7 @@ def test_what_is_missing_has_its_default_and_what_a_newer_server_adds_is_ignored
 
 
 @pytest.mark.parametrize(
-    ("kind", "document", "told"),
+    ("kind", "document", "message"),
     [
         (JobSummary, {}, "/id is missing"),
         (JobSummary, [SECRET], "the document must be an object"),
@@ -80,10 +80,12 @@ def test_what_is_missing_has_its_default_and_what_a_newer_server_adds_is_ignored
         (MeasureReading, {"value": 0.1, "parts": {"a": [[{}]]}}, "/parts/*/0/0 must be a string or true or false"),
     ],
 )
-def test_a_mismatch_names_the_field_and_never_the_data(kind: type[Any], document: object, told: str) -> None:
+def test_a_field_of_a_wrong_type_is_named_and_its_value_is_not_echoed(
+    kind: type[Any], document: object, message: str
+) -> None:
     with pytest.raises(Mismatch) as caught:
         decode(kind, document)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
@@ -102,7 +104,7 @@ def test_integers_become_numbers_where_a_number_is_declared_and_parts_stay_as_th
     assert orjson.dumps(read.parts) == orjson.dumps(parts)
 
 
-def test_of_several_kinds_the_one_that_a_document_is_of_is_read() -> None:
+def test_a_document_of_a_union_is_read_as_its_kind() -> None:
     evidence, threshold = {"kind": "evidence"}, {"kind": "threshold", "window": "day", "above": 1}
     assert decode(MonitorAnswer, MONITOR | {"rules": [evidence, threshold]}).rules == [
         EvidenceRule(kind="evidence"),
@@ -110,8 +112,8 @@ def test_of_several_kinds_the_one_that_a_document_is_of_is_read() -> None:
     ]
     event = {"id": "e", "type": "monitor.test", "timestamp": "t"}
     alarm = {"monitor": "m", "rule": "r", "kind": "evidence", "rows": 3}
-    told = [alarm, {"monitor": "m", "hook": "h"}, {"monitor": "m", "rule": None, "rows": 3, "later": 1}]
-    assert [decode(MonitorEvent, event | {"data": data}).data for data in told] == [
+    alarms = [alarm, {"monitor": "m", "hook": "h"}, {"monitor": "m", "rule": None, "rows": 3, "later": 1}]
+    assert [decode(MonitorEvent, event | {"data": data}).data for data in alarms] == [
         AlarmData(monitor="m", rule="r", kind="evidence", rows=3),
         HookTestData(monitor="m", hook="h"),
         RecalibrationData(monitor="m", rows=3),
@@ -130,12 +132,12 @@ def test_answers_are_frozen_values_that_are_compared_copied_and_pickled() -> Non
     assert repr(found).startswith("JobAnswer(id='job_1', kind='fit', status='queued', progress=Progress(done=0")
 
 
-def test_the_json_of_an_answer_has_every_field_and_nothing_in_common_with_it() -> None:
+def test_the_json_of_an_answer_has_every_field_and_shares_no_object_with_it() -> None:
     report = decode(ReportAnswer, REPORT)
-    told = report.to_dict()
-    assert told["measures"]["ece"]["interval"] == [0.0, 0.2]
-    assert told["after"] is None
-    told["measures"]["ece"]["definition"]["name"] = "changed"
+    document = report.to_dict()
+    assert document["measures"]["ece"]["interval"] == [0.0, 0.2]
+    assert document["after"] is None
+    document["measures"]["ece"]["definition"]["name"] = "changed"
     assert report.measures["ece"].definition == {"name": "ece"}
     assert decode(GapAnswer, decode(GapAnswer, {"between": ["a", "b"], "value": 1, "of": "value"}).to_dict()).value == 1
 
@@ -146,8 +148,8 @@ def test_the_secrets_of_a_hook_are_not_in_its_repr() -> None:
 
 
 def test_an_answer_of_another_type_is_unreadable_and_names_the_field() -> None:
-    told = "200 Unexpected response: /status must be a string; check that the URL is that of a Calibrant server"
-    with pytest.raises(ProblemResponse, match=told) as refusal:
+    message = "200 Unexpected response: /status must be a string; check that the URL is that of a Calibrant server"
+    with pytest.raises(ProblemResponse, match=message) as refusal:
         take(job(Patience(), "job_1"), [answer(200, orjson.dumps(JOB | {"status": 3}), X_Request_Id="r")])
     assert (refusal.value.problem.errors, refusal.value.request_id) == ([], "r")
     page = orjson.dumps({"items": [JOB, {}], "next": None})

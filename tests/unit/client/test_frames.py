@@ -75,7 +75,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("given", "said"), MISSING)
-def test_what_is_missing_is_refused_with_its_place_and_never_sent(given: Any, said: str) -> None:
+def test_missing_values_are_refused_with_their_place_before_sending(given: Any, said: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
         split_rows({"predictions": given})
     assert str(refusal.value).startswith(said)
@@ -92,7 +92,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("field", "given", "said"), UNUSABLE)
-def test_what_cannot_be_sent_is_refused_in_words(field: str, given: Any, said: str) -> None:
+def test_unsendable_values_are_refused_with_a_readable_error(field: str, given: Any, said: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
         split_rows({field: given})
     assert str(refusal.value).startswith(said)
@@ -142,7 +142,7 @@ def test_rows_of_different_indexes_are_no_rows() -> None:
         split_rows({"predictions": p, "label": y})
 
 
-def test_what_comes_back_is_of_the_kind_that_was_given() -> None:
+def test_an_answer_has_the_container_type_of_its_argument() -> None:
     vector, matrix = np.array(P), np.array(PROBS)
     series = given_back(pd.Series([0, 0, 0], index=INDEX, name="p"), vector)
     pd.testing.assert_series_equal(series, pd.Series(P, index=INDEX, name="p"))
@@ -166,7 +166,7 @@ def test_using_the_client_imports_no_library_of_frames() -> None:
     assert out.stdout.strip() == "[]"
 
 
-def test_what_a_call_does_not_have_is_explained() -> None:
+def test_an_argument_that_a_call_does_not_have_is_explained() -> None:
     p, y = np.full(4, 0.5), np.arange(4) % 2
     with Calibrant("http://127.0.0.1:1", tries=1) as client:
         with pytest.raises(TypeError, match=r"'weigths'; did you mean weights\?"):

@@ -86,12 +86,12 @@ def test_every_form_holds_the_same_rows(p: np.ndarray[Any, Any]) -> None:
         lambda: [NOON.timestamp() + 0.5],
     ],
 )
-def test_times_are_seconds_since_1970_whatever_they_came_as(times: Callable[[], Any]) -> None:
+def test_times_of_every_type_are_sent_as_seconds_since_1970(times: Callable[[], Any]) -> None:
     assert arrays_of({"timestamps": times()})["timestamps"].tolist() == [NOON.timestamp() + 0.5]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"ids": [1.0, 2.0], "labels": [0, 1]}, "ids: must be strings or integers, not float64"),
         ({"ids": ["a", None], "labels": [0, 1]}, "ids: 1 value is missing"),
@@ -100,12 +100,12 @@ def test_times_are_seconds_since_1970_whatever_they_came_as(times: Callable[[], 
         ({"timestamps": ["noon"]}, "timestamps must be numbers or dates in ISO 8601"),
     ],
 )
-def test_rows_that_cannot_be_sent_are_refused_before_they_are(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(UnusableRows, match=told):
+def test_unsendable_rows_are_refused_before_any_is_sent(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnusableRows, match=message):
         arrays_of(given)
 
 
-def test_an_argument_that_is_none_is_named() -> None:
+def test_an_argument_of_a_wrong_type_is_named() -> None:
     with pytest.raises(TypeError, match="'weights'"):
         take(send_rows(Patience(), "m", P, [0] * 5, weights=P), [])  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="at least 1"):

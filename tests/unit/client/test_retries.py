@@ -20,7 +20,7 @@ SENT_ONCE = (400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 500, 307)
 
 @pytest.mark.parametrize("request_", [POST, GET])
 @pytest.mark.parametrize("status", SENT_ONCE)
-def test_what_another_time_cannot_mend_is_sent_once(request_: Request, status: int) -> None:
+def test_permanent_errors_are_not_retried(request_: Request, status: int) -> None:
     with pytest.raises(ProblemResponse) as refusal:
         take(send(PATIENCE, request_), [answer(status)])
     assert refusal.value.status == status
@@ -29,7 +29,7 @@ def test_what_another_time_cannot_mend_is_sent_once(request_: Request, status: i
 @pytest.mark.parametrize(
     "early", [LOST, UNHEARD, answer(429), answer(503), answer(502), answer(504), answer(409, Retry_After="0")]
 )
-def test_what_another_time_may_mend_is_sent_again(early: Answer | httpx.TransportError) -> None:
+def test_temporary_errors_are_retried(early: Answer | httpx.TransportError) -> None:
     taken = take(send(PATIENCE, POST), [early, early, early, answer(201)])
     assert taken.value.status == 201
     keys = {request.headers["Idempotency-Key"] for request in taken.requests}
@@ -40,7 +40,7 @@ def test_what_another_time_may_mend_is_sent_again(early: Answer | httpx.Transpor
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_what_changes_something_has_a_key_and_what_reads_has_none(method: str) -> None:
+def test_changes_have_an_idempotency_key_and_reads_have_none(method: str) -> None:
     [request] = take(send(PATIENCE, Request(method, "/maps")), [answer()]).requests
     assert len(request.headers["Idempotency-Key"]) == 32
     [request] = take(send(PATIENCE, GET), [answer()]).requests
@@ -49,7 +49,7 @@ def test_what_changes_something_has_a_key_and_what_reads_has_none(method: str) -
     assert request.headers["Idempotency-Key"] == "mine"
 
 
-def test_tries_are_bounded_and_the_last_error_is_told() -> None:
+def test_retries_are_bounded_and_the_last_error_is_raised() -> None:
     full = answer(503, b'{"type": "/problems/busy", "title": "Busy", "status": 503, "detail": "d"}', X_Request_Id="r")
     with pytest.raises(ProblemResponse, match="503 Busy: d") as refusal:
         take(send(PATIENCE, POST), [LOST, LOST, LOST, full])
@@ -67,7 +67,7 @@ def test_a_pause_is_the_servers_own_and_one_beyond_the_time_left_is_not_begun() 
 
 
 @pytest.mark.parametrize("error", [httpx.UnsupportedProtocol("x"), httpx.LocalProtocolError("x")])
-def test_what_the_client_did_wrong_is_not_tried_again(error: httpx.TransportError) -> None:
+def test_errors_of_the_client_are_not_retried(error: httpx.TransportError) -> None:
     with pytest.raises(type(error)):
         take(send(PATIENCE, GET), [error])
 
@@ -79,9 +79,9 @@ def test_pauses_grow_and_are_not_the_same_for_everybody() -> None:
 
 def test_retry_after_is_seconds_or_a_date_by_the_servers_clock() -> None:
     then = datetime.now(UTC) + timedelta(days=400)
-    told = {"Date": format_datetime(then, usegmt=True)}
-    assert retry_after({**told, "Retry-After": format_datetime(then + timedelta(seconds=9), usegmt=True)}) == 9.0
-    assert retry_after({**told, "Retry-After": format_datetime(then - timedelta(seconds=9), usegmt=True)}) == 0.0
+    headers = {"Date": format_datetime(then, usegmt=True)}
+    assert retry_after({**headers, "Retry-After": format_datetime(then + timedelta(seconds=9), usegmt=True)}) == 9.0
+    assert retry_after({**headers, "Retry-After": format_datetime(then - timedelta(seconds=9), usegmt=True)}) == 0.0
     soon = datetime.fromtimestamp(time.time() + 100, UTC)
     assert 90 < (retry_after({"Retry-After": format_datetime(soon, usegmt=True)}) or 0) <= 100
     for nothing in ("", "soon", "-1", "1.5", "²"):
@@ -89,7 +89,7 @@ def test_retry_after_is_seconds_or_a_date_by_the_servers_clock() -> None:
     assert pause_of(answer(429, Retry_After="0")) == 0.0
 
 
-def test_what_is_gone_when_it_is_deleted_again_was_deleted() -> None:
+def test_a_404_of_a_retried_deletion_is_a_success() -> None:
     delete = Request("DELETE", "/maps/x", forgets=True)
     assert take(send(PATIENCE, delete), [LOST, answer(404)]).value.status == 404
     for never_heard in ([answer(404)], [UNHEARD, answer(404)], [answer(503), answer(404)]):
@@ -103,7 +103,7 @@ def test_a_patience_of_nothing_is_refused(tries: int, seconds: float) -> None:
         Patience(tries, seconds)
 
 
-def test_a_problem_without_a_document_tells_its_status_alone() -> None:
+def test_a_problem_without_a_document_has_its_status_alone() -> None:
     with pytest.raises(ProblemResponse, match=r"307 Error without a problem document: .*; redirects are not followed"):
         take(send(PATIENCE, GET), [answer(307, b"<html>", Location="https://elsewhere.example/")])
     with pytest.raises(ProblemResponse, match="599"):

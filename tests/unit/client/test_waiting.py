@@ -41,7 +41,7 @@ def test_events_are_given_once_each_and_taken_up_behind_the_last() -> None:
     assert len(taken.pauses) == 1
 
 
-def test_a_stream_that_never_tells_anything_is_given_up() -> None:
+def test_a_stream_without_events_is_abandoned() -> None:
     with pytest.raises(httpx.ReadError):
         take(follow(PATIENCE, "/", None), [CUT, answer(), "id: 1-0", CUT, CUT])
     with pytest.raises(httpx.RemoteProtocolError):
@@ -64,7 +64,7 @@ def test_a_job_is_waited_for_by_its_events_and_its_result_is_looked_up_at_the_en
 
 
 def test_a_job_whose_events_are_not_given_is_looked_at_when_the_server_says() -> None:
-    looks = [_looked("running", Retry_After=told) for told in ("2", "60", "0", "soon")]
+    looks = [_looked("running", Retry_After=seconds) for seconds in ("2", "60", "0", "soon")]
     came = [each for look, stream in zip(looks, [answer(503), CUT] * 2, strict=True) for each in (look, stream)]
     taken = take(wait(PATIENCE, "job_1"), [*came, _looked("succeeded")])
     assert taken.pauses == [2.0, 5.0, 0.1, 5.0]

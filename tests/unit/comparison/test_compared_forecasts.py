@@ -176,7 +176,7 @@ def test_the_test_has_its_size_for_dependent_scores() -> None:
         ({"weights": [1.0, -1.0, 1.0]}, "/weights/1"),
     ],
 )
-def test_what_is_refused_names_its_argument(change: dict[str, Any], pointer: str) -> None:
+def test_a_refusal_names_its_argument(change: dict[str, Any], pointer: str) -> None:
     own: dict[str, Any] = {"mean": [0.0] * 3, "variance": [1.0] * 3}
     given: dict[str, Any] = {"observed": [0.0, 1.0, 2.0], "forecasts": {"a": own, "b": change.pop("b", own)}}
     with pytest.raises(CalibrationError) as refused:

@@ -58,7 +58,7 @@ def test_a_weight_of_two_is_the_row_twice_in_what_is_ranked() -> None:
         assert differences == pytest.approx([pair.difference for pair in doubled.measures[key].pairs], abs=1e-12)
 
 
-def test_rankings_go_from_the_best_and_gross_errors_are_told_apart() -> None:
+def test_rankings_start_with_the_best_and_separate_gross_errors() -> None:
     found = _compare().measures
     assert found["brier"].ranking is not None
     assert found["brier"].ranking[-1] == RAW
@@ -118,7 +118,7 @@ def test_out_of_fold_predictions_come_of_maps_that_have_not_seen_the_row() -> No
     assert outside > inside
 
 
-def test_a_single_map_at_its_own_rows_is_told_so() -> None:
+def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT], seed=3)
     asked = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
@@ -165,7 +165,7 @@ def test_maps_of_the_whole_vector_and_of_its_confidence_meet() -> None:
     assert errors["platt"] == errors[RAW], "a map of the confidence leaves the decision"
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_an_invalid_argument_is_named() -> None:
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
     with pytest.raises(InvalidOption, match="cannot have the name uncalibrated"):
         calibrant.compare(P, Y, {RAW: fitted})
@@ -253,6 +253,6 @@ def test_a_ranking_of_the_uncalibrated_predictions_alone_is_not_shown() -> None:
         ({"a": "isotonic"}, r"not names of methods; pass \{name: calibrant.fit\(name"),
     ],
 )
-def test_what_is_no_map_is_refused_with_a_remedy(maps: Any, message: str) -> None:
+def test_a_value_that_is_not_a_map_is_refused_with_a_remedy(maps: Any, message: str) -> None:
     with pytest.raises(calibrant.CalibrationError, match=message):
         calibrant.compare(P, Y, maps)

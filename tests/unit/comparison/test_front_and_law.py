@@ -9,7 +9,7 @@ from calibrant.comparison import Point, pareto_front, power_law
 from calibrant.core.errors import InvalidOption
 
 
-def test_the_front_holds_whom_none_beats_in_both() -> None:
+def test_the_front_contains_every_undominated_entry() -> None:
     random = np.random.default_rng(0)
     first = {str(i): float(x) for i, x in enumerate(random.integers(0, 9, 40))}
     second = {str(i): float(x) for i, x in enumerate(random.integers(0, 9, 40))}
@@ -22,7 +22,7 @@ def test_the_front_holds_whom_none_beats_in_both() -> None:
     assert set(pareto_front(first, second)) == {name for name in at if not beaten(name)}
 
 
-def test_who_lacks_a_value_is_left_out() -> None:
+def test_entries_without_a_value_are_left_out() -> None:
     assert pareto_front({"a": 1.0, "b": 0.0}, {"a": 1.0}) == ("a",)
     nan = float("nan")
     assert pareto_front({"a": nan, "b": 1.0, "c": 2.0, "d": 0.0}, {"a": 1.0, "b": 3.0, "c": 2.0, "d": nan}) == (

@@ -55,7 +55,7 @@ def test_a_refusal_names_five_places_at_most_and_no_value() -> None:
     assert all("7.125" not in offence.detail for offence in caught.value.offences)
 
 
-def test_what_real_classifiers_emit_is_mended_and_counted() -> None:
+def test_rounding_of_real_classifiers_is_corrected_and_counted() -> None:
     read = read_predictions(np.array([[0.5, 0.5], [1.00001, 0.0], [0.6, 0.40002]]))
     assert (read.clipped, read.renormalised) == (1, 1)
     np.testing.assert_allclose(read.values.sum(axis=1), 1.0, atol=1e-15)

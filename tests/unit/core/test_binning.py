@@ -64,7 +64,7 @@ def test_a_border_inside_a_tie_moves_to_the_nearer_end_and_to_the_lower_of_two_a
     assert equal_mass(_cells([0.1, 0.2, 0.2, 0.3], [0, 1, 0, 1]), 2).rows.tolist() == [1, 3]
 
 
-def test_constant_predictions_are_one_bin_however_many_are_asked_for() -> None:
+def test_constant_predictions_are_one_bin_for_any_requested_number() -> None:
     assert len(equal_mass(_cells([0.4] * 20, [0, 1] * 10), 15)) == 1
 
 
@@ -128,7 +128,7 @@ def _plain_sweep(cells: Cells) -> int:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_the_sweep_is_its_definition_on_any_data(seed: int) -> None:
+def test_the_sweep_follows_its_definition_on_any_data(seed: int) -> None:
     random = np.random.default_rng(seed)
     n = int(random.integers(1, 200))
     p = random.random(n) if seed % 3 else np.round(random.random(n), 1)

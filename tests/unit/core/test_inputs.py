@@ -330,7 +330,7 @@ def test_the_order_of_groups_is_kept_for_some_classes_in_tallies_and_in_pictures
 
 
 @pytest.mark.parametrize("groups", ["abcd", b"abcd", 3, {}, {"a": [1], "b": [1, 2]}, [np.arange(4)] * 4])
-def test_what_are_no_groups(groups: Any) -> None:
+def test_invalid_groups_are_refused(groups: Any) -> None:
     with pytest.raises(CalibrationError):
         read_rows(P, Y, groups=groups)
 
@@ -435,7 +435,7 @@ def test_a_familiar_name_of_a_measure_is_its_key(name: str) -> None:
     assert calibrant.evaluate(P, Y, measures=name).measures[name].value is not None
 
 
-def test_probabilities_in_place_of_logits_are_said() -> None:
+def test_probabilities_in_place_of_logits_are_warned_of() -> None:
     p = np.tile([[0.2, 0.3, 0.5], [0.25, 0.5, 0.25]], (20, 1))
     labels = np.arange(40) % 3
     fitted = calibrant.fit("temperature", np.log(p), labels, scale="logit")

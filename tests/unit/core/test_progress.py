@@ -21,14 +21,14 @@ class Cancelled(Exception):
     pass
 
 
-def _heard() -> tuple[Steps, Any]:
-    heard: Steps = []
-    return heard, lambda *step: heard.append(step)
+def _recorder() -> tuple[Steps, Any]:
+    steps: Steps = []
+    return steps, lambda *step: steps.append(step)
 
 
-def _rises(heard: Steps) -> bool:
-    done = [step[0] for step in heard]
-    return done == sorted(done) and {step[1] for step in heard} == {1000} and heard[-1] == (1000, 1000, "done")
+def _rises(steps: Steps) -> bool:
+    done = [step[0] for step in steps]
+    return done == sorted(done) and {step[1] for step in steps} == {1000} and steps[-1] == (1000, 1000, "done")
 
 
 def _batch(n: int = 300) -> Batch:
@@ -38,18 +38,18 @@ def _batch(n: int = 300) -> Batch:
 
 
 def test_shares_add_up_and_never_fall() -> None:
-    heard, progress = _heard()
+    steps, progress = _recorder()
     with reporting(progress):
         with step(0, 2, "first"):
             report(1, 1, "all")
         with step(1, 2, "second"):
             report(1, 2, "")
             with muted(), step(0, 1, "repeated"):
-                report(1, 1, "not heard")
+                report(1, 1, "not recorded")
         with step(0, 2):
             report(0, 1, "late")
         check()
-    assert [(done, stage) for done, _, stage in heard] == [
+    assert [(done, stage) for done, _, stage in steps] == [
         (0, "first"),
         (500, "first: all"),
         (500, "second"),
@@ -59,23 +59,23 @@ def test_shares_add_up_and_never_fall() -> None:
     ]
 
 
-def test_without_a_callback_nothing_is_reported_and_blocks_end_with_what_they_raise() -> None:
+def test_without_a_callback_nothing_is_reported_and_exceptions_pass_through() -> None:
     with reporting(None), step(0, 1, "nobody"), muted():
         report(1, 1, "nothing")
         check()
-    heard, progress = _heard()
+    steps, progress = _recorder()
     with pytest.raises(Cancelled), reporting(progress), step(0, 1, "step"):
         raise Cancelled
     report(1, 1, "after")
-    assert heard == [(0, 1000, "step")]
+    assert steps == [(0, 1000, "step")]
 
 
 def test_work_without_a_callback_of_its_own_reports_to_the_surrounding_one() -> None:
-    heard, progress = _heard()
+    steps, progress = _recorder()
     with reporting(progress), step(1, 2):
         Evaluation(read_requests(["ks"])).run(_batch())
-    assert heard[-1] == (1000, 1000, "done")
-    assert all(done >= 500 for done, _, _ in heard)
+    assert steps[-1] == (1000, 1000, "done")
+    assert all(done >= 500 for done, _, _ in steps)
 
 
 def test_progress_that_is_no_function_is_refused() -> None:
@@ -90,16 +90,16 @@ def test_an_evaluation_reports_its_steps_and_numbers_do_not_depend_on_it() -> No
     requests = read_requests(["l2-bias", "ks", "ece-pl3", "ece-venn-abers", "mmce"])
     asked = Evaluation(requests, map=fitted, resampling=Resampling(0.9, 100), diagrams=read_diagrams(["reliability"]))
     groups = ["a", "b"] * (len(batch) // 2)
-    heard, progress = _heard()
+    steps, progress = _recorder()
     assert asked.run(batch, groups, progress=progress) == asked.run(batch, groups)
-    assert _rises(heard)
-    stages = {stage for _, _, stage in heard}
+    assert _rises(steps)
+    stages = {stage for _, _, stage in steps}
     assert {"map", "improvement", "measures", "diagrams after the map", "groups", "gaps after the map"} <= stages
     assert "measures: l2-bias: resamples" in stages
-    assert len(heard) > 1000
+    assert len(steps) > 1000
 
 
-def test_what_progress_raises_ends_an_evaluation_between_two_resamples() -> None:
+def test_an_exception_of_progress_ends_an_evaluation_between_two_resamples() -> None:
     asked = Evaluation(read_requests(["l2-bias"]), resampling=Resampling(0.9, 1000))
     calls = 0
 
@@ -119,11 +119,11 @@ def test_a_comparison_reports_its_maps_and_pairs() -> None:
     asked = Comparison(
         Evaluation(read_requests(["ece", "l2-bias"]), resampling=Resampling(0.9, 100)), read_contestants(maps, {})
     )
-    heard, progress = _heard()
+    steps, progress = _recorder()
     assert asked.run(batch, progress=progress) == asked.run(batch)
-    assert _rises(heard)
+    assert _rises(steps)
     assert {"uncalibrated: measures", "maps: platt", "isotonic: measures", "pairs by l2-bias: platt: resamples"} <= {
-        stage for _, _, stage in heard
+        stage for _, _, stage in steps
     }
 
 
@@ -133,19 +133,19 @@ def test_fits_of_vectors_report_at_every_pass(method: str) -> None:
     random = np.random.default_rng(1)
     z = 2.0 * random.standard_normal((400, 3))
     y = (z + random.gumbel(size=z.shape)).argmax(axis=1)
-    heard, progress = _heard()
+    steps, progress = _recorder()
     P = np.exp(1.5 * z) / np.exp(1.5 * z).sum(axis=1, keepdims=True)
     fitted = calibrant.fit(method, P, y, reduction="canonical", progress=progress)
     assert fitted.to_document() == calibrant.fit(method, P, y, reduction="canonical").to_document()
-    assert _rises(heard)
+    assert _rises(steps)
     if method.startswith(("matrix", "dirichlet", "iop")):
-        assert "strengths outside folds" in {stage for _, _, stage in heard}
+        assert "strengths outside folds" in {stage for _, _, stage in steps}
 
 
 @pytest.mark.parametrize(("method", "options"), [("venn-abers", {}), ("spline", {"knots": None})])
 def test_fits_of_events_report_between_their_steps(method: str, options: dict[str, Any]) -> None:
     batch = _batch()
-    heard, progress = _heard()
+    steps, progress = _recorder()
     calibrant.fit(method, batch.predictions.given, batch.labels, progress=progress, **options)
-    assert len({done for done, _, _ in heard}) >= 2
-    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
+    assert len({done for done, _, _ in steps}) >= 2
+    assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)

@@ -48,7 +48,7 @@ def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
         (lambda: read_batch(P, Y, np.round(W), kind="frequency"), InvalidWeight),
     ],
 )
-def test_models_that_predict_other_rows_are_told_what_differs(
+def test_models_of_other_rows_are_refused_with_the_difference(
     other: Callable[[], Batch], error: type[CalibrationError]
 ) -> None:
     first = SharedRows.of(read_batch(P, Y, W))
@@ -75,7 +75,7 @@ def test_errors_name_the_model(first: object, second: object, model: str, pointe
 
 
 @pytest.mark.parametrize("reduction", ["canonical", "classwise", "pooled"])
-def test_what_is_not_one_event_a_row_has_no_plane(reduction: str) -> None:
+def test_rows_with_several_events_have_no_cost_plane(reduction: str) -> None:
     with pytest.raises(UnknownReduction):
         Costs(reduction=reduction).check(read_batch(PROBS, CLASSES))
 

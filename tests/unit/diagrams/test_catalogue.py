@@ -56,13 +56,13 @@ def _finite(value: Any) -> bool:
         (b"corp", InvalidOption, "/diagrams"),
     ],
 )
-def test_a_bad_request_is_refused_where_it_is_bad(diagrams: Any, error: type[CalibrationError], pointer: str) -> None:
+def test_an_invalid_request_is_refused_at_its_place(diagrams: Any, error: type[CalibrationError], pointer: str) -> None:
     with pytest.raises(error) as caught:
         read_diagrams(diagrams)
     assert caught.value.offences[0].pointer == pointer
 
 
-def test_nothing_is_drawn_that_nobody_asked_for(event: Event) -> None:
+def test_only_requested_diagrams_are_computed(event: Event) -> None:
     assert read_diagrams(None) == read_diagrams([]) == ()
     report = calibrant.evaluate(event.p, event.y)
     assert report.diagrams == {}
@@ -70,7 +70,7 @@ def test_nothing_is_drawn_that_nobody_asked_for(event: Event) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_catalogue_says_what_every_field_is(event: Event, name: str) -> None:
+def test_the_catalogue_describes_every_field(event: Event, name: str) -> None:
     request = read_diagrams([name])[0]
     picture = request.diagram.draw(event, PLAIN, **request.options)
     assert list(request.diagram.shown) == [f.name for f in dataclasses.fields(picture) if f.name != "problem"]
@@ -173,7 +173,7 @@ EDGES = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("edge", EDGES)
-def test_edges_are_drawn_or_told(name: str, edge: str) -> None:
+def test_extreme_rows_are_drawn_or_refused(name: str, edge: str) -> None:
     drawn = read_diagrams([name])[0].drawn(EDGES[edge])
     assert _finite(drawn["data"])
     assert drawn["data"] is not None or (name == "fit-on-test" and drawn["problem"])

@@ -67,7 +67,7 @@ def test_a_higher_level_makes_a_wider_band(event: Event) -> None:
     assert wide.low.mean() < narrow.low.mean() - 0.01
 
 
-def test_rows_that_hang_together_have_no_band(event: Event) -> None:
+def test_dependent_rows_have_no_band(event: Event) -> None:
     picture = _drawn(replace(event, per_row=2), "platt")
     assert picture.low is None
     assert picture.problem is not None

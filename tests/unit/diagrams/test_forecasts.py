@@ -55,7 +55,7 @@ def test_every_diagram_has_the_fields_of_its_description(name: str, kind: str) -
     assert set(found["data"]) == set(DISTRIBUTION_DIAGRAMS[name].shown)
 
 
-def test_points_are_counts() -> None:
+def test_points_of_diagrams_are_counts_of_rows() -> None:
     forecasts, y = _forecasts(500, "quantiles")
     rows = Rows(forecasts, y)
     share = [np.mean(y <= forecasts.quantiles[:, i]) for i in range(len(LEVELS))]
@@ -173,7 +173,7 @@ EXTREMES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", DISTRIBUTION_DIAGRAMS)
 @pytest.mark.parametrize("extreme", EXTREMES)
-def test_extremes_are_drawn_or_have_a_reason(name: str, extreme: str) -> None:
+def test_extreme_forecasts_are_drawn_or_have_a_reason(name: str, extreme: str) -> None:
     given = dict(EXTREMES[extreme])
     y = np.array(given.pop("observed"))
     (request,) = read_distribution_diagrams([name])

@@ -94,17 +94,19 @@ def test_rows_that_the_map_does_not_take_are_refused() -> None:
         ("pl3", {"candidates": (1, 2, 3), "folds": 3}, "pieces"),
     ],
 )
-def test_a_fit_that_chooses_tells_every_candidates_held_out_loss(method: str, options: Any, chosen: str) -> None:
-    told = calibrant.fit(method, P, Y, **options).diagnostics
-    losses = told["held_out_losses"]
+def test_a_fit_that_selects_reports_the_held_out_loss_of_every_candidate(
+    method: str, options: Any, chosen: str
+) -> None:
+    diagnostics = calibrant.fit(method, P, Y, **options).diagnostics
+    losses = diagnostics["held_out_losses"]
     assert len(losses) >= 3
-    assert losses[str(told[chosen])] <= 1.001 * min(losses.values())
+    assert losses[str(diagnostics[chosen])] <= 1.001 * min(losses.values())
 
 
-def test_the_average_tells_every_candidates_mean_log_loss() -> None:
-    told = calibrant.fit("averaged", P, Y, candidates=(1, 2), folds=3).diagnostics
-    losses = told["held_out_losses"]
-    assert set(told["weights"]) < set(losses)
+def test_the_average_reports_the_mean_log_loss_of_every_candidate() -> None:
+    diagnostics = calibrant.fit("averaged", P, Y, candidates=(1, 2), folds=3).diagnostics
+    losses = diagnostics["held_out_losses"]
+    assert set(diagnostics["weights"]) < set(losses)
     assert {"identity", "platt", "beta", "isotonic", "pl:1", "pl3:2", "process"} <= set(losses)
     as_is = calibrant.evaluate(P, Y, measures=["log-loss"]).measures["log-loss"].value
     assert losses["identity"] == pytest.approx(as_is, abs=1e-3)

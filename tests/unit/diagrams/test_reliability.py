@@ -100,7 +100,7 @@ def test_bins_lie_side_by_side_and_hold_their_rows(event: Event, binning: str) -
         assert event.y[own].mean() == pytest.approx(picture.observed_frequency[k])
 
 
-def test_bins_closed_on_the_right_are_told_as_such() -> None:
+def test_bins_closed_on_the_right_are_marked() -> None:
     event = Event(np.array([0.1, 0.2, 0.2, 0.9]), np.array([0, 1, 0, 1], np.int8))
     left, right = (_drawn(event, binning="equal-width", n_bins=5, closed=c) for c in ("left", "right"))
     assert left.count.tolist() == [1, 2, 1]

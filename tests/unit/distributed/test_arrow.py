@@ -92,7 +92,7 @@ def test_groups_are_texts_however_they_are_written(groups: pa.Array) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told", "changed"),
+    ("error", "message", "changed"),
     [
         (NotFinite, "the batches, row 200000: predictions must be a finite number", {"p": (200_000, None)}),
         (OutOfRange, "row 131072: predictions must be in", {"p": (131_072, 1.5)}),
@@ -103,8 +103,8 @@ def test_groups_are_texts_however_they_are_written(groups: pa.Array) -> None:
         (InvalidOption, "row 140000: folds must be an integer from 0 to 4", {"fold": (140_000, None)}),
     ],
 )
-def test_the_first_wrong_row_is_told_by_its_number_among_all(
-    error: type[CalibrationError], told: str, changed: dict[str, tuple[int, Any]]
+def test_the_first_invalid_row_is_reported_by_its_number_among_all(
+    error: type[CalibrationError], message: str, changed: dict[str, tuple[int, Any]]
 ) -> None:
     table = _table()
     for name, (row, value) in changed.items():
@@ -112,14 +112,14 @@ def test_the_first_wrong_row_is_told_by_its_number_among_all(
         values = [int(one) for one in values] if name == "y" else values
         values[row] = value
         table = table.set_column(table.schema.get_field_index(name), name, pa.array(values))
-    with pytest.raises(error, match=told) as caught:
+    with pytest.raises(error, match=message) as caught:
         arrow.tally(table, prediction="p", label="y", fold="fold", weight="w")
     (row, _) = next(iter(changed.values()))
     assert caught.value.offences[0].pointer.endswith(f"/{row}")
 
 
 @pytest.mark.parametrize(
-    ("error", "told", "column", "asked"),
+    ("error", "message", "column", "asked"),
     [
         (NotANumber, "must contain only numbers", {"p": ["0.1", "0.2"]}, {}),
         (NotANumber, "must contain only numbers", {"p": [True, False]}, {}),
@@ -134,15 +134,15 @@ def test_the_first_wrong_row_is_told_by_its_number_among_all(
         (UnknownReduction, "must be the name of a reduction", {}, {"reduction": 3}),
     ],
 )
-def test_what_cannot_be_counted_is_told(
-    error: type[CalibrationError], told: str, column: dict[str, Any], asked: dict[str, Any]
+def test_invalid_columns_are_refused(
+    error: type[CalibrationError], message: str, column: dict[str, Any], asked: dict[str, Any]
 ) -> None:
     table = pa.table({"p": [0.1, 0.2], "y": [0, 1], **column})
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         arrow.tally(table, **{"prediction": "p", "label": "y", **asked})
 
 
-def test_no_rows_are_told_and_weights_of_zero_count_none() -> None:
+def test_no_rows_are_an_error_and_weights_of_zero_count_nothing() -> None:
     with pytest.raises(EmptyBatch):
         arrow.tally(
             pa.table({"p": pa.array([], pa.float64()), "y": pa.array([], pa.int8())}), prediction="p", label="y"

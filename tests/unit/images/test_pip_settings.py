@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.images.pip_settings import of_listing
 
 
-def test_a_variable_wins_over_a_file_and_what_tells_nothing_of_places_is_left_out() -> None:
+def test_a_variable_overrides_a_file_and_settings_without_paths_are_left_out() -> None:
     listed = (
         ":env:.index-url='https://b.example/simple'\n:env:.no-input='1'\nglobal.index-url='https://a.example/simple'\n"
     )
@@ -19,12 +19,12 @@ def test_a_path_is_mounted_under_another_and_of_an_index_its_parent(tmp_path: Pa
     listed = (
         f"global.find-links='{tmp_path}'\nglobal.extra-index-url='file://{tmp_path}/index/simple https://c.example'\n"
     )
-    told = of_listing(listed)
-    assert told.text == (
+    mounted = of_listing(listed)
+    assert mounted.text == (
         "[global]\nfind-links = /run/pip/0\nextra-index-url = file:///run/pip/1/simple https://c.example\n"
     )
-    assert told.mounts == {tmp_path: "/run/pip/0", tmp_path / "index": "/run/pip/1"}
+    assert mounted.mounts == {tmp_path: "/run/pip/0", tmp_path / "index": "/run/pip/1"}
 
 
-def test_a_path_that_is_not_there_stays_as_it_is() -> None:
+def test_a_missing_path_is_unchanged() -> None:
     assert of_listing("install.cert='/nowhere/ca.crt'\n") == ("[global]\ncert = /nowhere/ca.crt\n", {})

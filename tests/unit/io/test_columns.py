@@ -50,14 +50,14 @@ def test_more_different_ids_than_there_may_be_labels_are_read() -> None:
     assert len(set(ids)) == 30_000
 
 
-def test_dates_of_parquet_are_told_with_their_zone() -> None:
+def test_dates_of_parquet_have_their_zone() -> None:
     noon = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
     (times,) = read_columns(io.BytesIO(_arrow(pyarrow.parquet.write_table, t=[noon])), ["t"], name="x")
     assert dt.datetime.fromisoformat(times[0]) == noon
 
 
 @pytest.mark.parametrize(
-    ("content", "error", "told"),
+    ("content", "error", "message"),
     [
         (b"id,p\na,1\n,2\n", MissingValue, "row 2 of column 'id' is empty"),
         (b"key,p\na,1\n", UnknownColumn, "no column 'id'; it has 'key', 'p'"),
@@ -70,7 +70,7 @@ def test_dates_of_parquet_are_told_with_their_zone() -> None:
         ),
     ],
 )
-def test_a_column_that_cannot_be_read_is_told(content: bytes, error: type[TabularError], told: str) -> None:
+def test_an_unreadable_column_is_refused(content: bytes, error: type[TabularError], message: str) -> None:
     with pytest.raises(error) as refusal:
         read_columns(io.BytesIO(content), ["id"], name="x")
-    assert told in refusal.value.detail
+    assert message in refusal.value.detail

@@ -142,7 +142,7 @@ def test_files_of_other_tools_need_no_options(text: str, predictions: list[Any],
         ("y,lr_prob,rf_prob\n1,0.5,0.4\n0,0.2,0.1\n", (("lr_prob",), ("rf_prob",))),
     ],
 )
-def test_several_readings_are_never_decided(text: str, readings: tuple[tuple[str, ...], ...]) -> None:
+def test_several_readings_are_refused(text: str, readings: tuple[tuple[str, ...], ...]) -> None:
     with pytest.raises(UnclearColumns) as refused:
         sheet(text)
     assert refused.value.readings == readings
@@ -401,7 +401,7 @@ def test_missing_times_are_counted(cell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "error", "told"),
+    ("lines", "error", "message"),
     [
         (['{"y": 1, "p": 0.5}', "[1]"], DamagedFile, "line 2 is not a JSON object"),
         (['{"y": 1, "p": 0.5}', '{"y": 1, "p": 0.5'], DamagedFile, "line 2 is not a JSON object"),
@@ -423,10 +423,10 @@ def test_missing_times_are_counted(cell: str) -> None:
         ([json.dumps({"y": 1, "p": "x" * (1 << 20)})], TabularError, "line 1 has more than the limit"),
     ],
 )
-def test_bad_json_lines_are_refused_by_line_or_row(lines: list[str], error: type[TabularError], told: str) -> None:
+def test_bad_json_lines_are_refused_by_line_or_row(lines: list[str], error: type[TabularError], message: str) -> None:
     with pytest.raises(error) as refused:
         sheet("\n".join(lines))
-    assert told in refused.value.detail
+    assert message in refused.value.detail
 
 
 @pytest.mark.parametrize(
@@ -518,7 +518,7 @@ def test_columns_mean_what_their_names_say(text: str, options: SheetOptions, pre
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "told"),
+    ("text", "options", "message"),
     [
         ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(pos_label="yes"), "column of predictions is that of 'no'"),
         ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(class_names=("no", "yes")), "'p_no' is that of 'no'"),
@@ -531,10 +531,10 @@ def test_columns_mean_what_their_names_say(text: str, options: SheetOptions, pre
         ("y_true,y_pred\n1,0\n0,0\n1,0\n", PLAIN, "'y_pred' has predicted classes"),
     ],
 )
-def test_columns_of_other_classes_are_refused(text: str, options: SheetOptions, told: str) -> None:
+def test_columns_of_other_classes_are_refused(text: str, options: SheetOptions, message: str) -> None:
     with pytest.raises(TabularError) as refused:
         sheet(text, options)
-    assert told in refused.value.detail
+    assert message in refused.value.detail
 
 
 def test_logits_and_columns_named_after_classes_need_no_labels() -> None:

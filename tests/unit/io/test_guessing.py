@@ -1,4 +1,4 @@
-"""Which columns are taken for what, and that it is said."""
+"""Which columns are read as what, and that the command prints it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_columns_that_are_called_as_the_labels_are_theirs() -> None:
     assert "classes: 'cat', 'dog', 'hen', in this order (inferred from the column names)" in found.notes
 
 
-def test_what_is_asked_for_is_not_guessed() -> None:
+def test_named_columns_are_not_inferred() -> None:
     options = SheetOptions(predictions=("b",), labels="a", weights="c", groups=("d",))
     found = sheet("a,b,c,d,label,p\n1,0.5,2,x,0,0.1\n0,0.25,1,y,0,0.1\n", options=options)
     assert found.predictions.tolist() == [0.5, 0.25]

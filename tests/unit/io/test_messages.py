@@ -377,7 +377,7 @@ def refusal_of(case: Case) -> TabularError:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_refusal_says_what_is_wrong_and_where(case: Case) -> None:
+def test_a_refusal_names_the_fault_and_its_place(case: Case) -> None:
     error = refusal_of(case)
     assert (error.code, error.field) == (case.code, case.field), error.detail
     assert case.words in error.detail

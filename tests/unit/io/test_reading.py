@@ -158,7 +158,7 @@ def test_missing_values_of_many_columns_are_counted_in_one_pass(kind: str) -> No
     assert len(data) < file.count < 8 * len(data)
 
 
-def test_what_is_not_plain_is_said() -> None:
+def test_ambiguous_columns_are_refused_with_their_readings() -> None:
     assert read(files.ALL["csv in UTF-16"]).notes[:2] == ("the text is UTF-16", "the columns are separated by tabs")
     assert read(b"y;p\n0.0;0.5\n1.0;1\n").notes == (
         "the columns are separated by semicolons",
@@ -168,20 +168,20 @@ def test_what_is_not_plain_is_said() -> None:
     )
 
 
-def test_names_are_told_without_what_is_not_printed_and_cut_short() -> None:
+def test_names_are_shortened_and_without_unprintable_characters() -> None:
     with pytest.raises(TabularError) as refused:
         read(f"a\x1b[31mb,{'n' * 500},c\u202ed\n1,2,3\n".encode())
     assert refused.value.detail.isprintable()
     assert len(refused.value.detail) < 250
 
 
-def test_logits_are_read_where_they_are_asked_for() -> None:
+def test_logits_are_read_on_request() -> None:
     sheet = read(b"label,logit\n1,-3.5\n0,2\n", options=SheetOptions(scale="logit"))
     assert sheet.predictions.tolist() == [-3.5, 2]
     assert sheet.scale == "logit"
 
 
-def test_what_a_real_classifier_emits_is_left_to_the_library() -> None:
+def test_rounding_of_real_classifiers_is_handled_by_the_library() -> None:
     assert read(b"label,p\n1,1.00001\n0,-0.00001\n").predictions.tolist() == [1.00001, -0.00001]
 
 
@@ -208,7 +208,7 @@ def test_a_mapping_knows_a_number_however_it_is_written() -> None:
     assert sheet.labels.tolist() == [0, 1]
 
 
-def test_without_need_of_labels_none_are_looked_for() -> None:
+def test_labels_are_not_inferred_if_they_are_not_needed() -> None:
     assert read(b"label,p\nhm,0.5\n", labelled=False).labels is None
 
 
@@ -314,7 +314,7 @@ def _refused_as_too_large(data: bytes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BOMBS)
-def test_what_unpacks_to_more_than_the_limit_is_refused_in_little_memory(peak_of: PeakOf, kind: str) -> None:
+def test_a_file_that_unpacks_beyond_the_limit_is_refused_in_little_memory(peak_of: PeakOf, kind: str) -> None:
     assert peak_of(_refused_as_too_large, BOMBS[kind]()) < 24 << 20
 
 
@@ -439,17 +439,17 @@ def test_times_of_a_file_with_types_may_be_dates_or_have_a_zone(kind: pa.DataTyp
 
 
 @pytest.mark.parametrize(
-    ("labels", "told"),
+    ("labels", "message"),
     [
         ("1 - 0 -", "2 rows of column 'p', 2 of column 'y', first in row 2"),
         ("+ - + -", "2 rows of column 'p', first in row 2"),
         ("cat . dog .", "2 rows of column 'p', first in row 2"),
     ],
 )
-def test_labels_that_are_missing_as_predictions_are_counted(labels: str, told: str) -> None:
+def test_labels_that_are_missing_as_predictions_are_counted(labels: str, message: str) -> None:
     rows = zip(labels.split(), ["0.5", "-", "0.25", "-"], strict=True)
     text = "\n".join(["y,p", *(f"{label},{p}" for label, p in rows)])
-    with pytest.raises(MissingValue, match=told):
+    with pytest.raises(MissingValue, match=message):
         read_sheet(io.BytesIO(text.encode()), name="dashes.csv", max_rows=None)
 
 

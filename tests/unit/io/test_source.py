@@ -33,7 +33,7 @@ def _full_at(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_pipe_that_does_not_fit_on_the_disk_is_told_as_that() -> None:
+def test_a_pipe_that_does_not_fit_on_the_disk_is_reported() -> None:
     pipe = cast(BinaryIO, _Pipe(bytes(40 * MIB)))
     with (
         _full_at(34 * MIB),
@@ -43,7 +43,7 @@ def test_a_pipe_that_does_not_fit_on_the_disk_is_told_as_that() -> None:
         pass
 
 
-def test_what_goes_to_a_temporary_file_is_told_before_it_is_written() -> None:
+def test_a_temporary_file_is_announced_before_it_is_written() -> None:
     sizes: list[int] = []
     with spooled() as target:
         write_blocks(blocks_of(io.BytesIO(bytes(31 * MIB))), target, FileLimits(spool=sizes.append))

@@ -142,7 +142,7 @@ def test_a_damaged_or_forged_archive_is_refused(body: bytes, expected: tuple[str
     assert refused(lambda: read_npz(body, limits)) == expected
 
 
-def test_a_name_cannot_stand_twice(limits: Limits) -> None:
+def test_a_duplicate_name_is_refused(limits: Limits) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("labels.npy", _npy([1]))

@@ -80,7 +80,7 @@ def test_a_side_without_rows_and_a_class_never_predicted_have_the_mean_of_all() 
 
 
 @pytest.mark.parametrize("kind", ["frequency", "importance"])
-def test_weights_count(kind: Any) -> None:
+def test_weights_change_the_accuracies(kind: Any) -> None:
     P, y = _rows(300)
     w = np.random.default_rng(6).integers(0, 3, 300)
     for method in ("accuracy-constant", "predicted-class"):
@@ -110,7 +110,7 @@ def test_an_accuracy_that_would_change_the_likeliest_class_is_refused() -> None:
 
 
 @pytest.mark.parametrize("method", ["accuracy-constant", "predicted-class", "side-means"])
-def test_documents_round_trip_and_damage_is_found(method: str) -> None:
+def test_documents_round_trip_and_damaged_ones_are_refused(method: str) -> None:
     P, y = _rows(200)
     reduction = "confidence" if method == "side-means" else "canonical"
     fitted = calibrant.fit(method, P.astype(np.float32), y, reduction=reduction)

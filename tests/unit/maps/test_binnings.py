@@ -205,16 +205,16 @@ def _naive_bbq(p: Array, y: npt.NDArray[np.int64], counts: range) -> Array:
 def test_bbq_is_the_average_weighed_by_marginal_likelihoods(n: int, counts: range) -> None:
     p, y = _drawn(n, n)
     order = np.argsort(p)
-    curve, told = fit_bbq(_event(p, y).cells)
+    curve, details = fit_bbq(_event(p, y).cells)
     np.testing.assert_allclose(curve(GRID), _naive_bbq(p[order], y[order], counts), atol=1e-8)
-    assert 1 <= told["models"] <= len(counts)
-    assert told["bins"] in counts
+    assert 1 <= details["models"] <= len(counts)
+    assert details["bins"] in counts
 
 
 def test_bbq_counts_a_binning_once_that_ties_make_the_same() -> None:
     """Two predictions allow two binnings, whatever the number of bins."""
     p, y = np.repeat([0.2, 0.6], 100), np.tile([0, 0, 1, 1, 1], 40)
-    curve, told = fit_bbq(_event(p, y).cells)
+    curve, details = fit_bbq(_event(p, y).cells)
     evidence, heights = [], []
     for edges in ([0.0, 1.0], [0.0, 0.4, 1.0]):
         bins, total = len(edges) - 1, 0.0
@@ -227,7 +227,7 @@ def test_bbq_counts_a_binning_once_that_ties_make_the_same() -> None:
                 heights.append((alpha + ones) / (alpha + beta + ones + zeros))
         evidence.append(total)
     weights = np.exp(np.array(evidence) - max(evidence))
-    assert told["models"] == 2
+    assert details["models"] == 2
     assert curve(np.array([0.2]))[0] == pytest.approx(weights @ heights / weights.sum(), abs=1e-10)
 
 

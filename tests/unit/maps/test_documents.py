@@ -90,7 +90,7 @@ def test_every_damaged_field_is_found_on_loading(field: str, value: Any) -> None
 
 
 @pytest.mark.parametrize("document", [None, [], b"map", 3])
-def test_what_is_no_object_is_no_document(document: Any) -> None:
+def test_a_document_must_be_a_json_object(document: Any) -> None:
     with pytest.raises(InvalidDocument):
         calibrant.load(document)
 

@@ -15,7 +15,7 @@ from tests.conftest import GOLDEN
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 
-def test_agrees_with_the_released_code() -> None:
+def test_the_mixture_agrees_with_the_released_code() -> None:
     golden = json.loads((GOLDEN / "ets_ten_classes.json").read_text("utf-8"))
     drawn = np.load(GOLDEN / "ten_classes_n2000.npz")
     vector = Vector(softmax(drawn["logits"]), drawn["labels"].astype(np.int64), logits=drawn["logits"])
@@ -80,7 +80,7 @@ def test_a_row_without_weight_changes_nothing_even_without_a_probability() -> No
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_never_worse_than_temperature_and_of_sum_1(dtype: Any) -> None:
+def test_the_mixture_is_never_worse_than_temperature_and_sums_to_1(dtype: Any) -> None:
     for seed in range(5):
         z, y = drawn_logits(300, 4, seed=seed)
         y[:20] = seed % 4  # labels that no temperature explains
@@ -101,7 +101,7 @@ def test_noise_in_the_labels_gives_the_uniform_part_its_share() -> None:
 
 
 @pytest.mark.parametrize("kind", ["frequency", "importance"])
-def test_neither_order_nor_repetition_matter(kind: Any) -> None:
+def test_neither_the_order_nor_the_repetition_of_rows_matters(kind: Any) -> None:
     z, y = drawn_logits(300, 3)
     w = np.random.default_rng(6).integers(0, 3, 300)
     turned = np.random.default_rng(5).permutation(300)
@@ -112,7 +112,7 @@ def test_neither_order_nor_repetition_matter(kind: Any) -> None:
     np.testing.assert_allclose(one, repeated, atol=1e-7)
 
 
-def test_documents_round_trip_and_damage_is_found() -> None:
+def test_documents_round_trip_and_damaged_ones_are_refused() -> None:
     fitted, _ = fit_ets(drawn_vector(200, 3))
     z, y = drawn_logits(200, 3)
     document = calibrant.fit("ets", z, y, scale="logit").to_document()
@@ -131,7 +131,7 @@ def test_documents_round_trip_and_damage_is_found() -> None:
         assert caught.value.offences[0].pointer == f"/parameters/{where}"
 
 
-def test_what_has_no_temperature_is_refused() -> None:
+def test_rows_without_an_optimal_temperature_are_refused() -> None:
     z, _ = drawn_logits(50, 3)
     with pytest.raises(NotConverged):
         calibrant.fit("ets", z, z.argmax(axis=1), scale="logit")

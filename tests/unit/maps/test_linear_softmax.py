@@ -208,7 +208,7 @@ def test_certain_float32_and_constant_predictions_are_coped_with(method: str) ->
         np.testing.assert_allclose(q[0], np.bincount(y) / 400, atol=1e-9)
 
 
-def test_what_has_no_optimum_is_refused_by_name() -> None:
+def test_fits_without_an_optimum_are_refused_with_their_reason() -> None:
     z, y = drawn_logits(90, 3)
     certain = z.argmax(axis=1)
     for method in UNREGULARISED:
@@ -218,8 +218,8 @@ def test_what_has_no_optimum_is_refused_by_name() -> None:
         penalised = calibrant.fit(method, z, certain, scale="logit")
         assert penalised.diagnostics["strength"] > 0.0
         np.testing.assert_array_equal(penalised.apply(z).argmax(axis=1), certain)
-    told = calibrant.fit("matrix-odir", z, certain, scale="logit").apply(z)
-    np.testing.assert_array_equal(told.argmax(axis=1), certain)
+    predicted = calibrant.fit("matrix-odir", z, certain, scale="logit").apply(z)
+    np.testing.assert_array_equal(predicted.argmax(axis=1), certain)
     assert calibrant.fit("dirichlet-l2", z, certain, scale="logit").diagnostics["strength"] <= 1e-3
     for method in UNREGULARISED:
         with pytest.raises(MissingClass):
@@ -239,7 +239,7 @@ def test_what_has_no_optimum_is_refused_by_name() -> None:
 
 def test_quasi_separable_labels_are_refused_although_their_loss_stays_above_0() -> None:
     z, y = drawn_logits(300, 3)
-    z[:, 2] = np.where(y == 2, 5.0, -5.0) + 0.1 * z[:, 2]  # class 2 is told without error
+    z[:, 2] = np.where(y == 2, 5.0, -5.0) + 0.1 * z[:, 2]  # class 2 is separated without error
     assert log_loss(softmax(z), y) > 0.1
     with pytest.raises(NotConverged):
         calibrant.fit("matrix", z, y, scale="logit", strength=0.0)
@@ -247,7 +247,7 @@ def test_quasi_separable_labels_are_refused_although_their_loss_stays_above_0() 
 
 
 @pytest.mark.parametrize("method", [*UNREGULARISED, *REGULARISED])
-def test_documents_round_trip_and_damage_is_found(method: str) -> None:
+def test_documents_round_trip_and_damaged_ones_are_refused(method: str) -> None:
     z, y = drawn_logits(120, 3)
     options: dict[str, Any] = {} if method in UNREGULARISED else {"strength": 0.1}
     fitted = calibrant.fit(method, z, y, scale="logit", **options)

@@ -146,7 +146,7 @@ def test_l_bfgs_finds_the_same_optimum_in_blocks(kind: Kind, monkeypatch: pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("method", METHODS)
-def test_never_worse_than_temperature_and_drawn_to_it(method: str, dtype: Any) -> None:
+def test_the_map_is_never_worse_than_temperature_and_shrinks_to_it(method: str, dtype: Any) -> None:
     for seed in range(3):
         z, y = _rows(500, 3, seed)
         z = z.astype(dtype)
@@ -200,7 +200,7 @@ def test_probabilities_of_0_and_1_are_coped_with(method: str) -> None:
         assert q.min() >= 0.0
 
 
-def test_what_cannot_be_fitted_is_refused_by_name() -> None:
+def test_unfittable_rows_are_refused_with_their_reason() -> None:
     z, y = _rows(60, 3)
     for method in METHODS:
         with pytest.raises(NotConverged):
@@ -218,7 +218,7 @@ def test_what_cannot_be_fitted_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_damage_is_found(method: str) -> None:
+def test_damaged_documents_are_refused(method: str) -> None:
     z, y = _rows(100, 3)
     document = calibrant.fit(method, z, y, scale="logit", strength=0.1, n_knots=3).to_document()
     for field, value in document["parameters"].items():

@@ -89,7 +89,7 @@ def test_a_subset_has_the_same_breaks_alone() -> None:
     np.testing.assert_allclose(together[18], alone[0], atol=1e-4)
 
 
-def test_weights_ties_and_order() -> None:
+def test_weights_ties_and_the_order_of_rows_do_not_change_the_map() -> None:
     p, y = _drawn(80)
     p, w = np.round(p, 2), np.random.default_rng(1).integers(1, 4, 80)
     weighted = calibrant.fit("pl-de", p, y, segments=2, weights=w, weights_kind="frequency").apply(GRID)
@@ -124,7 +124,7 @@ def test_cross_validation_chooses_the_segments_and_the_seed_decides() -> None:
     np.testing.assert_array_equal(state[1], before)
 
 
-def test_what_cannot_be_fitted_is_refused() -> None:
+def test_unfittable_rows_are_refused() -> None:
     p, y = _drawn(8)
     y[:2] = [0, 1]
     cases: list[tuple[Any, Any, dict[str, Any], str]] = [

@@ -139,12 +139,12 @@ def test_large_ties_count_as_even_parts() -> None:
     p = random.integers(0, 8, 20000) / 7
     y = (random.random(20000) < 0.2 + 0.6 * p).astype(np.int8)
     cells = Event(p, y).cells
-    fitted, told = fit_spline(cells, 8)
+    fitted, details = fit_spline(cells, 8)
     assert len(fitted.scores) == 8
     t, mean = np.linspace(0, 1, 20000), np.repeat(cells.wy / cells.w, cells.rows.astype(int))
     basis = np.array([CumulativeSpline(row, "natural").at(t) for row in np.eye(8)]).T
     exact = np.linalg.lstsq(basis, np.cumsum(mean - np.sort(p)) / 20000, rcond=None)[0]
-    np.testing.assert_allclose(told["knot_values"], exact, atol=1e-6)
+    np.testing.assert_allclose(details["knot_values"], exact, atol=1e-6)
     np.testing.assert_allclose(fitted(cells.p), cells.wy / cells.w, atol=0.05)
 
 
@@ -203,12 +203,12 @@ def test_the_two_splines_differ_little_and_keep_to_their_bounds() -> None:
 def test_many_scores_are_thinned_with_a_small_error() -> None:
     p, y = _drawn(30000)
     cells = Event(p, y).cells
-    fitted, told = fit_spline(cells)
+    fitted, details = fit_spline(cells)
     assert len(fitted.scores) <= MOST_SCORES
     path = path_of(cells)
     exact = accuracies(path, fit_cumulative(path, 6, "natural"))
-    assert np.abs(fitted(cells.p) - exact).max() == pytest.approx(told["thinning_error"])
-    assert told["thinning_error"] < 2e-4
+    assert np.abs(fitted(cells.p) - exact).max() == pytest.approx(details["thinning_error"])
+    assert details["thinning_error"] < 2e-4
     assert (fitted.scores[0], fitted.scores[-1]) == (cells.p[0], cells.p[-1])
 
 
@@ -228,7 +228,7 @@ def test_only_the_caller_clips() -> None:
     assert 0 <= kept.min() < kept.max() <= 1
 
 
-def test_what_cannot_be_fitted_is_refused() -> None:
+def test_unfittable_rows_are_refused() -> None:
     p, y = _drawn(20)
     cases: list[tuple[type[CalibrationError], int, dict[str, Any], str]] = [
         (OneClass, 0, {}, "/labels"),

@@ -53,7 +53,7 @@ def test_large_inputs_without_an_optimum_are_refused(all_large: None) -> None:
         optimal_temperature(VectorLogits(z, flipped))
 
 
-def test_probabilities_of_logits_are_made_when_they_are_asked_for() -> None:
+def test_probabilities_of_logits_are_computed_on_first_use() -> None:
     z, y = drawn_logits(100, 3)
     read = read_predictions(z, scale="logit")
     assert "values" not in vars(read)

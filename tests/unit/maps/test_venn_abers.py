@@ -78,7 +78,7 @@ def test_more_rows_leave_less_between_the_bounds_and_the_truth_inside_on_average
     assert p0.mean() - 0.01 < 1 / 3 < p1.mean() + 0.01
 
 
-def test_weights_and_order() -> None:
+def test_frequency_weights_are_repetitions_and_the_order_does_not_matter() -> None:
     random = np.random.default_rng(1)
     p, w = np.round(random.random(300), 2), random.integers(1, 4, 300)
     y = (random.random(300) < p).astype(int)

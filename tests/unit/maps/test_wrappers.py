@@ -80,7 +80,7 @@ def test_within_ranks_are_differences_of_what_the_first_ranks_hold() -> None:
 
 
 @pytest.mark.parametrize("reduction", VECTORS)
-def test_the_order_of_the_classes_is_kept_where_asked(reduction: str) -> None:
+def test_the_order_of_the_classes_is_kept_on_request(reduction: str) -> None:
     P, y = _rows(seed=3)
     free = calibrant.fit("isotonic", P, y, reduction=reduction)
     kept = calibrant.fit("isotonic", P, y, reduction=reduction, keep_order=True)
@@ -100,7 +100,7 @@ def test_ranks_that_are_never_right_have_a_constant() -> None:
     assert q.max() == pytest.approx((200.5 / 201) / (200.5 / 201 + 3 * 0.5 / 201))
 
 
-def test_what_cannot_be_fitted_is_refused_by_name() -> None:
+def test_unfittable_rows_are_refused_with_their_reason() -> None:
     P, y = _rows(50)
     with pytest.raises(MissingClass) as caught:
         calibrant.fit("platt", P, np.where(y == 2, 0, y), reduction="classwise")

@@ -1,4 +1,4 @@
-"""Events and vectors that are drawn, and one measure asked of them."""
+"""Events and vectors that are drawn, and one measure evaluated on them."""
 
 from __future__ import annotations
 

@@ -8,6 +8,6 @@ from benchmarks.agreement import Answer, answers
 
 
 @pytest.mark.parametrize("answer", answers(), ids=lambda a: f"{a.producer}: {a.what} ({a.input}, {a.reduction})")
-def test_we_answer_what_the_reference_does(answer: Answer) -> None:
+def test_every_measure_agrees_with_its_reference(answer: Answer) -> None:
     assert answer.ours() == pytest.approx(answer.value, abs=answer.tolerance, rel=0.0)
     assert (answer.tolerance == 1e-9) == (answer.note is None)

@@ -8,7 +8,7 @@ from calibrant.core.errors import CalibrationError, InvalidOption, UnknownMeasur
 from calibrant.measures.catalogue import read_requests
 
 
-def test_the_panel_is_what_nobody_asked_for() -> None:
+def test_the_panel_is_the_default_of_a_request() -> None:
     assert [r.key for r in read_requests(None)] == ["ece", "ece-equal-width", "ece-sweep", "ks"]
 
 
@@ -32,7 +32,7 @@ def test_the_panel_is_what_nobody_asked_for() -> None:
         (b"ece", InvalidOption, "/measures"),
     ],
 )
-def test_a_bad_request_is_refused_where_it_is_bad(measures: Any, error: type[CalibrationError], pointer: str) -> None:
+def test_an_invalid_request_is_refused_at_its_place(measures: Any, error: type[CalibrationError], pointer: str) -> None:
     with pytest.raises(error) as caught:
         read_requests(measures)
     assert caught.value.offences[0].pointer == pointer

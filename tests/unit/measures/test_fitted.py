@@ -77,7 +77,7 @@ def test_importance_weights_count_by_their_ratios_alone() -> None:
     assert errors[0] == pytest.approx(errors[1], abs=1e-9)
 
 
-def test_what_cannot_be_fitted_is_told_in_the_answer() -> None:
+def test_a_failed_fit_is_the_problem_of_the_measure() -> None:
     report = calibrant.evaluate([0.2, 0.8, 0.4], [0, 1, 0], measures=["ece-averaged", "ks"])
     assert report.measures["ece-averaged"].value is None
     assert "folds" in (report.measures["ece-averaged"].problem or "")

@@ -101,7 +101,7 @@ def test_a_small_group_beside_a_large_one_makes_no_gap_of_its_own() -> None:
     assert excluded <= 30 * 0.05 + 3.5 * np.sqrt(30 * 0.05 * 0.95)
 
 
-def test_equal_groups_are_two_and_groups_without_values_are_told() -> None:
+def test_equal_groups_count_twice_and_groups_without_values_are_reported() -> None:
     found = calibrant.evaluate(
         [0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], groups=list("aabb"), measures=["auroc"], interval=0.95, resamples=100
     ).gaps

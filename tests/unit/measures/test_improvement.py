@@ -105,13 +105,13 @@ def test_pooled_events_of_a_row_share_a_fold() -> None:
 @pytest.mark.parametrize(
     ("p", "y"), [([0.1, 0.5, 0.9], [0, 1, 1]), (np.linspace(0, 1, 30).tolist(), [1] * 30)], ids=["few", "one class"]
 )
-def test_what_cannot_be_fitted_is_a_problem(p: list[float], y: list[int]) -> None:
+def test_a_failed_fit_is_a_problem_of_the_improvement(p: list[float], y: list[int]) -> None:
     found = _one({}, p, y)
     assert found.value is None
     assert (found.problem or "").startswith("no value: ")
 
 
-def test_a_map_given_tells_what_the_scores_gain() -> None:
+def test_a_given_map_has_its_improvement_of_the_scores() -> None:
     p, y = _rows(3000)
     fitted = calibrant.fit("beta", p[:1500], y[:1500])
     q, z = p[1500:], y[1500:]

@@ -123,7 +123,7 @@ def test_a_gap_between_groups_without_variation_has_no_interval() -> None:
     assert "vary too little" in (gap["accuracy"].problem or "")
 
 
-def test_an_interval_that_would_draw_too_much_is_left_out_and_told() -> None:
+def test_an_interval_that_needs_too_many_draws_is_left_out_with_its_problem() -> None:
     p = np.linspace(0, 1, 20_000)
     (request,) = read_requests([{"name": "ece", "n_bins": 20_000}])
     answer = request.compute(Event(p, (p > 0.5).astype(np.int8)), Resampling(0.95, 1000, 0))

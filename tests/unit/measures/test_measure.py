@@ -133,7 +133,7 @@ def test_pooled_events_have_no_p_value_but_where_it_knows_their_rows(batch: tupl
     assert found["confidence-gap"].p_value is not None
 
 
-def test_what_an_interval_costs_is_in_the_estimate() -> None:
+def test_the_estimate_includes_the_cost_of_intervals() -> None:
     for name in ("ece", "accuracy", "kde-ce"):
         (request,) = read_requests([name])
         plain, resampled = (request.seconds(Extent(10**6), Resampling(level)) for level in (None, 0.95))

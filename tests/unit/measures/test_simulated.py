@@ -48,7 +48,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(asked: dict[str, An
     ends = np.array([_ends(asked, _event(500, bend, seed)) for seed in range(20)])
     hits = np.count_nonzero((ends[:, 0] <= truth + 1e-9) & (truth - 1e-9 <= ends[:, 1]))
     assert hits >= 14
-    # Of 500 rows, those far from calibrated are all but always told from calibrated ones.
+    # Of 500 rows, those far from calibrated are almost always distinguished from calibrated ones.
     above = np.count_nonzero(ends[:, 0] > 0.0)
     assert above <= 6 if bend == 0.0 else above >= 18
 
@@ -113,7 +113,7 @@ def test_small_and_certain_batches_have_finite_intervals(asked: dict[str, Any], 
 
 
 @pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
-def test_rows_that_hang_together_have_no_interval(asked: dict[str, Any]) -> None:
+def test_dependent_rows_have_no_interval(asked: dict[str, Any]) -> None:
     random = np.random.default_rng(0)
     vector = Vector(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60))
     pooled = Event(vector.p.ravel(), np.tile(np.array([1, 0, 0], np.int8), 60), per_row=3)
@@ -134,7 +134,7 @@ def test_too_many_bins_have_no_interval() -> None:
         simulated_interval(0.0, event.cells, event.cells.p, lambda _: 0.0, FEW)
 
 
-def test_the_estimate_knows_the_interval() -> None:
+def test_the_estimated_time_includes_the_simulated_interval() -> None:
     corp, binned = read_requests([{"name": "decomposition"}, {"name": "decomposition", "method": "binned", "as": "b"}])
     many = read_requests([{"name": "decomposition", "method": "binned", "score": "log-loss", "n_bins": 10_000}])[0]
     for request, low, high in ((corp, 1.0, 2.0), (binned, 0.0, 0.3), (many, 2.0, 20.0)):

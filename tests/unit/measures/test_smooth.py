@@ -97,7 +97,7 @@ def test_the_kernel_density_error_is_that_of_a_direct_sum(form: Any, norm: int) 
     assert kde_ece(event, form, norm)[0] == pytest.approx(expected, abs=2e-4)
 
 
-def test_one_outcome_or_one_prediction_of_positives_is_told() -> None:
+def test_one_outcome_or_one_prediction_of_positives_is_a_problem() -> None:
     for p, y, word in [([0.2, 0.4], [0, 0], "positives"), ([0.2, 0.4, 0.4], [0, 1, 1], "equal")]:
         answer = calibrant.evaluate(p, y, measures=["kde-ece"]).measures["kde-ece"]
         assert answer.value is None

@@ -206,7 +206,7 @@ def test_ece_after_temperature_is_the_ece_of_scaled_predictions() -> None:
     assert answer.value == pytest.approx(_ask(one[keep] * 2, y[keep], "ece", scale="logit").value, rel=1e-9)
 
 
-def test_ece_after_temperature_is_cross_fitted_unless_told() -> None:
+def test_ece_after_temperature_is_cross_fitted_by_default() -> None:
     z, y = _world(2000, 4, 2.0)
     before = _ask(z, y, "ece", scale="logit")
     answer = _ask(z, y, "ece-after-temperature", scale="logit", reduction="canonical", interval=0.9)
@@ -231,7 +231,7 @@ def test_pooled_events_of_one_row_are_in_one_fold() -> None:
     assert (fold.reshape(60, 3) == fold.reshape(60, 3)[:, :1]).all()
 
 
-def test_no_temperature_is_told_as_the_problem() -> None:
+def test_a_missing_temperature_is_the_problem_of_the_measure() -> None:
     answer = _ask([0.1, 0.9, 0.2, 0.8] * 5, [0, 1, 0, 1] * 5, "ece-after-temperature")
     assert answer.value is None
     assert "no prediction is wrong" in (answer.problem or "")

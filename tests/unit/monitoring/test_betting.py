@@ -95,8 +95,8 @@ def test_the_weights_are_a_distribution() -> None:
     assert np.exp(log_weights()).sum() == pytest.approx(1.0, abs=1e-12)
     assert weight_from(0) == 1.0
     for start in (1, 5, 300):
-        told = sum(np.exp(log_start_weight(s)) for s in range(start))
-        assert told + weight_from(start) == pytest.approx(1.0, abs=1e-12)
+        total = sum(np.exp(log_start_weight(s)) for s in range(start))
+        assert total + weight_from(start) == pytest.approx(1.0, abs=1e-12)
     # What is left at s is about half the integral of 1 / (x log^2 x), 1 / log(s), of the whole, 1 / log(8).
     assert weight_from(10**5) == pytest.approx(0.5 * np.log(7.5) / np.log(10**5 + 7.5), rel=1e-3)
 
@@ -127,17 +127,17 @@ def test_a_late_drift_is_found_sooner_by_starting_late() -> None:
     assert found(late=False) > 2 * found(late=True)
 
 
-@pytest.mark.parametrize(("delta", "told"), [(-0.2, "predictions are too high"), (0.2, "predictions are too low")])
-def test_the_loudest_shift_and_start_tell_what_is_wrong(delta: float, told: str) -> None:
+@pytest.mark.parametrize(("delta", "message"), [(-0.2, "predictions are too high"), (0.2, "predictions are too low")])
+def test_the_strongest_shift_and_start_describe_the_error(delta: float, message: str) -> None:
     random = np.random.default_rng(1)
     p = random.random(60_000)
     sound, wrong = _drawn(60_000, 2), _counted(p, random.random(len(p)) < expit(logit(p) + delta))
     found = evidence(np.array([log_factors(tally) for tally in (sound, sound, wrong, wrong)]))
-    assert (found.start, found.shift.message()) == (2, told)
+    assert (found.start, found.shift.message()) == (2, message)
     assert found.level < 1e-20
 
 
-def test_an_error_of_one_part_is_told_with_its_place() -> None:
+def test_an_error_of_a_range_is_described_with_its_range() -> None:
     random = np.random.default_rng(3)
     p = random.random(200_000)
     c = np.where((p > 0.7) & (p < 0.84), p - 0.1, p)

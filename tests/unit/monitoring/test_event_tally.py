@@ -64,7 +64,7 @@ def test_maps_of_a_tally_are_those_of_the_rows(method: str) -> None:
 
 @pytest.mark.parametrize("reduction", [None, "confidence", "class:2", "top:2", "within-top:2"])
 @pytest.mark.parametrize("scale", ["probability", "logit"])
-def test_vectors_are_counted_as_the_event_that_is_asked_for(reduction: str | None, scale: Any) -> None:
+def test_vectors_are_counted_as_the_requested_event(reduction: str | None, scale: Any) -> None:
     random = np.random.default_rng(3)
     logits = random.normal(size=(4000, 4))
     given = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -170,12 +170,12 @@ def test_bytes_are_read_back_and_anything_else_is_refused() -> None:
         (InvalidLabel, {"labels": [0, 1, 2]}),
     ],
 )
-def test_what_is_wrong_with_a_partition_is_told(error: type[CalibrationError], given: dict[str, Any]) -> None:
+def test_an_invalid_partition_is_refused(error: type[CalibrationError], given: dict[str, Any]) -> None:
     with pytest.raises(error):
         calibrant.tally(**{"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 0], **given})
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_tallies_that_do_not_match_are_refused() -> None:
     binary, logits = calibrant.tally([0.1, 0.9], [0, 1]), calibrant.tally([-2.0, 2.0], [0, 1], scale="logit")
     with pytest.raises(InvalidOption, match="tallies/1"):
         calibrant.merge([binary, logits])

@@ -8,7 +8,7 @@ from calibrant.monitoring.tally import borders
 
 
 @pytest.mark.parametrize(
-    ("shift", "told"),
+    ("shift", "message"),
     [
         (Shift("line", 0.1), "predictions are too low"),
         (Shift("line", -0.1, 0.02), "predictions are too high"),
@@ -20,11 +20,11 @@ from calibrant.monitoring.tally import borders
         (Shift("part", -0.1, low=0.9976, high=1.0), "predictions between 0.9976 and 1 are too high"),
     ],
 )
-def test_a_shift_tells_which_predictions_are_wrong(shift: Shift, told: str) -> None:
-    assert shift.message() == told
+def test_a_shift_describes_which_predictions_are_wrong(shift: Shift, message: str) -> None:
+    assert shift.message() == message
 
 
-def test_a_shift_adds_what_it_says() -> None:
+def test_a_shift_adds_its_stated_amount() -> None:
     p = np.array([0.001, 0.2, 0.5, 0.9])
     logit = np.log(p / (1.0 - p)).clip(-6.0, 6.0)
     np.testing.assert_allclose(Shift("line", 0.1, -0.4).at(p), 0.1 - 0.2 * logit)

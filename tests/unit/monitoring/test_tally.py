@@ -77,6 +77,6 @@ def test_bytes_cut_off_are_no_tally(cut: int) -> None:
         from_bytes(whole[:cut])
 
 
-def test_more_rows_than_four_bytes_can_tell_are_told_by_eight() -> None:
+def test_counts_beyond_four_bytes_are_stored_in_eight() -> None:
     one = tally_of(np.array([0.5]), np.array([1], dtype=np.int8))
     assert len(from_bytes(Tally(one.keys, one.rows * 2**33, one.p_sum * 2.0**33).to_bytes())) == 2**33

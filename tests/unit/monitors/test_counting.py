@@ -15,7 +15,7 @@ from backend.monitors.readings import counts_of
         ({"predictions": 9, "labels": 8, "joined": 5, "expired": 3, "unmatched": 2}, 1, 1),
     ],
 )
-def test_what_has_come_and_neither_met_its_other_half_nor_expired_waits(
+def test_unmatched_and_unexpired_predictions_and_labels_are_waiting(
     totals: dict[str, int], pending: int, waiting: int
 ) -> None:
     counts = counts_of(totals)

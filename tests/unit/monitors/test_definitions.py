@@ -33,7 +33,7 @@ def _pointer(**fields: Any) -> tuple[str, str]:
     return caught.value.code, caught.value.offences[0].pointer
 
 
-def test_what_is_left_open_is_filled_in() -> None:
+def test_missing_fields_of_a_definition_have_defaults() -> None:
     found = settled(_body(), None)
     assert (found.reduction, found.bucket) == ("binary", HOUR)
     assert settled(_body(n_classes=3), None).reduction == "confidence"
@@ -56,7 +56,7 @@ def test_a_bucket_is_at_least_a_minute() -> None:
     assert settled(_body(windows=[window], retention=DAY, horizon=DAY), None).bucket == 60
 
 
-def test_what_nobody_said_of_times_fits_the_buckets() -> None:
+def test_default_times_match_the_buckets() -> None:
     hour = settled(_body(windows=[{"name": "w", "seconds": HOUR}]), None)
     assert (hour.bucket, hour.retention, hour.horizon) == (150, 1_500_000, 1_500_000)
     both = settled(
@@ -193,7 +193,7 @@ def test_one_event_of_a_row_is_watched(reduction: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(fields: dict[str, Any], code: str, pointer: str) -> None:
+def test_an_invalid_argument_is_named(fields: dict[str, Any], code: str, pointer: str) -> None:
     assert _pointer(**fields) == (code, pointer)
 
 

@@ -6,7 +6,7 @@ from backend.monitors.webhook_requests import check_secret, made_secret, read_se
 from calibrant.core.errors import InvalidOption
 
 
-def test_a_made_secret_is_one_that_is_taken() -> None:
+def test_a_generated_secret_is_accepted() -> None:
     made = made_secret(None, "hook")
     check_secret(made, "/secret")
     assert len(read_secret(made)) == 32
@@ -26,5 +26,5 @@ def test_other_forms_are_refused(secret: str) -> None:
         check_secret(secret, "/secret")
 
 
-def test_none_is_made_later() -> None:
+def test_no_secret_is_generated_later() -> None:
     check_secret(None, "/secret")

@@ -33,7 +33,7 @@ def test_a_hook_keeps_its_secret_until_it_is_given_another_and_then_signs_with_b
     assert keys_of(rotated, 1000.0 + ROTATION_SECONDS) == [read_secret(B)]
 
 
-def test_a_url_that_is_given_as_it_is_told_stays_as_it_was() -> None:
+def test_a_hook_with_its_shown_url_keeps_its_stored_url() -> None:
     hook = _prepared(HookSpec(url=f"{URL}?token=hush", secret=A))
     assert "hush" not in hook.shown(secret=True).model_dump_json()
     assert A not in hook.shown().model_dump_json()
@@ -41,7 +41,7 @@ def test_a_url_that_is_given_as_it_is_told_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "host"),
     [
         ("https://hooks.example.com/services/T0/B0/hush", "https://hooks.example.com/..."),
         ("https://example.com:8443/hush?sig=hush", "https://example.com:8443/..."),
@@ -50,17 +50,17 @@ def test_a_url_that_is_given_as_it_is_told_stays_as_it_was() -> None:
         ("https://example.com", "https://example.com"),
     ],
 )
-def test_of_a_url_its_host_alone_is_told(url: str, told: str) -> None:
-    assert HookSpec(url=url).shown().url == told
+def test_only_the_host_of_a_url_is_shown(url: str, host: str) -> None:
+    assert HookSpec(url=url).shown().url == host
 
 
-def test_a_url_as_it_is_told_is_refused_of_a_hook_that_was_not_there() -> None:
+def test_a_shown_url_is_refused_for_a_new_hook() -> None:
     hook = _prepared(HookSpec(url=URL, secret=A))
     with pytest.raises(HookRefused):
         _prepared(hook.shown().model_copy(update={"name": "other"}), hook)
 
 
-def test_nothing_that_is_secret_is_shown_by_a_hook() -> None:
+def test_a_shown_hook_has_no_secret() -> None:
     hook = HookSpec(url=f"{URL}?token=hush", secret=A, old_secret=B)
     assert not [word for word in ("hush", A, B) if word in repr(hook) + str(hook)]
 
@@ -89,7 +89,7 @@ def test_delays_grow_and_end_and_a_receiver_may_lengthen_them() -> None:
     assert plan.after(1, wait=10**9) == 86_400
 
 
-def test_a_url_as_it_is_told_is_refused_of_another_hook() -> None:
+def test_a_shown_url_is_refused_for_another_hook() -> None:
     hook = _prepared(HookSpec(name="one", url=f"{URL}?token=hush", secret=A))
     assert _prepared(hook.shown(), hook).url == hook.url
     with pytest.raises(HookRefused) as refused:

@@ -26,7 +26,7 @@ RULE = ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05, 
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "expected"),
     [
         ([0.01, 0.02, 0.04], "ooo"),
         ([0.06, 0.07, 0.04, 0.04, 0.02, 0.01], "uaaaao"),
@@ -35,8 +35,8 @@ RULE = ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05, 
         ([0.06, 0.06, 0.06, 0.06, 0.03, 0.03], "uaaaao"),
     ],
 )
-def test_a_threshold_is_raised_and_cleared_by_looks_in_a_row(values: list[float], told: str) -> None:
-    assert statuses(RULE, *((1000 + i, value) for i, value in enumerate(values))) == told
+def test_a_threshold_is_raised_and_cleared_by_looks_in_a_row(values: list[float], expected: str) -> None:
+    assert statuses(RULE, *((1000 + i, value) for i, value in enumerate(values))) == expected
 
 
 def test_a_value_that_swings_about_the_bound_raises_one_alarm() -> None:
@@ -57,7 +57,7 @@ def test_an_alarm_whose_rows_are_gone_stays() -> None:
     assert statuses(RULE, (1000, 0.06), (1001, 0.07), (0, None), (0, None)) == "uaaa"
 
 
-def test_a_rule_that_is_changed_begins_anew_and_counts_on() -> None:
+def test_a_changed_rule_is_reset_and_keeps_counting() -> None:
     raised = watched(RULE, (1000, 0.06), (1001, 0.07))[-1]
     assert begun(RULE, raised, 5.0) is raised
     again = begun(RULE.model_copy(update={"above": 0.04}), raised, 0.0)

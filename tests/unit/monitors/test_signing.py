@@ -48,13 +48,13 @@ def test_while_a_secret_is_changed_there_is_a_signature_by_each() -> None:
     assert both.split(" ") == [sign([new], MESSAGE, TIMESTAMP, BODY), SIGNATURE]
 
 
-def test_what_is_signed_is_the_id_the_time_and_every_byte() -> None:
+def test_the_signature_covers_the_id_the_time_and_every_byte() -> None:
     key = read_secret(SECRET)
     others = [("msg_2", TIMESTAMP, BODY), (MESSAGE, TIMESTAMP + 1, BODY), (MESSAGE, TIMESTAMP, BODY + b" ")]
     assert SIGNATURE not in [sign([key], *other) for other in others]
 
 
-def test_a_secret_that_is_made_is_long_and_never_the_same() -> None:
+def test_generated_secrets_are_long_and_different() -> None:
     assert len(read_secret(new_secret())) == 32
     assert new_secret() != new_secret()
 
@@ -77,7 +77,7 @@ def test_secrets_of_24_to_64_bytes_are_read(n: int) -> None:
         "whsec_" + base64.b64encode(bytes(65)).decode(),
     ],
 )
-def test_other_texts_are_no_secrets_and_are_not_repeated(text: str) -> None:
+def test_other_texts_are_refused_as_secrets_and_not_echoed(text: str) -> None:
     with pytest.raises(InvalidSecret) as refused:
         read_secret(text)
     assert text.removeprefix("whsec_") in ("", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") or text not in str(refused.value)

@@ -103,6 +103,6 @@ def test_entries_of_any_kind_are_read_back() -> None:
     assert len(label.tobytes()) < PREDICTION.itemsize
 
 
-def test_every_reason_is_told_in_words_without_a_value() -> None:
+def test_every_reason_has_a_message_without_a_value() -> None:
     assert set(REASONS) == set(Why) - {Why.FINE}
     assert all(reason.code and "{" not in reason.detail for reason in REASONS.values())

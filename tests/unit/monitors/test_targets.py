@@ -30,7 +30,7 @@ TARGETS = Targets.read(HOSTS, "")
         ("https://[2606:4700:0:0::1111]/", Target("https", "2606:4700::1111", 443, "/")),
     ],
 )
-def test_what_the_list_holds_is_admitted(url: str, read: Target) -> None:
+def test_listed_hosts_are_admitted(url: str, read: Target) -> None:
     assert TARGETS.admit(url) == read
 
 
@@ -46,7 +46,7 @@ def test_what_the_list_holds_is_admitted(url: str, read: Target) -> None:
         "https://8.8.4.4/",
     ],
 )
-def test_what_it_does_not_hold_is_refused(url: str) -> None:
+def test_unlisted_hosts_are_refused(url: str) -> None:
     with pytest.raises(TargetRefused):
         TARGETS.admit(url)
 
@@ -101,7 +101,7 @@ def test_what_it_does_not_hold_is_refused(url: str) -> None:
         "https://" + "a." * 130 + "com/",
     ],
 )
-def test_what_two_readers_could_read_in_two_ways_is_no_url(url: str) -> None:
+def test_ambiguous_urls_are_refused(url: str) -> None:
     with pytest.raises(TargetRefused) as refused:
         read_url(url)
     assert url.strip() == "" or url.strip() not in str(refused.value)
@@ -156,7 +156,7 @@ def test_what_two_readers_could_read_in_two_ways_is_no_url(url: str) -> None:
         "ff02::1",
     ],
 )
-def test_an_address_that_is_not_public_is_reached_by_no_way_of_writing_it(address: str) -> None:
+def test_private_addresses_are_refused_in_every_notation(address: str) -> None:
     assert not may_reach(ipaddress.ip_address(address), ())
     literal = f"[{address}]" if ":" in address else address
     admitting = Targets.read(literal, "")
@@ -173,7 +173,7 @@ def test_a_public_address_is_reached(address: str) -> None:
     assert may_reach(ipaddress.ip_address(address), ())
 
 
-def test_of_the_addresses_of_a_name_those_that_are_fit_are_taken_in_their_order() -> None:
+def test_the_permitted_addresses_of_a_name_are_used_in_order() -> None:
     assert TARGETS.fit(["10.0.0.1", "2606:4700::1111", "fe80::1%eth0", "::ffff:127.0.0.1", "1.1.1.1"]) == [
         "2606:4700::1111",
         "1.1.1.1",
@@ -213,12 +213,12 @@ def test_without_hosts_nothing_is_sent_and_the_refusal_says_why() -> None:
         "*a.b",
     ],
 )
-def test_an_entry_that_is_none_is_refused_when_it_is_read(entry: str) -> None:
+def test_an_invalid_host_pattern_is_refused(entry: str) -> None:
     with pytest.raises(InvalidTargets, match="webhook_hosts"):
         Targets.read(f"alerts.example.com,{entry}", "")
 
 
 @pytest.mark.parametrize("network", ["10.0.0.1/8", "ten", "10.0.0.0/33"])
-def test_a_network_that_is_none_is_refused_when_it_is_read(network: str) -> None:
+def test_an_invalid_network_is_refused(network: str) -> None:
     with pytest.raises(InvalidTargets, match="webhook_private_addresses"):
         Targets.read("", network)

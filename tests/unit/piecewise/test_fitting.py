@@ -55,22 +55,22 @@ def test_the_loss_is_no_worse_than_that_of_the_neural_reference(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_held_out_scores_are_like_those_of_the_neural_reference(family: Family, golden_event: Event) -> None:
-    _, told = fit_piecewise(family, golden_event.sorted_rows, PiecewiseOptions())
-    assert told["candidates"] == [1, 2, 3, 4, 5, 6]
+    _, details = fit_piecewise(family, golden_event.sorted_rows, PiecewiseOptions())
+    assert details["candidates"] == [1, 2, 3, 4, 5, 6]
     # PL3 of one piece runs into the reference's cap of epochs, so its score there is no optimum.
     first = 1 if family == "pl3" else 0
-    np.testing.assert_allclose(told["scores"][first:], REFERENCE[family]["scores"][first:], atol=1.2e-3)
+    np.testing.assert_allclose(details["scores"][first:], REFERENCE[family]["scores"][first:], atol=1.2e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_map_comes_close_to_the_truth(family: Family) -> None:
     p, y = _drawn(20_000)
-    curve, told = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions())
+    curve, details = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions())
     truth = np.linspace(0.001, 0.999, 999)
     assert np.abs(curve(truth**1.5) - truth).mean() < 0.012
     assert isinstance(curve, PiecewiseLinear | LogitPiecewiseLinear)
     assert len(curve.models) == 10
-    assert told["pieces"] in told["candidates"]
+    assert details["pieces"] in details["candidates"]
 
 
 ODD: dict[str, tuple[list[float], list[int]]] = {
@@ -157,12 +157,12 @@ def test_on_increasing_data_the_monotone_map_is_as_good_as_the_free_one() -> Non
 def test_the_order_of_the_rows_cannot_matter_and_the_seed_decides(family: Family) -> None:
     p, y = _drawn(900)
     order = np.random.default_rng(7).permutation(900)
-    one, told = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=4)
-    other, told_too = fit_piecewise(family, sort_rows(p[order], y[order]), PiecewiseOptions(), seed=4)
-    assert told == told_too
+    one, details = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=4)
+    other, other_details = fit_piecewise(family, sort_rows(p[order], y[order]), PiecewiseOptions(), seed=4)
+    assert details == other_details
     np.testing.assert_array_equal(one(GRID), other(GRID))
     _, different = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=5)
-    assert different["scores"] != told["scores"]
+    assert different["scores"] != details["scores"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -193,21 +193,21 @@ def test_a_fit_on_torch_is_that_on_numpy(family: Family, loss: Loss, monotone: b
 @pytest.mark.parametrize("select", ["brier", "log-loss"])
 def test_selection_takes_either_loss(select: Loss) -> None:
     p, y = _drawn(600)
-    _, told = fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions(select=select, folds=3, candidates=(4, 1)))
-    assert told["candidates"] == [1, 4]
-    assert told["select"] == select
-    assert 0.1 < told["scores"][0] < (0.25 if select == "brier" else 0.69)
+    _, details = fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions(select=select, folds=3, candidates=(4, 1)))
+    assert details["candidates"] == [1, 4]
+    assert details["select"] == select
+    assert 0.1 < details["scores"][0] < (0.25 if select == "brier" else 0.69)
 
 
-def test_progress_is_reported_and_what_it_raises_ends_the_fit() -> None:
+def test_progress_is_reported_and_its_exception_ends_the_fit() -> None:
     p, y = _drawn(600)
-    heard: list[tuple[int, int, str]] = []
-    with reporting(lambda *step: heard.append(step)):
+    steps: list[tuple[int, int, str]] = []
+    with reporting(lambda *step: steps.append(step)):
         fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions())
-    assert {stage for _, _, stage in heard} == {"fine fits", "done"}
-    assert all(0 <= done <= total for done, total, _ in heard)
-    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
-    assert heard[-1][0] == heard[-1][1]
+    assert {stage for _, _, stage in steps} == {"fine fits", "done"}
+    assert all(0 <= done <= total for done, total, _ in steps)
+    assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
+    assert steps[-1][0] == steps[-1][1]
 
     class Cancelled(Exception):
         pass
@@ -219,7 +219,7 @@ def test_progress_is_reported_and_what_it_raises_ends_the_fit() -> None:
         fit_piecewise("pl", sort_rows(p, y), PiecewiseOptions())
 
 
-def test_what_cannot_be_fitted_is_refused() -> None:
+def test_unfittable_rows_are_refused() -> None:
     rows = sort_rows(np.linspace(0, 1, 9), np.array([0, 1, 0, 1, 0, 1, 0, 1, 0], np.int8))
     with pytest.raises(TooFewRows):
         fit_piecewise("pl", rows, PiecewiseOptions())

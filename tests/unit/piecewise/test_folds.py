@@ -81,8 +81,8 @@ def test_compression_hardly_moves_a_fitted_map(n: int, monkeypatch: pytest.Monke
     compressed, _ = fit_piecewise("pl3", rows, options)
     monkeypatch.setattr(folds, "LEAST_CELLS", 20 * n)
     monkeypatch.setattr(folds, "MOST_CELLS", 20 * n)
-    exact, told = fit_piecewise("pl3", rows, options)
-    assert told["cells"] == n
+    exact, details = fit_piecewise("pl3", rows, options)
+    assert details["cells"] == n
     grid = np.linspace(0.001, 0.999, 999)
     assert np.abs(compressed(grid) - exact(grid)).mean() < 2e-4
 

@@ -38,9 +38,9 @@ def test_a_fit_from_a_stream_is_near_that_of_the_rows(family: Family) -> None:
     stream = CellStream()
     stream.add(p, y)
     options = PiecewiseOptions(candidates=(1, 2, 4), final="refit")
-    streamed, told = fit_cells(family, stream.cells(), (1, 2, 4), options)
-    direct, told_of_rows = fit_piecewise(family, sort_rows(p, y), options)
-    assert told["pieces"] == told_of_rows["pieces"]
+    streamed, details = fit_cells(family, stream.cells(), (1, 2, 4), options)
+    direct, details_of_rows = fit_piecewise(family, sort_rows(p, y), options)
+    assert details["pieces"] == details_of_rows["pieces"]
     assert np.abs(streamed(GRID) - direct(GRID)).mean() < 1e-3
 
 

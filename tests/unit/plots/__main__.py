@@ -1,4 +1,4 @@
-"""Draw the golden images anew: look at what changed before it is committed."""
+"""Draw the golden images again; look at the differences before you commit them."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_a_plot_takes_the_binnings_of_scikit_learn() -> None:
         report.plot(strategy="other")
 
 
-def test_what_are_no_axes_is_refused() -> None:
+def test_a_value_that_is_not_axes_is_refused() -> None:
     report: Any = calibrant.evaluate(P, Y)
     for wrong in (pyplot, pyplot.figure(), [pyplot.gca()]):
         with pytest.raises(CalibrationError, match="ax must be matplotlib axes"):
@@ -223,7 +223,7 @@ def test_a_display_has_the_attributes_and_the_line_styles_of_scikit_learn() -> N
 
 
 @pytest.mark.parametrize("how", [{"strategy": "other"}, {"n_bins": 0}, {"pos_label": 7}])
-def test_a_display_refuses_what_is_wrong(how: dict[str, Any]) -> None:
+def test_a_display_refuses_invalid_arguments(how: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError):
         calibrant.CalibrationDisplay.from_predictions(Y, P, **how)
 
@@ -241,7 +241,7 @@ def test_a_display_of_an_estimator_that_is_not_fitted_raises_the_error_of_scikit
         calibrant.CalibrationDisplay.from_estimator(model, P[:, None], Y)
 
 
-def test_a_display_of_what_is_no_classifier_names_the_argument() -> None:
+def test_a_display_of_a_value_that_is_not_a_classifier_names_the_argument() -> None:
     for model in (LinearRegression().fit(P[:, None], Y), object()):
         with pytest.raises(CalibrationError, match="estimator must be a fitted classifier"):
             calibrant.CalibrationDisplay.from_estimator(model, P[:, None], Y)

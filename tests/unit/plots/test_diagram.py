@@ -80,7 +80,7 @@ def test_a_diagram_without_data_is_not_drawn_and_says_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["reliability", "logit-logit", "corp", "fit-on-test"])
-def test_without_intervals_the_rest_is_drawn_and_the_problem_is_told(name: str) -> None:
+def test_a_diagram_without_intervals_is_drawn_with_its_problem(name: str) -> None:
     shown = copy.deepcopy(dict(diagrams()[name]))
     for part in ("low", "high", "band_p", "band_low", "band_high"):
         if part in shown["data"]:
@@ -107,7 +107,7 @@ def test_every_diagram_of_the_catalogue_is_drawn_and_no_other() -> None:
         draw("pie", diagrams()["corp"], PLAIN)
 
 
-def test_alternative_text_tells_every_bin() -> None:
+def test_the_alternative_text_describes_every_bin() -> None:
     data = diagrams()["reliability"]["data"]
     alt = draw("reliability", diagrams()["reliability"], PLAIN).alt
     for mean, share, count in zip(data["mean_prediction"], data["observed_frequency"], data["count"], strict=True):
@@ -130,8 +130,8 @@ def test_predictions_of_one_half_get_the_whole_panel() -> None:
 
 
 def test_small_multiples_leave_out_what_has_no_data_and_say_so() -> None:
-    told = [(diagrams()["corp"], PLAIN), (NONE, About(1, "binary", "the empty one"))]
-    drawn = draw_several("corp", told)
+    drawings = [(diagrams()["corp"], PLAIN), (NONE, About(1, "binary", "the empty one"))]
+    drawn = draw_several("corp", drawings)
     assert "the empty one: too few rows" in drawn.content.decode()
     assert "1 models" not in drawn.content.decode()
     assert "Not drawn: the empty one: too few rows." in drawn.alt
@@ -153,14 +153,14 @@ def test_no_model_and_too_many_are_refused(models: int) -> None:
 
 def test_measures_by_size_are_drawn_of_the_result_and_of_its_json() -> None:
     found = calibrant.measure_by_size(*rows(), measures=["ece", "ks"], start_repetitions=4)
-    told = {
+    document = {
         "sizes": list(found.sizes),
         "curves": {
             key: {"mean": list(curve.mean), "standard_deviation": list(curve.standard_deviation)}
             for key, curve in found.curves.items()
         },
     }
-    assert draw_by_size(found, PLAIN) == draw_by_size(told, PLAIN)
+    assert draw_by_size(found, PLAIN) == draw_by_size(document, PLAIN)
     assert f"{N:,} rows: {found.curves['ece'].full.value:.3f}" in draw_by_size(found, PLAIN).alt
 
 
@@ -180,8 +180,8 @@ def test_measures_without_any_value_and_too_many_are_not_drawn() -> None:
 def test_a_cost_plane_is_drawn_of_the_result_and_of_its_json() -> None:
     p, y = rows()
     found = calibrant.cost_plane(p, p**0.5, y)
-    told = {"abstention": found.abstention, "cost_ratios": found.cost_ratios, "relative": found.relative.tolist()}
-    assert draw_cost_plane(found, PLAIN) == draw_cost_plane(told, PLAIN)
+    document = {"abstention": found.abstention, "cost_ratios": found.cost_ratios, "relative": found.relative.tolist()}
+    assert draw_cost_plane(found, PLAIN) == draw_cost_plane(document, PLAIN)
     assert "the first model is cheaper in" in draw_cost_plane(plane(), PLAIN).alt
 
 
@@ -202,19 +202,19 @@ def test_a_model_has_an_advantage_only_where_it_is_cheaper(relative: list[list[f
 
 @pytest.mark.parametrize(("rates", "ratios"), [(1, 1), (200, 3), (2, 60)])
 def test_a_cost_plane_of_any_size_is_drawn(rates: int, ratios: int) -> None:
-    told = {
+    document = {
         "abstention": np.linspace(0, 1, rates).tolist(),
         "cost_ratios": np.arange(1, ratios + 1).tolist(),
         "relative": np.zeros((rates, ratios)).tolist(),
     }
-    assert draw_cost_plane(told, PLAIN).content
+    assert draw_cost_plane(document, PLAIN).content
 
 
-def test_bins_of_a_fit_tell_the_error_that_the_rows_have() -> None:
+def test_the_bins_of_a_fit_have_the_error_of_its_rows() -> None:
     p, y = rows()
     seen = in_sample(read_batch(p, y), calibrant.fit("platt", p, y))
     bins = seen.before.bins
-    told = reliability_of(
+    shown = reliability_of(
         {
             "start": bins.start.tolist(),
             "count": list(seen.before.counts),
@@ -226,11 +226,11 @@ def test_bins_of_a_fit_tell_the_error_that_the_rows_have() -> None:
     )
     asked: list[str | dict[str, Any]] = [{"name": "reliability", "n_bins": 20}]
     data = (calibrant.evaluate(p, y, diagrams=asked).diagrams or {})["reliability"]["data"]
-    assert told["ece"] == pytest.approx(data["ece"])
+    assert shown["ece"] == pytest.approx(data["ece"])
     for name in ("mean_prediction", "observed_frequency", "share", "count", "start", "end", "low", "high"):
-        assert told[name].tolist() == pytest.approx(data[name]), name
+        assert shown[name].tolist() == pytest.approx(data[name]), name
     # Rows are evenly spread over a bin: off by what a bin holds at most.
-    assert told["histogram"]["share"].tolist() == pytest.approx(data["histogram"]["share"], abs=0.01)
+    assert shown["histogram"]["share"].tolist() == pytest.approx(data["histogram"]["share"], abs=0.01)
 
 
 def test_a_record_without_bins_has_nothing_to_draw_and_one_bin_is_enough() -> None:

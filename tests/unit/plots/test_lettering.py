@@ -49,17 +49,17 @@ def test_a_name_is_text_in_an_svg_and_nothing_else(name: str) -> None:
     assert [element.tag for element in found.iter()] == [element.tag for element in expected.iter()]
 
 
-def test_short_names_are_told_in_full_and_long_ones_at_both_ends() -> None:
+def test_short_names_are_complete_and_long_ones_keep_both_ends() -> None:
     svg = draw("reliability", diagrams()["reliability"], replace(PLAIN, name="<b>$x$ 垃圾</b>")).content.decode()
     assert ">&lt;b&gt;$x$ 垃圾&lt;/b&gt;<" in svg
-    told = shortened("begin " + "x" * 500 + " end", 200, 12)
-    assert told.startswith("begin")
-    assert told.endswith("end")
-    assert "…" in told
-    assert width(told, 12) <= 200
+    text = shortened("begin " + "x" * 500 + " end", 200, 12)
+    assert text.startswith("begin")
+    assert text.endswith("end")
+    assert "…" in text
+    assert width(text, 12) <= 200
 
 
-def test_what_the_font_lacks_is_marked_and_what_it_has_is_kept() -> None:
+def test_characters_that_the_font_lacks_are_marked() -> None:
     assert settable("abc 垃 é") == "abc \N{REPLACEMENT CHARACTER} é"
 
 

@@ -39,7 +39,7 @@ def test_an_svg_is_well_formed_and_fetches_and_runs_nothing(name: str, theme: Th
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_an_svg_tells_its_figures_to_those_who_cannot_see_it(name: str) -> None:
+def test_an_svg_has_its_figures_in_its_description(name: str) -> None:
     drawn = PICTURES[name]()
     root = tree(drawn)
     title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
@@ -63,7 +63,7 @@ def test_title_and_alternative_text_hold_name_rows_reduction_error_and_interval(
         assert part in drawn.alt
 
 
-def test_without_an_error_of_its_own_a_picture_tells_that_of_the_diagram() -> None:
+def test_a_picture_without_its_own_error_shows_that_of_the_diagram() -> None:
     ece = f"{diagrams()['reliability']['data']['ece_debiased']:.3f}"
     drawn = draw("reliability", diagrams()["reliability"], PLAIN)
     assert f"debiased ECE {ece}" in drawn.alt
@@ -112,7 +112,7 @@ def test_words_do_not_lie_on_one_another(name: str) -> None:
                 assert apart, (one, other)
 
 
-def test_auto_follows_the_reader_and_light_and_dark_do_not() -> None:
+def test_the_theme_auto_follows_the_reader_and_light_and_dark_do_not() -> None:
     auto, light, dark = (PICTURES["reliability"](theme=theme).content.decode() for theme in THEMES)
     assert "@media (prefers-color-scheme:dark)" in auto
     assert "var(--" not in light + dark

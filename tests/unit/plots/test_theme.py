@@ -45,7 +45,7 @@ def test_words_and_lines_have_the_contrast_that_wcag_asks_for(palette: Palette) 
 
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
-def test_series_are_told_apart_by_any_eyes(palette: Palette, deficiency: str) -> None:
+def test_colours_of_series_are_distinguishable_with_colour_blindness(palette: Palette, deficiency: str) -> None:
     seen = {role: np.array(DEFICIENCIES[deficiency]) @ linear(palette[role]) for role in ("first", "second")}
     for one, other in combinations(seen.values(), 2):
         assert np.linalg.norm(np.cbrt(one) - np.cbrt(other)) > 0.15

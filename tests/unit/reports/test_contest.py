@@ -37,16 +37,16 @@ def _report(
     return report
 
 
-def _told(report: dict[str, Any]) -> Contest:
-    told = contest(report)
-    assert told is not None
-    return told
+def _contest(report: dict[str, Any]) -> Contest:
+    ranking = contest(report)
+    assert ranking is not None
+    return ranking
 
 
-def test_maps_side_by_side_are_ranked_with_what_chance_could_explain() -> None:
-    told = _told(_report())
-    assert [row.name for row in told.rows] == ["uncalibrated", "platt", "beta"]
-    brier = told.rankings[2]
+def test_maps_are_ranked_with_their_intervals() -> None:
+    ranking = _contest(_report())
+    assert [row.name for row in ranking.rows] == ["uncalibrated", "platt", "beta"]
+    brier = ranking.rankings[2]
     assert brier.startswith("Brier score: ")
     assert "uncalibrated" not in brier
 
@@ -60,38 +60,40 @@ def test_the_headline_of_a_comparison_is_of_its_maps() -> None:
     assert "Comparison of maps" in [heading.text for heading in page.all("h2")]
 
 
-def test_no_map_is_better_where_nothing_was_to_be_mended() -> None:
-    told = _told(_report("calibrated"))
-    assert told.verdict.headline == "No map is significantly better than the uncalibrated predictions"
+def test_no_map_is_better_than_calibrated_predictions() -> None:
+    ranking = _contest(_report("calibrated"))
+    assert ranking.verdict.headline == "No map is significantly better than the uncalibrated predictions"
 
 
 def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
     report = _report(seen={"platt": True})
-    told = _told(report)
-    assert told.verdict.headline == "beta is best by log loss, significantly better than the uncalibrated predictions"
-    assert "platt was fitted to these rows; its scores are optimistic and are not ranked." in told.verdict.reasons
-    assert [row.note for row in told.rows] == ["", "fitted to these rows", ""]
-    assert not any("platt" in difference.between for difference in told.differences)
-    assert not any("platt is best" in said for said in told.rankings)
-    every = _told(_report(seen={"platt": True, "beta": True}))
+    ranking = _contest(report)
+    assert (
+        ranking.verdict.headline == "beta is best by log loss, significantly better than the uncalibrated predictions"
+    )
+    assert "platt was fitted to these rows; its scores are optimistic and are not ranked." in ranking.verdict.reasons
+    assert [row.note for row in ranking.rows] == ["", "fitted to these rows", ""]
+    assert not any("platt" in difference.between for difference in ranking.differences)
+    assert not any("platt is best" in said for said in ranking.rankings)
+    every = _contest(_report(seen={"platt": True, "beta": True}))
     assert every.verdict.headline == "No best map: every map was fitted to these rows"
 
 
-def test_where_it_is_not_known_whether_a_map_has_seen_the_rows_that_is_told() -> None:
-    reasons = " ".join(_told(_report(seen={"beta": None})).verdict.reasons)
+def test_an_unknown_overlap_of_a_map_with_its_rows_is_reported() -> None:
+    reasons = " ".join(_contest(_report(seen={"beta": None})).verdict.reasons)
     assert "It is unknown whether beta was fitted to these rows." in reasons
     assert "Compare maps on held-out rows." in reasons
 
 
-def test_the_best_is_told_against_each_other_with_interval_and_p_value() -> None:
+def test_the_best_map_is_compared_with_each_other_with_interval_and_p_value() -> None:
     report = _report()
-    told = _told(report)
+    ranking = _contest(report)
     best = report["comparison"]["measures"]["log-loss"]["ranking"][0]
-    assert [each.between for each in told.differences[:2]] == [
+    assert [each.between for each in ranking.differences[:2]] == [
         f"{best} minus {name}" for name in report["comparison"]["measures"]["log-loss"]["ranking"][1:]
     ]
-    assert all(each.interval and each.p_value for each in told.differences)
-    against_raw = next(each for each in told.differences if each.between.endswith(RAW))
+    assert all(each.interval and each.p_value for each in ranking.differences)
+    against_raw = next(each for each in ranking.differences if each.between.endswith(RAW))
     assert float(against_raw.difference) < 0.0
     low, high = map(float, against_raw.interval.split(" to "))
     assert low < float(against_raw.difference) < high < 0.0
@@ -99,9 +101,9 @@ def test_the_best_is_told_against_each_other_with_interval_and_p_value() -> None
 
 def test_each_sentence_names_the_best_map() -> None:
     page = Page(standalone(_report(), _ABOUT))
-    told = [each.text for each in page.all("li") if each.text.startswith("The log loss of")]
-    assert told
-    assert all(line.split()[4] in ("platt", "beta") for line in told)
+    lines = [each.text for each in page.all("li") if each.text.startswith("The log loss of")]
+    assert lines
+    assert all(line.split()[4] in ("platt", "beta") for line in lines)
 
 
 def test_the_lines_that_make_a_comparison_again_name_its_maps() -> None:

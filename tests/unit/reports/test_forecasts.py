@@ -37,17 +37,17 @@ def _text(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", without)).split())
 
 
-def test_the_verdict_tells_coverage_and_the_factor() -> None:
+def test_the_verdict_has_the_coverage_and_the_factor() -> None:
     y, given = _given(factor=1.6)
     found = calibrant.report_distribution(y, **given)
     quantiles = np.asarray(given["quantiles"])
     inside = np.mean((y >= quantiles[:, 0]) & (y <= quantiles[:, -1]))
-    told = re.fullmatch(
+    headline = re.fullmatch(
         r"90 % intervals contain (\d+) % of outcomes; widen by ([\d.]+)", verdict(found.document).headline
     )
-    assert told is not None
-    assert int(told[1]) == round(100 * inside)
-    assert float(told[2]) == pytest.approx(1.6, abs=0.15)
+    assert headline is not None
+    assert int(headline[1]) == round(100 * inside)
+    assert float(headline[2]) == pytest.approx(1.6, abs=0.15)
     assert verdict(found.document).tone == "rejected"
     assert "widen by" in _text(found.html)
 
@@ -79,7 +79,7 @@ def test_the_factor_gives_the_promised_coverage(kind: str) -> None:
         ({"shift": -0.4}, "The medians are too high", "rejected"),
     ],
 )
-def test_headlines(changes: dict[str, Any], headline: str, tone: str) -> None:
+def test_the_headline_of_forecasts_describes_their_error(changes: dict[str, Any], headline: str, tone: str) -> None:
     y, given = _given(**changes)
     found = verdict(calibrant.report_distribution(y, **given).document)
     assert headline in found.headline
@@ -89,10 +89,10 @@ def test_headlines(changes: dict[str, Any], headline: str, tone: str) -> None:
 def test_few_clusters_give_no_verdict() -> None:
     y, given = _given()
     found = calibrant.report_distribution(y, **given, clusters=np.arange(800) // 200)
-    told = verdict(found.document)
-    assert told.tone == "unknown"
-    assert told.headline.startswith("No verdict: 90 % intervals contain")
-    assert any("clusters" in reason for reason in told.reasons)
+    conclusion = verdict(found.document)
+    assert conclusion.tone == "unknown"
+    assert conclusion.headline.startswith("No verdict: 90 % intervals contain")
+    assert any("clusters" in reason for reason in conclusion.reasons)
 
 
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
@@ -112,18 +112,18 @@ def test_every_kind_has_a_page_that_loads_nothing(kind: str) -> None:
 def test_the_recommended_map_is_the_simplest_that_is_as_good() -> None:
     y, given = _given(factor=1.6)
     found = calibrant.report_distribution(y, **given, support=(-50, None))
-    told = advice(found.document)
-    assert told is not None
-    assert told.headline.startswith("Fit location-scale: expected gain in the quantile-score")
+    recommended = advice(found.document)
+    assert recommended is not None
+    assert recommended.headline.startswith("Fit location-scale: expected gain in the quantile-score")
     assert "support=(-50, None)" in found.html
     gains = {each["method"]: each["gain"] for each in found.document["recommendation"]["candidates"]}
     fitted = calibrant.fit_distribution("location-scale", y, **given, support=(-50, None))
     assert gains["location-scale"] == fitted.diagnostics["held_out_gain"]
 
     y, given = _given()
-    told = advice(calibrant.report_distribution(y, **given).document)
-    assert told is not None
-    assert told.headline == "No map is proven to improve these forecasts"
+    recommended = advice(calibrant.report_distribution(y, **given).document)
+    assert recommended is not None
+    assert recommended.headline == "No map is proven to improve these forecasts"
 
 
 def test_the_shown_python_repeats_the_report() -> None:

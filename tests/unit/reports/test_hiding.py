@@ -42,17 +42,19 @@ def alike(request: pytest.FixtureRequest) -> tuple[dict[str, Any], float]:
     return report_of(p, y), least
 
 
-def test_of_rows_that_are_alike_more_could_hide_than_resamples_show(alike: tuple[dict[str, Any], float]) -> None:
+def test_among_similar_rows_the_bound_is_larger_than_the_interval_of_resamples(
+    alike: tuple[dict[str, Any], float],
+) -> None:
     report, least = alike
-    told = verdict(report)
-    assert told.tone == "not-rejected"
-    (hidden,) = re.findall(r"errors? (?:of up to|below) (\d+\.\d) points", told.headline)
+    conclusion = verdict(report)
+    assert conclusion.tone == "not-rejected"
+    (hidden,) = re.findall(r"errors? (?:of up to|below) (\d+\.\d) points", conclusion.headline)
     assert least <= float(hidden) <= 2.0 * least + 0.5
-    for points in re.findall(r"bears a mean error of (\d+\.\d) points", " ".join(told.decisions)):
+    for points in re.findall(r"bears a mean error of (\d+\.\d) points", " ".join(conclusion.decisions)):
         assert points == hidden
 
 
-def test_of_rows_that_are_alike_no_interval_is_told(alike: tuple[dict[str, Any], float]) -> None:
+def test_similar_rows_have_no_stated_interval(alike: tuple[dict[str, Any], float]) -> None:
     report, _ = alike
     (estimate,) = (reason for reason in verdict(report).reasons if reason.startswith("The mean calibration error"))
     assert re.fullmatch(
@@ -103,18 +105,18 @@ def test_a_true_shift_is_excluded_in_one_of_forty_batches_at_most(size: float) -
     assert missed <= binom.ppf(0.999, 200, 0.025)
 
 
-def test_where_rows_differ_the_interval_stays_and_a_shift_beyond_it_is_told() -> None:
+def test_a_shift_beyond_the_interval_is_stated_for_rows_that_differ() -> None:
     report = report_of(*draw("calibrated"))
     ends, shift = error_interval(report), shift_of(report)
     assert ends is not None
     assert shift is not None
     assert ends == tuple(report["measures"]["ece"]["interval"])
     assert could_hide(report) == max(ends[1], shift)
-    told = any("cannot be excluded either" in reason for reason in verdict(report).reasons)
-    assert told == (shift > ends[1])
+    said = any("cannot be excluded either" in reason for reason in verdict(report).reasons)
+    assert said == (shift > ends[1])
 
 
-def test_where_rows_hang_together_or_no_bins_are_drawn_only_the_interval_counts() -> None:
+def test_for_dependent_rows_or_without_bins_only_the_interval_counts() -> None:
     for reduction in ("pooled", "classwise"):
         report = report_of(*many_classes(n=300), reduction)
         assert shift_of(report) is None
@@ -124,7 +126,7 @@ def test_where_rows_hang_together_or_no_bins_are_drawn_only_the_interval_counts(
     assert verdict(perfect).headline == "No evidence of miscalibration in 300 rows, p = 1.00"
 
 
-def test_without_an_interval_nothing_is_said_of_what_could_hide() -> None:
+def test_without_an_interval_no_bound_on_hidden_errors_is_stated() -> None:
     p, y = draw("calibrated", 300)
     options: dict[str, Any] = {"measures": ["ece", "smooth-test"], "diagrams": ["reliability"]}
     assert could_hide(report_document(calibrant.evaluate(p, y, **options), None)) is None

@@ -37,7 +37,7 @@ def _made(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress |
     return make(spec, batch, groups, evaluate, progress), asked
 
 
-def test_what_is_not_named_is_the_panels() -> None:
+def test_options_of_a_report_default_to_the_panel() -> None:
     filled = whole(BARE, 300, None, "binary")
     assert filled.report
     assert filled.measures
@@ -46,7 +46,7 @@ def test_what_is_not_named_is_the_panels() -> None:
     assert apart(filled, 300, None, "binary", weighted=False) is not None
 
 
-def test_what_is_named_stays() -> None:
+def test_named_options_of_a_report_are_kept() -> None:
     named = BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "interval": 0.8})
     filled = whole(named, 300, None, "binary")
     assert filled == named.model_copy(update={"report": True})
@@ -83,11 +83,11 @@ def test_no_map_is_recommended_where_classes_are_chosen() -> None:
 
 
 def test_progress_rises_over_all_parts_to_its_end() -> None:
-    told: list[tuple[int, int, str]] = []
-    _made(whole(BARE, 300, None, "binary"), GROUPS, lambda done, total, stage: told.append((done, total, stage)))
-    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
-    assert told[-1][0] == told[-1][1]
-    assert any(stage == "recommendation" for _, _, stage in told)
+    steps: list[tuple[int, int, str]] = []
+    _made(whole(BARE, 300, None, "binary"), GROUPS, lambda done, total, stage: steps.append((done, total, stage)))
+    assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
+    assert steps[-1][0] == steps[-1][1]
+    assert any(stage == "recommendation" for _, _, stage in steps)
 
 
 def test_groups_of_a_report_have_the_level_and_at_most_the_resamples_of_the_request() -> None:

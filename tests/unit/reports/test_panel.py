@@ -23,13 +23,13 @@ def test_options_are_those_of_an_evaluation_and_no_job(n_classes: int | None, re
 
 
 @pytest.mark.parametrize("reduction", [None, "classwise", "canonical", "class:2", "pooled"])
-def test_everything_asked_of_many_classes_has_a_value(reduction: str | None) -> None:
+def test_every_default_measure_of_many_classes_has_a_value(reduction: str | None) -> None:
     report = report_of(*many_classes(n=500), reduction)
     assert [key for key, answer in report["measures"].items() if answer["value"] is None] == []
     assert all(shown["data"] is not None for shown in report.get("diagrams", {}).values())
 
 
-def test_everything_asked_of_one_event_has_a_value_and_an_interval_or_a_test() -> None:
+def test_every_default_measure_of_one_event_has_a_value_and_an_interval_or_a_test() -> None:
     report = report_of(*draw("overconfident", 500))
     assert [k for k, a in report["measures"].items() if a["interval"] is None and a["p_value"] is None] == []
 

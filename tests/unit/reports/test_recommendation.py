@@ -61,9 +61,9 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
     assert found.n == MOST_ROWS
     assert found == recommend(batch, seed=1)
     assert found.candidates != recommend(batch, seed=2).candidates
-    told = advice({"n": len(batch), "measures": {}, "recommendation": found.to_document()})
-    assert told is not None
-    assert any("a random sample of 20,000 rows (seed 1)" in reason for reason in told.reasons)
+    recommended = advice({"n": len(batch), "measures": {}, "recommendation": found.to_document()})
+    assert recommended is not None
+    assert any("a random sample of 20,000 rows (seed 1)" in reason for reason in recommended.reasons)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
         ([0.0] * 10 + [1.0] * 10, [0] * 10 + [1] * 10, "Keep the predictions unchanged: no fast method is"),
     ],
 )
-def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object, y: object, headline: str) -> None:
+def test_no_map_is_recommended_if_none_can_be_fitted_or_improves(p: object, y: object, headline: str) -> None:
     found = recommend(read_batch(p, y))
     assert found.recommended == "identity"
-    told = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
-    assert told is not None
-    assert told.headline.startswith(headline)
-    assert told.python is None
+    recommended = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
+    assert recommended is not None
+    assert recommended.headline.startswith(headline)
+    assert recommended.python is None
 
 
 @pytest.mark.parametrize(
@@ -92,52 +92,52 @@ def test_where_nothing_can_be_fitted_or_gained_nothing_is_recommended(p: object,
         (np.random.default_rng(6).dirichlet(np.ones(3), 300), [1] * 300, None),
     ],
 )
-def test_from_one_outcome_no_map_is_learned_and_more_rows_are_no_promise(
+def test_one_outcome_has_no_recommendation_and_no_advice_to_get_more_rows(
     p: object, labels: list[int], reduction: str | None
 ) -> None:
     found = recommend(read_batch(p, labels), reduction)
     assert found.recommended == "identity"
-    told = advice(report_of(p, labels, reduction) | {"recommendation": found.to_document()})
-    assert told is not None
-    assert told.headline == "No map can be recommended: all labels are equal"
-    assert len(told.reasons) == 1
-    assert told.reasons[0].startswith("Not compared (all labels are equal): ")
+    recommended = advice(report_of(p, labels, reduction) | {"recommendation": found.to_document()})
+    assert recommended is not None
+    assert recommended.headline == "No map can be recommended: all labels are equal"
+    assert len(recommended.reasons) == 1
+    assert recommended.reasons[0].startswith("Not compared (all labels are equal): ")
 
 
-def test_where_a_class_is_missing_each_map_tells_why_it_is_none() -> None:
+def test_with_a_missing_class_each_map_has_its_reason() -> None:
     p, labels = np.random.default_rng(6).dirichlet(np.ones(3), 300), [0, 1] * 150
     found = recommend(read_batch(p, labels)).to_document()
-    told = advice(report_of(p, labels) | {"recommendation": found})
-    assert told is not None
-    assert told.headline == "No map can be recommended: none of the fast methods can be fitted to these rows"
-    assert all(reason.startswith("Not compared (") for reason in told.reasons)
-    assert any("class 2" in reason for reason in told.reasons)
+    recommended = advice(report_of(p, labels) | {"recommendation": found})
+    assert recommended is not None
+    assert recommended.headline == "No map can be recommended: none of the fast methods can be fitted to these rows"
+    assert all(reason.startswith("Not compared (") for reason in recommended.reasons)
+    assert any("class 2" in reason for reason in recommended.reasons)
 
 
-def test_the_advice_tells_the_gain_and_the_line_that_fits_the_map() -> None:
+def test_the_advice_has_the_gain_and_the_line_that_fits_the_map() -> None:
     found = recommend(_batch("overconfident"))
-    told = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
-    assert told is not None
-    assert told.headline.startswith("Fit temperature: estimated to lower the log loss by 0.02")
-    assert told.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'
-    losses = [float(row.log_loss) for row in told.rows]
-    assert [row.note for row in told.rows].count("lowest log loss") + ("lowest" in told.rows[0].note) == 1
-    (lowest,) = [row for row in told.rows if "lowest log loss" in row.note]
+    recommended = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
+    assert recommended is not None
+    assert recommended.headline.startswith("Fit temperature: estimated to lower the log loss by 0.02")
+    assert recommended.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'
+    losses = [float(row.log_loss) for row in recommended.rows]
+    assert [row.note for row in recommended.rows].count("lowest log loss") + ("lowest" in recommended.rows[0].note) == 1
+    (lowest,) = [row for row in recommended.rows if "lowest log loss" in row.note]
     assert float(lowest.log_loss) == min(losses)
-    assert told.rows[0].note.startswith("recommended")
-    assert told.scored == "binary"
-    assert "averaged" in told.reasons[-1]
+    assert recommended.rows[0].note.startswith("recommended")
+    assert recommended.scored == "binary"
+    assert "averaged" in recommended.reasons[-1]
 
 
-def test_where_calibration_is_rejected_and_no_map_proven_both_are_said() -> None:
+def test_rejected_calibration_without_a_proven_map_reports_both() -> None:
     p, y = draw("one-region", 3_000)
     report = report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()}
-    told = advice(report)
-    assert told is not None
-    assert told.headline == (
+    recommended = advice(report)
+    assert recommended is not None
+    assert recommended.headline == (
         "No map can be recommended: calibration is rejected, but no fast method is significantly better"
     )
-    assert "Calibration is rejected nevertheless; more rows may show which map to fit." in told.reasons
+    assert "Calibration is rejected nevertheless; more rows may show which map to fit." in recommended.reasons
 
 
 def test_a_report_without_a_recommendation_has_no_advice() -> None:
@@ -145,9 +145,9 @@ def test_a_report_without_a_recommendation_has_no_advice() -> None:
 
 
 @pytest.mark.slow
-def test_scores_of_the_whole_vector_are_told_apart_from_those_of_the_event() -> None:
+def test_scores_of_the_whole_vector_and_of_the_event_are_distinguished() -> None:
     for (p, y), apart in ((many_classes(), True), (draw("overconfident"), False)):
-        told = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})
-        assert told is not None
-        assert any("whole probability vector" in reason for reason in told.reasons) is apart
-        assert told.scored == ("canonical" if apart else "binary")
+        recommended = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})
+        assert recommended is not None
+        assert any("whole probability vector" in reason for reason in recommended.reasons) is apart
+        assert recommended.scored == ("canonical" if apart else "binary")

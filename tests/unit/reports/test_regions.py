@@ -49,7 +49,7 @@ def test_both_ends_of_overconfidence_are_two_regions_of_opposite_sign() -> None:
     assert low.gap > 0.0 > high.gap
 
 
-def test_certainty_that_was_wrong_is_found_among_few_expected_failures() -> None:
+def test_wrong_certain_predictions_are_a_region() -> None:
     p, y = np.full(400, 0.9999), np.ones(400, dtype=int)
     y[:8] = 0
     (region,) = find_regions(_reliability(p, y))

@@ -20,26 +20,26 @@ def _headline(truth: str, n: int = 10_000) -> str:
 
 
 def test_too_extreme_predictions_are_overconfident_at_both_ends() -> None:
-    told = _headline("overconfident")
+    headline = _headline("overconfident")
     assert re.fullmatch(
         r"Overconfident by \d+\.\d points above 0\.\d\d and by \d+\.\d points below 0\.\d\d; "
         r"temperature 1\.[5-7]; calibration rejected, p < 0\.001",
-        told,
+        headline,
     )
 
 
 def test_too_timid_predictions_are_underconfident() -> None:
-    told = _headline("underconfident")
-    assert told.startswith("Underconfident by ")
-    assert re.search(r"temperature 0\.6\d?; calibration rejected, p < 0\.001$", told)
+    headline = _headline("underconfident")
+    assert headline.startswith("Underconfident by ")
+    assert re.search(r"temperature 0\.6\d?; calibration rejected, p < 0\.001$", headline)
 
 
 def test_too_high_on_both_sides_of_a_half_is_a_shift_and_not_a_matter_of_confidence() -> None:
-    told = _headline("shifted")
-    assert told.startswith("Too high by ")
-    assert "onfident" not in told
-    assert "temperature" not in told
-    assert told.endswith("calibration rejected, p < 0.001")
+    headline = _headline("shifted")
+    assert headline.startswith("Too high by ")
+    assert "onfident" not in headline
+    assert "temperature" not in headline
+    assert headline.endswith("calibration rejected, p < 0.001")
     random = np.random.default_rng(0)
     reasons = verdict(report_of(random.random(300), [1] * 300)).reasons
     assert not any("temperature" in sentence for sentence in reasons)
@@ -49,13 +49,13 @@ def test_over_above_and_under_below_pull_one_way() -> None:
     assert _headline("mixed").startswith("Too high by ")
 
 
-def test_what_is_off_only_at_the_top_is_told_there() -> None:
+def test_an_error_only_at_the_top_is_located_there() -> None:
     found = re.match(r"Too high by (\d+\.\d) points above (0\.\d\d); calibration", _headline("top"))
     assert found
     assert float(found[2]) >= 0.69
 
 
-def test_one_region_is_told_with_its_ends_and_sign() -> None:
+def test_one_region_has_its_ends_and_its_sign() -> None:
     found = re.match(r"Too high by (\d+\.\d) points between (0\.\d\d) and (0\.\d\d);", _headline("one-region"))
     assert found
     assert 0.3 < float(found[2]) < 0.45
@@ -71,7 +71,7 @@ def test_calibrated_predictions_get_what_could_hide_in_place_of_praise() -> None
     assert not any("onfident" in sentence for sentence in found.reasons)
 
 
-def test_few_rows_tell_that_they_are_few() -> None:
+def test_few_rows_are_reported_as_few() -> None:
     found = verdict(report_of(*draw("calibrated", 40)))
     assert re.fullmatch(
         r"Too few rows for a verdict: 40 rows cannot exclude an error of up to \d\d\.\d points", found.headline
@@ -79,7 +79,7 @@ def test_few_rows_tell_that_they_are_few() -> None:
     assert found.decisions == ("Collect more labelled rows before you trust or recalibrate these predictions.",)
 
 
-def test_the_decision_is_told_in_cases_and_agrees_with_the_region() -> None:
+def test_the_decision_is_stated_in_cases_and_agrees_with_the_region() -> None:
     found = verdict(report_of(*draw("top")))
     promised, came = (int(x) for x in re.findall(r"about (\d+)", found.decisions[0]))
     average, happened = (float(x) for x in re.findall(r"(\d+\.\d) %(?: and|:)", found.reasons[0]))
@@ -163,7 +163,7 @@ def test_of_claims_too_high_is_overconfident_wherever_it_lies() -> None:
     assert "temperature 1.6" in found.headline
 
 
-def test_under_canonical_confidence_is_told_against_accuracy() -> None:
+def test_the_canonical_verdict_compares_confidence_with_accuracy() -> None:
     found = verdict(report_of(*many_classes(), "canonical"))
     assert re.match(r"Overconfident by \d+\.\d points on average; temperature 1\.6", found.headline)
 
@@ -186,14 +186,14 @@ def test_a_map_that_has_seen_the_rows_gets_no_test() -> None:
     assert verdict(report).tone == "rejected"
 
 
-def test_a_map_that_repairs_is_told_so() -> None:
+def test_a_map_that_repairs_is_reported_as_repairing() -> None:
     p, y = draw("overconfident")
     report = report_of(p[5000:], y[5000:], map=calibrant.fit("temperature", p[:5000], y[:5000]))
     assert verdict(report).tone == "rejected"
     assert verdict(report, after=True).tone == "not-rejected"
 
 
-def test_where_events_are_few_the_smooth_test_is_not_asked() -> None:
+def test_the_smooth_test_is_not_used_with_few_events() -> None:
     random = np.random.default_rng(0)
     p = random.beta(0.5, 75.0, 300)
     found = verdict(report_of(p, (random.random(300) < p).astype(int)))
@@ -209,7 +209,7 @@ def test_whatever_was_measured_there_is_a_verdict() -> None:
         assert verdict(report).headline
 
 
-def test_next_to_certainty_ranges_are_told_in_rows_or_as_1() -> None:
+def test_ranges_next_to_certainty_are_stated_in_rows_or_as_1() -> None:
     random = np.random.default_rng(0)
     p = np.concatenate([random.uniform(0.6, 0.99, 3_000), np.full(1_000, 1.0 - 1e-9)])
     y = (random.random(4_000) < np.where(p < 0.999, p - 0.1, p)).astype(int)
@@ -232,7 +232,7 @@ def test_a_class_that_cannot_be_tested_is_left_aside() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
-def test_certain_predictions_that_were_wrong_are_told_at_0_and_at_1() -> None:
+def test_wrong_certain_predictions_are_reported_at_0_and_at_1() -> None:
     p = np.repeat([0.0, 1.0], [154, 146])
     found = verdict(report_of(p, 1 - p.astype(int)))
     assert found.headline.startswith(
@@ -242,7 +242,7 @@ def test_certain_predictions_that_were_wrong_are_told_at_0_and_at_1() -> None:
     assert not any("hardly discriminate" in sentence for sentence in found.decisions)
 
 
-def test_a_narrow_range_is_told_by_two_different_ends() -> None:
+def test_a_narrow_range_has_two_different_ends() -> None:
     random = np.random.default_rng(1)
     p = random.uniform(0.4, 0.6, 6_000)
     y = (random.random(6_000) < np.where((p > 0.502) & (p < 0.514), 0.95, p)).astype(int)
@@ -250,17 +250,17 @@ def test_a_narrow_range_is_told_by_two_different_ends() -> None:
         assert start != end
 
 
-def test_an_error_below_what_chance_adds_is_told_as_none() -> None:
+def test_an_error_below_its_expectation_under_calibration_is_reported_as_0() -> None:
     p, y = draw("calibrated", 300)
     report = report_of(p, y)
     for answer in report["measures"].values():
         if answer["definition"]["name"] == "ece":
             answer["debiased"] = -0.02
-    told = " ".join(verdict(report).reasons)
-    assert "The mean calibration error is estimated at 0 after debiasing (95 % interval" in told
+    reasons = " ".join(verdict(report).reasons)
+    assert "The mean calibration error is estimated at 0 after debiasing (95 % interval" in reasons
 
 
-def test_few_rows_say_nothing_of_how_well_events_are_told_apart() -> None:
+def test_few_rows_give_no_statement_on_discrimination() -> None:
     found = verdict(report_of(np.full(10, 0.5), [0, 1] * 5))
     assert found.decisions == ("Collect more labelled rows before you trust or recalibrate these predictions.",)
 

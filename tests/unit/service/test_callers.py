@@ -49,5 +49,5 @@ def test_a_key_is_found_by_either_live_secret_and_by_nothing_else() -> None:
         ("GET", "/metrics", "admin"),
     ],
 )
-def test_what_a_call_needs(method: str, path: str, scope: Scope) -> None:
+def test_each_call_needs_the_scope_of_its_deed(method: str, path: str, scope: Scope) -> None:
     assert needed_scope(method, path) == scope

@@ -35,7 +35,7 @@ def _report(diagram: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("diagram", "figure"), ASKED)
-def test_the_title_tells_the_error_that_the_diagram_shows(diagram: dict[str, Any], figure: str) -> None:
+def test_the_title_has_the_error_of_the_diagram(diagram: dict[str, Any], figure: str) -> None:
     report = _report(diagram, interval=0.9)
     about = caption(report, diagram["name"])
     assert about.error is not None
@@ -62,7 +62,7 @@ def test_every_diagram_has_an_error_that_can_be_measured(name: str) -> None:
     assert read_requests([shown_error({"name": name, **read_diagrams([name])[0].options})])
 
 
-def test_an_error_that_the_report_does_not_tell_is_not_told() -> None:
+def test_the_title_has_no_error_that_the_report_lacks() -> None:
     other = report_document(calibrant.evaluate(P, Y, measures=["brier"], diagrams=["reliability"]), None)
     assert caption(other, "reliability").error is None
 

@@ -110,7 +110,7 @@ def test_tags_differ_where_a_byte_does() -> None:
     assert entity_tag_of(None) is None
 
 
-def test_a_weak_tag_says_that_a_caller_has_it_and_never_that_he_may_change_it() -> None:
+def test_a_weak_tag_matches_reads_and_never_changes() -> None:
     tag = weak_tag("a", 1)
     assert tag.startswith('W/"')
     assert tag != weak_tag("a", 2)

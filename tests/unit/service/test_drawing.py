@@ -34,7 +34,7 @@ def test_one_picture_is_drawn_at_a_time_and_the_loop_goes_on() -> None:
     assert drawn == ["first", "second"]
 
 
-def test_who_comes_when_too_many_wait_is_told_to_come_again() -> None:
+def test_a_drawing_beyond_the_queue_is_refused_with_retry_after() -> None:
     go_on = threading.Event()
 
     async def crowd() -> None:
@@ -67,7 +67,7 @@ def test_a_drawing_that_fails_leaves_the_place_to_the_next() -> None:
 ONE, OTHER = Caller(tenant="one", key_id="1"), Caller(tenant="other", key_id="2")
 
 
-def test_tenants_take_turns_however_many_pictures_one_of_them_wants() -> None:
+def test_tenants_take_turns_in_drawing() -> None:
     drawn: list[str] = []
 
     async def crowd() -> None:

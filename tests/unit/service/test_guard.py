@@ -55,7 +55,7 @@ def _timed(main: Callable[[], Awaitable[T]]) -> T:
 
 def _uploaded(parts: Iterable[tuple[float, int]], *, rate: int = RATE, seconds: float = 60.0) -> tuple[int, float]:
     """The status of a request whose body comes in parts, each so many seconds after the last, and when it is sent."""
-    told: list[tuple[int, float]] = []
+    answers: list[tuple[int, float]] = []
     coming = iter(parts)
     gone = asyncio.Event()
 
@@ -71,7 +71,7 @@ def _uploaded(parts: Iterable[tuple[float, int]], *, rate: int = RATE, seconds: 
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
-            told.append((message["status"], asyncio.get_running_loop().time()))
+            answers.append((message["status"], asyncio.get_running_loop().time()))
             gone.set()  # as a server tells that it has closed the connection
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,22 +88,22 @@ def _uploaded(parts: Iterable[tuple[float, int]], *, rate: int = RATE, seconds: 
         await _guard(app, seconds=seconds, rate=rate)(_scope(), receive, send)
 
     _timed(main)
-    assert len(told) == 1
-    return told[0]
+    assert len(answers) == 1
+    return answers[0]
 
 
 async def _whole_body() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def test_an_answer_that_comes_too_late_is_replaced_and_the_work_goes_on_unheard() -> None:
+def test_a_late_answer_is_replaced_and_the_work_continues() -> None:
     ended: list[bool] = []
 
     async def run() -> list[Message]:
-        told, refused = [], asyncio.Event()
+        messages, refused = [], asyncio.Event()
 
         async def send(message: Message) -> None:
-            told.append(message)
+            messages.append(message)
             if message["type"] == "http.response.body":
                 refused.set()
 
@@ -115,20 +115,20 @@ def test_an_answer_that_comes_too_late_is_replaced_and_the_work_goes_on_unheard(
             ended.append(True)
 
         await _guard(app)(_scope(), _whole_body, send)
-        return told
+        return messages
 
-    told = asyncio.run(run())
-    assert [m.get("status") for m in told] == [503, None]
-    assert b"deadline-exceeded" in told[1]["body"]
+    messages = asyncio.run(run())
+    assert [m.get("status") for m in messages] == [503, None]
+    assert b"deadline-exceeded" in messages[1]["body"]
     assert ended == [True]
 
 
 def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
     async def run() -> list[Any]:
-        told: list[Any] = []
+        messages: list[Any] = []
 
         async def send(message: Message) -> None:
-            told.append(message.get("status", message.get("body")))
+            messages.append(message.get("status", message.get("body")))
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -139,7 +139,7 @@ def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
             await send({"type": "http.response.body", "body": b"end"})
 
         await _guard(app)(_scope(), _whole_body, send)
-        return told
+        return messages
 
     assert asyncio.run(run()) == [200, b"end"]
 
@@ -159,7 +159,7 @@ def test_a_request_holds_one_place_until_it_ends() -> None:
         slots.take(one)
 
 
-def test_a_tenant_leaves_half_of_the_places_to_others_and_is_told_so() -> None:
+def test_a_tenant_holds_at_most_half_of_the_places_and_gets_503_beyond() -> None:
     slots = Slots(8)
     for _ in range(4):
         slots.take(_scope(ONE))
@@ -277,13 +277,13 @@ def test_a_body_is_not_slow_because_the_event_loop_was_held_up() -> None:
 
 def test_a_body_is_not_slow_because_the_application_is() -> None:
     async def main() -> list[int]:
-        told: list[int] = []
+        statuses: list[int] = []
 
         async def receive() -> Message:
             return {"type": "http.request", "body": b"1", "more_body": True}
 
         async def send(message: Message) -> None:
-            told.append(message.get("status", 0))
+            statuses.append(message.get("status", 0))
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             for _ in range(10):
@@ -292,19 +292,19 @@ def test_a_body_is_not_slow_because_the_application_is() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
 
         await _guard(app, seconds=60, rate=RATE)(_scope(), receive, send)
-        return told
+        return statuses
 
     assert _timed(main) == [200]
 
 
-def test_a_request_without_body_is_told_that_its_answer_was_late_and_its_work_that_it_is_over() -> None:
+def test_a_request_without_body_gets_the_timeout_and_its_work_the_disconnect() -> None:
     async def run() -> tuple[list[Any], list[bool]]:
-        told: list[Any] = []
+        statuses: list[Any] = []
         seen: list[bool] = []
         refused = asyncio.Event()
 
         async def send(message: Message) -> None:
-            told.append(message.get("status"))
+            statuses.append(message.get("status"))
             if message["type"] == "http.response.body":
                 refused.set()
 
@@ -314,7 +314,7 @@ def test_a_request_without_body_is_told_that_its_answer_was_late_and_its_work_th
             seen.append(Guard.is_over(scope))
 
         await _guard(app)({**_scope(), "method": "GET"}, _whole_body, send)
-        return told, seen
+        return statuses, seen
 
     assert asyncio.run(run()) == ([503, None], [False, True])
 

@@ -74,12 +74,12 @@ def _header(sent: list[Message], name: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("chosen", ["a", "7f3b-2", "x" * 128, '"quoted"=\\'])
-def test_a_sane_id_of_the_caller_is_kept(chosen: str) -> None:
+def test_a_valid_request_id_of_the_caller_is_kept(chosen: str) -> None:
     assert _header(Caller(_fine).call(headers={"x-request-id": chosen}), b"x-request-id") == chosen.encode()
 
 
 @pytest.mark.parametrize("chosen", ["", "x" * 129, "a b", "a\nb", "a\rb", "é", "\x7f", "a\0"])
-def test_any_other_id_is_replaced(chosen: str) -> None:
+def test_an_unusable_request_id_is_replaced(chosen: str) -> None:
     given = _header(Caller(_fine).call(headers={"x-request-id": chosen}), b"x-request-id")
     assert len(given) == 32
     assert given.isalnum()
@@ -94,7 +94,7 @@ def test_bytes_are_counted_as_they_pass() -> None:
     assert caller.samples("calibrant_http_request_duration_seconds_count") == {("GET", "unmatched"): 2}
 
 
-def test_labels_are_bounded_whatever_is_asked() -> None:
+def test_metric_labels_are_bounded_for_any_request() -> None:
     caller = Caller(_fine)
     for i in range(50):
         caller.call(method=f"BREW{i}", path=f"/{i}")
@@ -153,7 +153,7 @@ def test_while_the_store_is_away_its_metrics_are_left_out() -> None:
     assert "calibrant_jobs_total" not in text
 
 
-def test_the_stores_counts_are_told_as_they_are() -> None:
+def test_metrics_have_the_counts_of_the_store() -> None:
     ended = Ended(number=3)
     ended.seconds.add(0.2)
     ended.seconds.add(7000.0)

@@ -26,5 +26,5 @@ from service.access import is_open
         ("", False),
     ],
 )
-def test_pages_and_probes_need_no_key_and_nothing_else_does(path: str, expected: bool) -> None:
+def test_only_pages_and_probes_need_no_key(path: str, expected: bool) -> None:
     assert is_open(path) is expected

@@ -53,14 +53,14 @@ def test_without_keys_the_only_tenant_may_hold_everything() -> None:
     assert (taken, full.holder) == (8, "this process")
 
 
-def test_a_third_tenant_is_told_that_the_process_has_no_more() -> None:
+def test_a_third_tenant_gets_the_refusal_of_the_whole_process() -> None:
     shares = Shares(4)
     _taken(shares, ONE)
     _taken(shares, OTHER)
     assert _taken(shares, Caller(tenant="third"))[1].holder == "this process"
 
 
-def test_what_is_given_back_may_be_taken_again_and_nobody_is_remembered() -> None:
+def test_released_shares_are_free_again_and_holders_are_forgotten() -> None:
     shares = Shares(4, by_key=True)
     shares.take(ONE)
     with pytest.raises(Exhausted):

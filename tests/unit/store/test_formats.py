@@ -66,7 +66,7 @@ def test_a_document_of_a_later_format_is_refused_even_where_it_could_be_read(lat
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b'{"format": "x"}', b'{"format": 3}', b"{", b'{"format": 2.5}'])
-def test_what_is_no_document_is_refused(text: bytes) -> None:
+def test_a_value_that_is_not_a_document_is_refused(text: bytes) -> None:
     with pytest.raises(StorageError) as refused:
         read_stored(_Third, text, _RENAMED)
     assert refused.value.code == "storage-error"

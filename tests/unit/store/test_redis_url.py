@@ -10,7 +10,7 @@ SECRET = "s3cret"
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "text"),
     [
         ("redis://", "redis://localhost:6379/0"),
         (f"redis://:{SECRET}@host", "redis://host:6379/0"),
@@ -21,8 +21,8 @@ SECRET = "s3cret"
         (f"rediss+sentinel://one/m?sentinel_password={SECRET}", "rediss+sentinel://one:26379/m/0"),
     ],
 )  # fmt: skip
-def test_a_url_is_told_without_its_secrets(url: str, told: str) -> None:
-    assert safe_url(url) == told
+def test_a_url_is_shown_without_its_secrets(url: str, text: str) -> None:
+    assert safe_url(url) == text
     assert read_url(url).has_secret is (SECRET in url)
     assert SECRET not in repr(read_url(url))
 
@@ -50,7 +50,7 @@ def test_credentials_databases_and_options_are_read() -> None:
         ("unix://:p@/run/a%20b.sock?db=2", {"path": "/run/a b.sock", "password": "p", "db": 2}),
     ],
 )
-def test_a_pool_has_what_the_url_says_whether_it_waits_or_not(url: str, expected: dict[str, object]) -> None:
+def test_blocking_and_plain_pools_have_the_options_of_the_url(url: str, expected: dict[str, object]) -> None:
     for pool in (connect(url).connection_pool, connect_async(url).connection_pool):
         found = pool.connection_kwargs
         assert {name: found.get(name) for name in expected} == expected
@@ -84,17 +84,17 @@ def test_a_url_that_names_no_store_is_refused_without_its_text(url: str) -> None
         (ResponseError("NOREPLICAS Not enough good replicas to write."), "NOREPLICAS"),
     ],
 )
-def test_an_answer_that_means_cannot_now_is_an_outage(error: ResponseError, kind: str) -> None:
+def test_a_temporary_error_of_redis_is_an_outage(error: ResponseError, kind: str) -> None:
     refusal = refusal_of(error)
     assert isinstance(refusal, UNAVAILABLE)
     assert error_name(refusal) == kind
 
 
-def test_an_error_of_the_command_itself_is_none() -> None:
+def test_an_error_of_a_redis_command_is_not_an_outage() -> None:
     assert refusal_of(ResponseError("WRONGTYPE Operation against a key")) is None
     assert refusal_of(ResponseError("wrong number of arguments", status_code="ERR")) is None
 
 
-def test_what_is_logged_of_an_error_is_its_kind_and_the_systems_words() -> None:
+def test_a_logged_error_has_its_type_and_the_message_of_the_system() -> None:
     assert error_name(AuthenticationError(f"{SECRET} is wrong", status_code="WRONGPASS")) == "WRONGPASS"
     assert error_name(ConnectionRefusedError(111, "Connection refused")) == "ConnectionRefusedError: Connection refused"

@@ -17,7 +17,7 @@ from backend.store.registry.maps import Reference, is_name, read_reference
         ("n" * 64 + "@" + "a" * 64, Reference(name="n" * 64, alias="a" * 64)),
     ],
 )
-def test_the_four_ways_to_name_a_map_are_told_apart(ref: str, expected: Reference) -> None:
+def test_the_four_forms_of_references_to_maps_are_distinguished(ref: str, expected: Reference) -> None:
     assert read_reference(ref) == expected
 
 
@@ -27,7 +27,7 @@ def test_ids_and_versions_mean_one_map_for_ever(ref: str) -> None:
 
 
 @pytest.mark.parametrize("ref", ["m", "m@champion"])
-def test_what_a_name_or_an_alias_means_can_change(ref: str) -> None:
+def test_names_and_aliases_are_mutable_references(ref: str) -> None:
     assert not getattr(read_reference(ref), "exact", True)
 
 
@@ -39,7 +39,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("ref", HOSTILE)
-def test_nothing_else_names_a_map(ref: str) -> None:
+def test_other_texts_are_no_references_to_maps(ref: str) -> None:
     assert read_reference(ref) is None
 
 

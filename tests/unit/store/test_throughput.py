@@ -39,7 +39,7 @@ def test_of_many_ends_the_last_count_and_the_first_of_these_is_where_time_begins
     assert pace.per_second() == pytest.approx(1.0)
 
 
-def test_what_is_to_be_waited_for_grows_with_the_jobs_and_with_the_silence_while_there_is_work() -> None:
+def test_the_estimated_wait_grows_with_the_jobs_and_the_time_since_the_last_end() -> None:
     pace = pace_of([End(101.0 + i, 100.0) for i in range(10)])
     assert pace.seconds(1, since=130.0, now=130.0) == pytest.approx(1.0)
     assert pace.seconds(25, since=130.0, now=130.0) == pytest.approx(25.0)

@@ -41,7 +41,7 @@ def test_a_text_line_quotes_what_could_be_taken_for_another_field() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["a\nb", "a\r\nb", "\x1b[31m", "\u2028x", "\x85", "a\0b", "\udc80", "é"])
-def test_nothing_that_a_record_holds_begins_a_line_or_reaches_a_terminal(hostile: str) -> None:
+def test_values_of_a_log_record_add_no_line_and_no_control_character(hostile: str) -> None:
     record = _record(f"message {hostile}", {"key": hostile})
     for line in (json_line(record), text_line(record)):
         assert len(line.decode().splitlines()) == 1
@@ -60,14 +60,14 @@ def test_lines_name_the_request_under_way() -> None:
     assert "request_id" not in json.loads(json_line(_record("store away")))
 
 
-def test_an_error_is_told_by_its_type_and_frames_and_not_by_words_that_repeat_a_value() -> None:
+def test_a_logged_error_has_its_type_and_frames_and_no_value() -> None:
     try:
         float("0.987654x")
     except ValueError:
-        told = raised(sys.exc_info())
-    assert "builtins.ValueError" in told
-    assert "test_logs.py" in told
-    assert "0.987654x" not in told.splitlines()[-1]
+        text = raised(sys.exc_info())
+    assert "builtins.ValueError" in text
+    assert "test_logs.py" in text
+    assert "0.987654x" not in text.splitlines()[-1]
     try:
         Path("/nowhere/at/all").read_text("utf-8")
     except OSError:

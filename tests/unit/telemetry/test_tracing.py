@@ -12,7 +12,7 @@ COLLECTOR = "http://localhost:4318"
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "environment", "asked"),
+    ("endpoint", "environment", "expected"),
     [
         (None, {}, False),
         (COLLECTOR, {}, True),
@@ -24,9 +24,9 @@ COLLECTOR = "http://localhost:4318"
     ],
 )
 def test_traces_are_off_until_a_collector_is_named(
-    endpoint: str | None, environment: dict[str, str], asked: bool
+    endpoint: str | None, environment: dict[str, str], expected: bool
 ) -> None:
-    assert is_configured(endpoint, environment) is asked
+    assert is_configured(endpoint, environment) is expected
 
 
 def _python(code: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_without_being_asked_for_what_sends_traces_is_not_loaded() -> None:
+def test_the_exporter_of_traces_is_loaded_only_on_request() -> None:
     loaded = _python(
         "import sys, service.app, workers.worker\n"
         "from service.settings import Settings\n"
@@ -48,7 +48,7 @@ def test_without_being_asked_for_what_sends_traces_is_not_loaded() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["api", "worker"])
-def test_traces_that_are_asked_for_without_the_extra_are_refused_at_the_start(command: str) -> None:
+def test_requested_traces_without_the_extra_are_refused_at_the_start(command: str) -> None:
     refused = _python(
         "import sys; sys.modules['opentelemetry.sdk'] = None  # FastAPI itself needs the API of OpenTelemetry\n"
         "from calibrant.cli.main import app\n"

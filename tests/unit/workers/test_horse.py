@@ -46,7 +46,7 @@ def test_a_work_horse_that_took_much_memory_ends_after_the_run() -> None:
     horse.end()
 
 
-def test_a_work_horse_that_died_is_heard_and_told_of() -> None:
+def test_a_dead_work_horse_is_detected_and_reported() -> None:
     horse = Horse(lambda _: os.kill(os.getpid(), signal.SIGKILL))
     assert horse.send(ORDER)
     assert horse.read_answer() is None
@@ -55,7 +55,7 @@ def test_a_work_horse_that_died_is_heard_and_told_of() -> None:
     assert os.WTERMSIG(horse.end()) == signal.SIGKILL
 
 
-def test_what_a_run_raises_ends_the_work_horse() -> None:
+def test_an_exception_of_a_run_ends_the_work_horse() -> None:
     horse = Horse(lambda _: [][0])
     assert horse.send(ORDER)
     assert horse.read_answer() is None

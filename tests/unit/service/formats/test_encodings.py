@@ -53,7 +53,7 @@ def test_other_encodings_are_refused(header: str) -> None:
 
 @pytest.mark.parametrize("encoding", PACK)
 @pytest.mark.parametrize("n", [0, 1, 1000, len(TEXT)])
-def test_what_was_packed_comes_out(encoding: str, n: int) -> None:
+def test_compressed_bodies_are_unpacked(encoding: str, n: int) -> None:
     assert unpack(PACK[encoding](TEXT[:n]), encoding, LIMITS) == TEXT[:n]
 
 
@@ -71,12 +71,12 @@ def test_a_frame_that_does_not_say_its_length_is_read() -> None:
 @pytest.mark.parametrize(
     "spoil", [lambda d: d[:-1], lambda d: d[: len(d) // 2], lambda d: d[:3], lambda d: b"", lambda d: d + b"x"]
 )
-def test_what_is_cut_off_or_goes_on_is_refused(encoding: str, spoil: Callable[[bytes], bytes]) -> None:
+def test_truncated_bodies_and_trailing_bytes_are_refused(encoding: str, spoil: Callable[[bytes], bytes]) -> None:
     assert refused(lambda: unpack(spoil(PACK[encoding](TEXT)), encoding, LIMITS))[0] == "malformed-encoding"
 
 
 @pytest.mark.parametrize("encoding", PACK)
-def test_what_is_not_packed_or_packed_otherwise_is_refused(encoding: str) -> None:
+def test_bodies_of_another_encoding_than_named_are_refused(encoding: str) -> None:
     other = "zstd" if encoding == "gzip" else "gzip"
     for body in (TEXT, PACK[other](TEXT)):
         assert refused(lambda body=body: unpack(body, encoding, LIMITS))[0] == "malformed-encoding"  # type: ignore[misc]

@@ -36,7 +36,7 @@ def test_json_becomes_arrays(body: str, expected: dict[str, Any], limits: BodyLi
         np.testing.assert_array_equal(read[name], np.array(values))
 
 
-def test_what_is_no_array_is_an_option(limits: BodyLimits) -> None:
+def test_json_fields_that_are_not_arrays_are_options(limits: BodyLimits) -> None:
     payload = read_json(b'{"labels": [1], "measures": ["ks"], "seed": 3}', limits)
     assert (payload.options, payload.from_query) == ({"measures": ["ks"], "seed": 3}, False)
 
@@ -59,7 +59,9 @@ def test_what_is_no_array_is_an_option(limits: BodyLimits) -> None:
         ('{"groups": ["a", 1]}', ("not-a-number", "/groups/1")),
     ],
 )
-def test_what_is_no_array_of_numbers_is_refused(body: str, expected: tuple[str, str], limits: BodyLimits) -> None:
+def test_json_arrays_that_are_not_of_numbers_are_refused(
+    body: str, expected: tuple[str, str], limits: BodyLimits
+) -> None:
     assert refused(lambda: read_json(body.encode(), limits)) == expected
 
 
@@ -76,7 +78,7 @@ def test_what_is_no_array_of_numbers_is_refused(body: str, expected: tuple[str, 
         ('{"measures": ["ks", {"name": "ece", "name": "ks"}]}', ""),
     ],
 )
-def test_a_key_that_stands_twice_is_refused_at_any_depth(body: str, pointer: str, limits: BodyLimits) -> None:
+def test_a_duplicate_key_is_refused_at_any_depth(body: str, pointer: str, limits: BodyLimits) -> None:
     assert refused(lambda: read_json(body.encode(), limits)) == ("invalid-field", pointer)
 
 

@@ -132,7 +132,7 @@ def test_an_array_of_space_is_empty() -> None:
         b'{"b": [' + b"1," * PIECE + b'1], "c": [{"\\u0061": 1, "a": 2}]}',
     ],
 )
-def test_a_key_that_stands_twice_is_refused_in_pieces_too(text: bytes) -> None:
+def test_a_duplicate_key_is_refused_in_pieces_too(text: bytes) -> None:
     with pytest.raises(InvalidField):
         plain(read_document(text, LIMITS))
 

@@ -31,11 +31,11 @@ OFFERED = ["application/json", "application/x-npz", "text/csv"]
         (",,application/x-npz,", "application/x-npz"),
     ],
 )
-def test_the_best_liked_type_is_chosen(accept: str, expected: str) -> None:
+def test_the_most_preferred_type_is_chosen(accept: str, expected: str) -> None:
     assert choose(accept, OFFERED) == expected
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "*/*;q=0", "application/json;q=0", "json", "*", ";q=1"])
-def test_what_is_not_offered_is_not_acceptable(accept: str) -> None:
+def test_a_type_that_is_not_offered_is_not_acceptable(accept: str) -> None:
     with pytest.raises(NotAcceptable, match="application/x-npz"):
         choose(accept, OFFERED)

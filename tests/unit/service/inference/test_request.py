@@ -40,7 +40,7 @@ def test_the_content_type_must_be_one_of_the_protocols(content_type: str, served
     ("lengths", "expected"),
     [([], (BODY, b"")), (["14"], (BODY[:14], b"0123")), (["0"], (b"", BODY)), (["18"], (BODY, b""))],
 )
-def test_the_header_tells_where_the_object_ends(lengths: list[str], expected: tuple[bytes, bytes]) -> None:
+def test_the_length_header_ends_the_json_object(lengths: list[str], expected: tuple[bytes, bytes]) -> None:
     text, raw = split(BODY, lengths)
     assert (bytes(text), bytes(raw)) == expected
 
@@ -48,7 +48,7 @@ def test_the_header_tells_where_the_object_ends(lengths: list[str], expected: tu
 @pytest.mark.parametrize(
     "lengths", [["19"], ["-1"], ["1.5"], [""], ["0x10"], ["1_4"], ["१४"], ["9" * 21], ["14", "14"]]
 )
-def test_a_length_that_is_none_is_refused(lengths: list[str]) -> None:
+def test_an_invalid_length_is_refused(lengths: list[str]) -> None:
     with pytest.raises(InvalidField):
         split(BODY, lengths)
 
@@ -65,7 +65,7 @@ def test_a_length_that_is_none_is_refused(lengths: list[str]) -> None:
         b'{"inputs": []} trailing',
     ],
 )
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_an_object_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(MalformedJson):
         read_request(memoryview(text), LIMITS)
 
@@ -116,7 +116,7 @@ def test_a_field_that_is_wrong_is_named(document: Any, pointer: str) -> None:
     assert caught.value.offences[0].pointer == pointer
 
 
-def test_what_clients_send_beside_is_taken() -> None:
+def test_extra_fields_of_clients_are_accepted() -> None:
     document = {
         "id": "42",
         "model_name": "another",

@@ -106,7 +106,7 @@ _SIZE = "/inputs/0/parameters/binary_data_size"
         ({"shape": [4], "datatype": "FP32", "parameters": {"binary_data_size": 32}}, RAW, ("wrong-shape", _SHAPE)),
     ],
 )
-def test_what_does_not_fit_is_refused_at_its_place(
+def test_tensors_that_do_not_match_are_refused_at_their_place(
     fields: dict[str, Any], raw: memoryview, expected: tuple[str, str]
 ) -> None:
     with pytest.raises(CalibrationError) as caught:

@@ -15,7 +15,7 @@ def _pairs(*texts: str) -> list[frozenset[str]]:
     return [frozenset(text) for text in texts]
 
 
-def test_contestants_that_nothing_tells_apart_share_one_letter() -> None:
+def test_indistinguishable_contestants_share_one_letter() -> None:
     assert letters("pqr", []) == {"p": "a", "q": "a", "r": "a"}
 
 
@@ -35,6 +35,6 @@ def test_two_share_a_letter_exactly_where_they_do_not_differ(
     ranking: Sequence[str], found: list[tuple[str, str]]
 ) -> None:
     different = [frozenset(pair) for pair in found]
-    told = letters(ranking, different)
+    shared = letters(ranking, different)
     for one, other in combinations(NAMES, 2):
-        assert bool(set(told[one]) & set(told[other])) == (frozenset((one, other)) not in different)
+        assert bool(set(shared[one]) & set(shared[other])) == (frozenset((one, other)) not in different)

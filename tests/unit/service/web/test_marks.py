@@ -46,6 +46,6 @@ def test_a_map_fitted_to_the_rows_is_never_best() -> None:
     assert _best(view) == ["other"]
 
 
-def test_where_all_are_alike_nothing_is_marked() -> None:
+def test_nothing_is_marked_if_all_are_alike() -> None:
     same = {"one": calibrant.fit("identity", P[:2000], Y[:2000]), "two": calibrant.fit("identity", P[:2000], Y[:2000])}
     assert _best(_view(same, slice(2000, 4000))) == []

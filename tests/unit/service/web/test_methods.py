@@ -58,7 +58,7 @@ def test_the_candidate_with_the_lowest_held_out_loss_is_the_best() -> None:
     assert about.score == "log loss"
 
 
-def test_what_a_foreign_document_says_of_itself_is_shown_shortened() -> None:
+def test_texts_of_a_foreign_document_are_shortened() -> None:
     document = {
         "format": 1,
         "method": "our-own",
