@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 
-class Told(NamedTuple):
+class Reply(NamedTuple):
     """An answer; without a status the connection is cut where it should come."""
 
     status: int | None
@@ -31,7 +31,7 @@ class Failing(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, plan: Sequence[Told]) -> None:
+    def __init__(self, plan: Sequence[Reply]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self._plan, self._lock = list(plan), threading.Lock()
         self.asked: list[Asked] = []
@@ -40,7 +40,7 @@ class Failing(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def answer(self, asked: Asked) -> Told:
+    def answer(self, asked: Asked) -> Reply:
         with self._lock:
             self.asked.append(asked)
             return self._plan.pop(0) if len(self._plan) > 1 else self._plan[0]
@@ -53,15 +53,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        told = self.server.answer(Asked(self.command, self.path, headers, body))
-        if told.status is None:
+        answer = self.server.answer(Asked(self.command, self.path, headers, body))
+        if answer.status is None:
             self.close_connection = True
             return
-        self.send_response(told.status)
-        for name, value in {"Content-Length": str(len(told.body)), **told.headers}.items():
+        self.send_response(answer.status)
+        for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(told.body)
+        self.wfile.write(answer.body)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
 
@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def failing(*plan: Told) -> Iterator[Failing]:
+def failing(*plan: Reply) -> Iterator[Failing]:
     """The server, while a test needs it."""
     with Failing(plan) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""Bounds of jobs over HTTP, and when a caller is told to come again."""
+"""Bounds of jobs over HTTP, and the delay that a refused caller gets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _measured(redis: Redis, *, apart: float, ends: int = 30) -> None:
         redis.lpush(Shared.ends("evaluations"), f"{moment - i * apart:.6f} {moment - (i + 1) * apart!r}")
 
 
-def test_of_fifty_posts_at_once_exactly_as_many_are_queued_as_a_tenant_may_have(redis: Redis, redis_url: str) -> None:
+def test_fifty_concurrent_posts_queue_exactly_the_bound_of_the_tenant(redis: Redis, redis_url: str) -> None:
     with _api(redis_url, quota_jobs=10) as api, ThreadPoolExecutor(MANY) as threads:
         answers = list(threads.map(lambda _: _post(api), range(MANY)))
         assert Counter(answer.status_code for answer in answers) == {202: 10, 429: MANY - 10}
@@ -128,7 +128,7 @@ def test_a_request_that_is_refused_for_its_bytes_takes_no_place(redis: Redis, re
         assert _refusal(gone) == (404, "unknown-batch")
 
 
-def test_what_was_refused_may_be_sent_again_with_its_idempotency_key(redis: Redis, redis_url: str) -> None:
+def test_a_refused_request_may_be_resent_with_its_idempotency_key(redis: Redis, redis_url: str) -> None:
     for bounds in ({"quota_jobs": 1}, {"max_queued_jobs": 1}):
         redis.flushall()
         with _api(redis_url, **bounds) as api:
@@ -174,7 +174,7 @@ def test_far_from_the_bounds_no_place_is_written(redis: Redis) -> None:
     assert redis.zcard(Shared.taken_places()) == redis.zcard(Keyspace().taken_places()) == 1
 
 
-def test_counts_come_back_to_nothing_whatever_ends_how_often(redis: Redis, store: Store) -> None:
+def test_counts_of_jobs_return_to_zero_after_repeated_ends(redis: Redis, store: Store) -> None:
     with ThreadPoolExecutor(8) as threads:
         jobs = list(threads.map(lambda i: _job(store, kind=("fit", "evaluate")[i % 2]), range(20)))
         assert redis.hgetall(Shared.unended_of("fit")) == {b"default": b"10"}
@@ -202,9 +202,9 @@ def test_the_last_ends_of_jobs_that_ran_are_kept(redis: Redis, store: Store) -> 
     assert [end.moment for end in ends] == sorted((end.moment for end in ends), reverse=True)
 
 
-@pytest.mark.parametrize(("apart", "told"), [(0.001, 1), (2.0, 2), (20.0, 20), (1000.0, MOST_FOR_PLACE)])
-def test_who_is_refused_is_told_the_measured_time_until_a_place_is_free(
-    redis: Redis, redis_url: str, apart: float, told: int
+@pytest.mark.parametrize(("apart", "seconds"), [(0.001, 1), (2.0, 2), (20.0, 20), (1000.0, MOST_FOR_PLACE)])
+def test_retry_after_of_a_refusal_is_the_measured_time_until_a_place_is_free(
+    redis: Redis, redis_url: str, apart: float, seconds: int
 ) -> None:
     _measured(redis, apart=apart)
     for bounds in ({"quota_jobs": 1}, {"max_queued_jobs": 1}):
@@ -212,7 +212,7 @@ def test_who_is_refused_is_told_the_measured_time_until_a_place_is_free(
             first = _post(api)
             refused = _post(api)
             assert refused.status_code in (429, 503)
-            assert told <= int(refused.headers["Retry-After"]) <= told + 1
+            assert seconds <= int(refused.headers["Retry-After"]) <= seconds + 1
             assert api.delete(first.headers["Location"]).status_code == 200
 
 
@@ -231,18 +231,18 @@ def test_a_bound_that_was_lowered_is_waited_for_until_enough_have_ended(redis: R
     assert 14 <= (full.value.retry_after or 0) <= 15
 
 
-def test_who_asks_for_a_job_is_told_its_measured_time(redis: Redis, redis_url: str) -> None:
+def test_retry_after_of_a_job_is_its_measured_time(redis: Redis, redis_url: str) -> None:
     with _api(redis_url) as api:
         unmeasured = _post(api)
         assert unmeasured.headers["Retry-After"] == str(FOR_JOB)
         assert api.delete(unmeasured.headers["Location"]).status_code == 200
         _measured(redis, apart=2.0)
         queued = [_post(api) for _ in range(10)]
-        told = [int(answer.headers["Retry-After"]) for answer in queued]
-        assert told == pytest.approx([2 * (i + 1) for i in range(10)], abs=1)
+        seconds = [int(answer.headers["Retry-After"]) for answer in queued]
+        assert seconds == pytest.approx([2 * (i + 1) for i in range(10)], abs=1)
         # A job's place is its own, also when others came after it.
         looked = [int(api.get(answer.headers["Location"]).headers["Retry-After"]) for answer in queued]
-        assert looked == pytest.approx(told, abs=2)
+        assert looked == pytest.approx(seconds, abs=2)
         # The other tenant's one job does not wait for all of these.
         other = Store.of(redis, "other")
         assert wait_for_job(redis, other.keys, _job(other, kind="evaluate", queue="evaluations")) == pytest.approx(

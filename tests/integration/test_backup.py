@@ -211,7 +211,7 @@ def test_a_tenant_of_which_there_is_only_a_batch_or_a_key_is_known(redis: Redis)
     assert redis.smembers(Shared.tenants()) == {b"batches-only", b"key-only"}
 
 
-def test_without_batches_neither_they_nor_the_jobs_that_need_them_are_told(redis: Redis, store: Store) -> None:
+def test_a_backup_without_batches_omits_them_and_the_jobs_that_need_them(redis: Redis, store: Store) -> None:
     _fill(redis, "default")
     restored = _moved(redis, batches=False)
     assert (restored.written["batch"], restored.written["job"], restored.written["map"]) == (0, 1, 3)
@@ -224,7 +224,7 @@ def _jobs(store: Store) -> list[JobRecord]:
     return [JobRecord.model_validate_json(store.redis.get(store.keys.job(job_id)) or b"") for job_id in ids]
 
 
-def test_a_job_that_ran_is_queued_again_without_what_its_run_had_told(redis: Redis, store: Store) -> None:
+def test_a_restored_running_job_is_queued_without_its_progress(redis: Redis, store: Store) -> None:
     job = _submit(store, _job())
     ran = {"status": "running", "started_at": stamp(), "progress": {"done": 3, "total": 9, "stage": "folds"}}
     redis.set(store.keys.job(job.id), JobRecord.model_validate(job.model_dump() | ran).model_dump_json())
@@ -264,20 +264,20 @@ def test_a_backup_of_the_first_version_is_restored_as_todays(redis: Redis, api: 
     _moved(redis)
     batches = api.get("/batches").json()["items"]
     assert {b["id"]: (b["format"], b["parts"]) for b in batches} == dict.fromkeys(first["reports"], (2, 1))
-    told = {job["id"]: job["status"] for job in api.get("/jobs").json()["items"]}
-    assert told == {job_id: job["status"] for job_id, job in first["jobs"].items()}
-    for map_id, told in first["maps"].items():
-        answer = api.post("/calibrate", json={"map": map_id, "predictions": told["predictions"]}).raise_for_status()
-        assert answer.json()["predictions"] == told["calibrated"]
+    statuses = {job["id"]: job["status"] for job in api.get("/jobs").json()["items"]}
+    assert statuses == {job_id: job["status"] for job_id, job in first["jobs"].items()}
+    for map_id, statuses in first["maps"].items():
+        answer = api.post("/calibrate", json={"map": map_id, "predictions": statuses["predictions"]}).raise_for_status()
+        assert answer.json()["predictions"] == statuses["calibrated"]
     for batch_id, report in first["reports"].items():
         answer = api.post("/evaluate", json={"batch": batch_id}).raise_for_status()
         assert answer.json()["measures"]["ece"]["value"] == pytest.approx(report["measures"]["ece"]["value"], abs=1e-12)
 
 
 @pytest.mark.slow
-def test_what_the_first_version_had_queued_is_done_after_a_restore(redis: Redis, folder: Path) -> None:
+def test_jobs_queued_by_the_first_version_run_after_a_restore(redis: Redis, folder: Path) -> None:
     first = load_first_store(redis)
-    (queued,) = (job_id for job_id, told in first["jobs"].items() if told["status"] == "queued")
+    (queued,) = (job_id for job_id, record in first["jobs"].items() if record["status"] == "queued")
     file, data = _backup(redis), folder / "restored"
     with (folder / "restored.log").open("ab") as log:
         with embedded_server(data, log=log) as (url, _), Redis.from_url(url) as other:
@@ -378,15 +378,15 @@ def test_a_backup_of_a_later_format_is_refused(redis: Redis) -> None:
         ("batch", {"format": 3}, LaterFormat),
     ],
 )
-def test_a_document_that_cannot_be_read_is_met_before_anything_is_written(
+def test_an_unreadable_document_is_refused_before_anything_is_written(
     redis: Redis, kind: str, record: dict[str, Any], error: type[StorageError]
 ) -> None:
     out = io.BytesIO()
     writer = BackupWriter(out)
     life = {"life": None} if kind in ("job", "batch") else {}
-    for told in (_map(version=1).model_dump(), record):
-        named = kind if told is record else "map"
-        line = {"kind": named, "tenant": "default", "record": told, **(life if told is record else {})}
+    for stored in (_map(version=1).model_dump(), record):
+        named = kind if stored is record else "map"
+        line = {"kind": named, "tenant": "default", "record": stored, **(life if stored is record else {})}
         writer.add(Text(named, orjson.dumps(line)))
     writer.end()
     with pytest.raises(error):
@@ -394,7 +394,9 @@ def test_a_document_that_cannot_be_read_is_met_before_anything_is_written(
     assert redis.dbsize() == 0
 
 
-def test_a_stored_document_of_a_later_format_is_told_over_http(redis: Redis, store: Store, api: httpx.Client) -> None:
+def test_a_stored_document_of_a_later_format_is_a_problem_over_http(
+    redis: Redis, store: Store, api: httpx.Client
+) -> None:
     stored = store.maps.put(_map())
     redis.set(store.keys.map(stored.id), stored.model_copy(update={"format": 2}).model_dump_json())
     answer = api.get(f"/maps/{stored.id}")
@@ -418,7 +420,7 @@ def test_a_store_that_holds_anything_is_refused(redis: Redis, store: Store, fill
         restore(redis, file, merge=False)
 
 
-def test_what_is_no_ones_document_makes_a_store_not_full(redis: Redis) -> None:
+def test_unrelated_keys_do_not_make_a_store_count_as_filled(redis: Redis) -> None:
     redis.set("another-program:map:1", "1")
     restore(redis, _backup(redis), merge=False)
 
@@ -451,7 +453,7 @@ def test_an_alias_is_left_out_where_its_version_is_another_map(redis: Redis, sto
     assert store.aliases.all("m") == []
 
 
-def test_an_interrupted_restore_is_ended_by_a_merge(redis: Redis, store: Store) -> None:
+def test_an_interrupted_restore_is_completed_by_a_merge(redis: Redis, store: Store) -> None:
     _fill(redis, "default")
     before, file = _snapshot(redis), _backup(redis)
     redis.flushall()
@@ -465,7 +467,7 @@ def test_an_interrupted_restore_is_ended_by_a_merge(redis: Redis, store: Store) 
 @pytest.mark.slow
 def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: Redis, store: Store) -> None:
     there = [store.maps.put(_map(f"old-{i % 20}")) for i in range(200)]
-    done, told = threading.Event(), threading.Event()
+    done, enough = threading.Event(), threading.Event()
 
     def write() -> None:
         """Aliases move on to new versions, and what they left is deleted; jobs come with their batches."""
@@ -479,12 +481,12 @@ def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: R
             batch = _batch(mine, chunk_bytes=10_000)
             _submit(mine, _job(spec=_job().spec | {"batch": batch.id}))
             if version == 3:
-                told.set()
+                enough.set()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert told.wait(120)
+        assert enough.wait(120)
         files = [_backup(redis) for _ in range(3)]
     finally:
         done.set()

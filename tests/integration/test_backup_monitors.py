@@ -70,9 +70,7 @@ def test_a_restored_monitor_goes_on_counting(redis: Redis, store: Store) -> None
 
 
 @pytest.mark.parametrize("later", [0, 1, 5])
-def test_a_process_that_knows_a_monitor_reads_it_anew_when_it_is_restored(
-    redis: Redis, store: Store, later: int
-) -> None:
+def test_a_process_reloads_a_monitor_after_its_restore(redis: Redis, store: Store, later: int) -> None:
     record = monitor(store)
     ledger = Ledger(redis, store.keys, record)
     ledger.commit(unnamed(10, seed=1))
@@ -114,7 +112,7 @@ def test_a_store_with_a_monitor_alone_is_not_empty(redis: Redis, store: Store) -
         restore(redis, file, merge=False)
 
 
-def test_a_restore_that_was_interrupted_is_ended_by_a_merge(redis: Redis, store: Store) -> None:
+def test_an_interrupted_restore_of_monitors_is_completed_by_a_merge(redis: Redis, store: Store) -> None:
     fill_monitor(store)
     before, file = _snapshot(redis), _backup(redis)
     parts = [line for line in read_lines(file) if line.kind.startswith("monitor")]
@@ -131,7 +129,7 @@ def test_a_restore_that_was_interrupted_is_ended_by_a_merge(redis: Redis, store:
 def test_a_backup_under_writes_knows_every_row_that_it_does_not_count_twice(redis: Redis, store: Store) -> None:
     record = monitor(store, windows=[{"name": "last", "rows": 1600}])
     sent: list[bytes] = []
-    done, told = threading.Event(), threading.Event()
+    done, enough = threading.Event(), threading.Event()
 
     def write() -> None:
         ledger = Ledger(redis, store.keys, record)
@@ -140,12 +138,12 @@ def test_a_backup_under_writes_knows_every_row_that_it_does_not_count_twice(redi
             ledger.commit(change(names, counts={}))
             sent.extend(names)
             if len(sent) > 2000:
-                told.set()
+                enough.set()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert told.wait(120)
+        assert enough.wait(120)
         file = _backup(redis)
     finally:
         done.set()

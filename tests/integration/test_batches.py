@@ -185,7 +185,7 @@ def test_rows_are_appended_to_a_batch_that_is_there_and_has_room(redis: Redis, r
         assert _refusal(api.post("/batches", json=nine))[:2] == (413, "batch-full")
 
 
-def test_what_is_known_of_a_batch_counts_all_of_its_rows(api: httpx.Client) -> None:
+def test_the_record_of_a_batch_counts_all_of_its_rows(api: httpx.Client) -> None:
     batch = _batch(api, {"predictions": [1.00001, 0.5, 0.25], "labels": [1, 0, 0]})
     assert (batch["format"], batch["parts"], batch["n_classes"]) == (2, 1, None)
     assert (batch["label_counts"], batch["positive_rate"], batch["clipped"]) == ([2, 1], 1 / 3, 1)
@@ -201,7 +201,7 @@ def test_what_is_known_of_a_batch_counts_all_of_its_rows(api: httpx.Client) -> N
     assert (unlabelled["label_counts"], unlabelled["positive_rate"]) == (None, None)
 
 
-def test_what_a_job_stores_is_what_the_same_rows_are_as_a_batch(api: httpx.Client, store: Store) -> None:
+def test_rows_that_a_job_stores_equal_those_of_a_batch(api: httpx.Client, store: Store) -> None:
     rows = {
         "predictions": [[0.2, 0.30001, 0.5], [0.1, 0.1, 0.8], [0.6, 0.4, 0.0]],
         "labels": [2, 1, 0],
@@ -220,7 +220,7 @@ def test_what_a_job_stores_is_what_the_same_rows_are_as_a_batch(api: httpx.Clien
     }
 
 
-def test_a_batch_lives_as_long_as_it_says(api: httpx.Client, store: Store, redis: Redis) -> None:
+def test_a_batch_expires_at_the_reported_time(api: httpx.Client, store: Store, redis: Redis) -> None:
     batch = _batch(api, ROWS | {"ttl": 60})
     assert _left(batch) == pytest.approx(60, abs=5)
     # An append renews nothing.

@@ -151,14 +151,14 @@ def test_a_map_goes_through_its_life(there: Run, here: Run, csv: Path, tmp_path:
     assert (gone.exit_code, gone.stdout) == (1, "")
 
 
-def test_a_stored_map_is_told_before_and_after(there: Run, csv: Path) -> None:
+def test_measures_before_and_after_a_stored_map_are_printed(there: Run, csv: Path) -> None:
     there("fit", csv, "--method", "beta", "--name", "cli-after")
     found = there("evaluate", csv, "--map", "cli-after", "--measure", "ece")
     assert found.exit_code == 0
     assert "The map was fitted to these rows" in found.stdout
     unknown = there("evaluate", csv, "--map", "cli-nowhere")
-    told = "calibrant: --map: there is no map with this reference"
-    assert (unknown.exit_code, unknown.stderr.splitlines()[-1]) == (1, told)
+    message = "calibrant: --map: there is no map with this reference"
+    assert (unknown.exit_code, unknown.stderr.splitlines()[-1]) == (1, message)
 
 
 def test_a_file_of_a_map_is_not_sent_along(there: Run, csv: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_file_of_a_map_is_not_sent_along(there: Run, csv: Path) -> None:
     assert "calibrant maps import map.json" in " ".join(found.stderr.replace("│", " ").split())
 
 
-def test_what_is_no_calibrant_server_is_told_apart_from_a_refusal(csv: Path) -> None:
+def test_a_server_that_is_not_calibrant_has_a_different_error_from_a_refusal(csv: Path) -> None:
     with HTTPServer(("127.0.0.1", 0), _Stranger) as stranger:
         thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

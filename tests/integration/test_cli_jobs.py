@@ -32,7 +32,7 @@ def test_a_job_that_is_cancelled_is_no_success(service: Stack, http: httpx.Clien
     assert (watched.exit_code, watched.stdout) == (1, f"{job} cancelled\n")
 
 
-def test_what_a_server_refuses_is_told_in_a_line(service: Stack) -> None:
+def test_a_refusal_of_the_server_is_one_line(service: Stack) -> None:
     unknown = _run(service, "watch", new_id("job"))
     assert unknown.exit_code == 1
     assert unknown.stderr.splitlines()[-1].startswith("calibrant: Unknown job")

@@ -104,7 +104,7 @@ def test_a_window_is_shown_with_estimates_from_weighted_rows(
     assert "batch" in refused.stderr
 
 
-def test_labelled_rows_are_sent_and_rows_that_are_refused_are_told(run: Run, monitor: str, files: Path) -> None:
+def test_labelled_rows_are_sent_and_refused_rows_are_printed(run: Run, monitor: str, files: Path) -> None:
     assert run("send", monitor, files / "rows.csv").stdout == "400 accepted, 400 joined\n"
     old = run("send", monitor, files / "predicted.csv", "--what", "predictions", "--id", "id", "--time", "at")
     assert (old.exit_code, old.stdout) in ((0, "400 accepted\n"), (1, "400 refused\n"))
@@ -128,7 +128,7 @@ def test_a_german_file_is_sent_with_the_options_that_errors_offer(run: Run, moni
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (["--what", "labels", "--label", "is"], 2, "--id"),
         (["--what", "verdicts"], 2, "rows, predictions or labels"),
@@ -137,12 +137,12 @@ def test_a_german_file_is_sent_with_the_options_that_errors_offer(run: Run, moni
         (["--what", "labels", "--id", "id"], 1, "--what labels needs --label"),
     ],
 )
-def test_a_file_that_cannot_be_sent_is_told_in_a_line(
-    run: Run, files: Path, words: list[str], code: int, told: str
+def test_a_file_that_cannot_be_sent_prints_one_line(
+    run: Run, files: Path, words: list[str], code: int, message: str
 ) -> None:
     found = run("send", "any", files / "known.csv", *words)
     assert found.exit_code == code
-    assert told in " ".join(found.stderr.split())
+    assert message in " ".join(found.stderr.split())
 
 
 def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, mon
 def test_a_monitor_is_made_with_its_bucket_and_retention(run: Run) -> None:
     made = run("create", "kept", "--bucket", "600", "--retention", "86400", "--window", "hour=1h", "--json")
     assert made.exit_code == 0, made.stderr
-    told = json.loads(made.stdout)
-    assert (told["bucket"], told["retention"]) == (600, 86400)
+    monitor = json.loads(made.stdout)
+    assert (monitor["bucket"], monitor["retention"]) == (600, 86400)
     assert run("delete", "kept").exit_code == 0
 
 

@@ -74,7 +74,7 @@ def _submitted(store: Store) -> JobRecord:
     return store.jobs.submit(job)
 
 
-def test_what_is_sent_again_after_a_broken_connection_is_done_once(api: httpx.Client, redis: Redis) -> None:
+def test_a_request_resent_after_a_broken_connection_runs_once(api: httpx.Client, redis: Redis) -> None:
     with _broken(api, [1, 10]) as (client, proxy):
         batch = client.upload(P, Y, ttl=60)
         assert proxy.connections == 3

@@ -54,8 +54,8 @@ def _public(client: type) -> dict[str, inspect.Signature]:
 
 def test_both_clients_have_the_same_calls_with_the_same_arguments() -> None:
     one, other = _public(Calibrant), _public(AsyncCalibrant)
-    assert {name: list(told.parameters.values())[1:] for name, told in one.items()} == {
-        name: list(told.parameters.values())[1:] for name, told in other.items()
+    assert {name: list(signature.parameters.values())[1:] for name, signature in one.items()} == {
+        name: list(signature.parameters.values())[1:] for name, signature in other.items()
     }
     assert len(one) > 30
     for client in (Calibrant, AsyncCalibrant):
@@ -150,7 +150,7 @@ def test_pictures_are_of_rows_and_of_maps(either: Calibrant) -> None:
     assert either.map_diagram("client-pictures", "png").startswith(b"\x89PNG")
 
 
-def test_what_is_a_job_is_waited_for_whatever_is_wanted_of_it(either: Calibrant) -> None:
+def test_every_call_that_becomes_a_job_is_waited_for(either: Calibrant) -> None:
     long = [{"name": "ece-pl", "folds": 2}]
     report = either.evaluate(predictions=P, labels=Y, measures=long, diagrams=["reliability"], timeout=60)
     assert report.measures["ece-pl"].value is not None
@@ -161,7 +161,7 @@ def test_what_is_a_job_is_waited_for_whatever_is_wanted_of_it(either: Calibrant)
     assert either.diagram("fit-on-test", predictions=P, labels=Y, timeout=60).startswith(b"<svg")
 
 
-def test_a_long_fit_is_told_of_as_it_goes_and_applied(either: Calibrant) -> None:
+def test_a_long_fit_reports_its_progress_and_its_map_is_applied(either: Calibrant) -> None:
     seen: list[str] = []
     made = either.fit("pl", predictions=P, labels=Y, timeout=60, progress=lambda job: seen.append(job.status))
     assert made.method == "pl"

@@ -97,8 +97,8 @@ def test_rows_without_ids_count_once_by_a_key_of_ones_own(either: Calibrant, mon
 
 def test_values_over_time_and_pictures_are_of_the_same_rows(either: Calibrant, monitor: str) -> None:
     either.send_rows(monitor, P, Y)
-    told = either.series(monitor, measure="ece", points=10)
-    assert sum(point.rows for point in told.points) == 500
+    series = either.series(monitor, measure="ece", points=10)
+    assert sum(point.rows for point in series.points) == 500
     assert either.monitor_diagram(monitor, "day", theme="light", width=400).startswith(b"<svg")
     assert either.series_diagram(monitor, "ece", width=400).startswith(b"<svg")
 

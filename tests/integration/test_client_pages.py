@@ -50,17 +50,17 @@ def names(service: Stack) -> Iterator[dict[str, Any]]:
 
 
 def test_the_examples_of_the_calls_answer_what_they_say(names: dict[str, Any]) -> None:
-    runner, finder, told = doctest.DocTestRunner(), doctest.DocTestFinder(), set()
+    runner, finder, shown = doctest.DocTestRunner(), doctest.DocTestFinder(), set()
     # Those of maps first, then those of monitors: the others use the map and the monitor that they make.
     for name in sorted(MODULES, key=lambda name: _FIRST.index(name.rpartition(".")[2]) if name.endswith(_FIRST) else 9):
         module = importlib.import_module(name)
         found = [test for test in finder.find(module, extraglobs=names) if test.examples]
         for test in sorted(found, key=lambda test: test.lineno or 0):
             runner.run(_named(test))
-            told.add(test.name.rpartition(".")[2])
+            shown.add(test.name.rpartition(".")[2])
     assert runner.summarize(verbose=False).failed == 0
     calls = {name for name in vars(Calibrant) if not name.startswith("_")} - {"close"}
-    assert calls - told == WITHOUT_EXAMPLE
+    assert calls - shown == WITHOUT_EXAMPLE
 
 
 def _named(test: doctest.DocTest) -> doctest.DocTest:

@@ -1,4 +1,4 @@
-"""What the clients do about servers and networks that fail, on a real server that fails as it is told."""
+"""What the clients do about servers and networks that fail, on a real server that fails as planned."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import pytest
 from calibrant.client import AsyncCalibrant, Calibrant, ProblemResponse
 from calibrant.client.packing import pack, unpack
 from tests.integration.clients import Kind, connected
-from tests.integration.failing_server import Told, failing
+from tests.integration.failing_server import Reply, failing
 
 SECRET = "ck_do-not-tell-anybody"
 KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
-CUT = Told(None)
+CUT = Reply(None)
 PROBLEM = b'{"type": "/problems/queue-full", "title": "Full", "status": 503, "detail": "d"}'
-FULL = Told(503, PROBLEM, {"Retry-After": "0"})
+FULL = Reply(503, PROBLEM, {"Retry-After": "0"})
 ALIAS = b'{"name": "a", "alias": "b", "version": 1, "map": "map_1", "revision": 1, "updated_at": "t", "later": 1}'
 CHANGES: list[tuple[str, Callable[[Calibrant], object], bytes]] = [
     ("POST", lambda client: client.append("b", [0.5]), b""),
@@ -39,7 +39,7 @@ CHANGES: list[tuple[str, Callable[[Calibrant], object], bytes]] = [
 def test_a_change_is_sent_again_under_its_key_until_it_is_answered(
     kind: Kind, method: str, call: Callable[[Calibrant], object], answer: bytes
 ) -> None:
-    with failing(CUT, FULL, FULL, Told(200, answer)) as server, connected(kind, server.url) as client:
+    with failing(CUT, FULL, FULL, Reply(200, answer)) as server, connected(kind, server.url) as client:
         with contextlib.suppress(ProblemResponse):  # the answers of some are no documents
             call(client)
         assert [asked.method for asked in server.asked] == [method] * 4
@@ -49,7 +49,7 @@ def test_a_change_is_sent_again_under_its_key_until_it_is_answered(
 
 @KINDS
 def test_a_read_is_sent_again_and_has_no_key(kind: Kind) -> None:
-    listed = Told(200, b'{"items": [], "next": null}')
+    listed = Reply(200, b'{"items": [], "next": null}')
     with failing(FULL, CUT, listed) as server, connected(kind, server.url) as client:
         assert list(client.jobs()) == []
         assert len(server.asked) == 3
@@ -59,7 +59,7 @@ def test_a_read_is_sent_again_and_has_no_key(kind: Kind) -> None:
 @KINDS
 def test_calibration_stores_nothing_and_is_sent_again_without_a_key(kind: Kind) -> None:
     given = np.array([0.25, 0.5], np.float32)
-    calibrated = Told(200, pack({"predictions": np.array([0.5, 1.0])}))
+    calibrated = Reply(200, pack({"predictions": np.array([0.5, 1.0])}))
     with failing(CUT, FULL, calibrated) as server, connected(kind, server.url) as client:
         assert client.calibrate("a", given).tolist() == [0.5, 1.0]
         assert not any("idempotency-key" in asked.headers for asked in server.asked)
@@ -110,10 +110,10 @@ def test_options_of_a_client_are_checked_at_once(
 
 
 @KINDS
-def test_the_key_is_sent_and_never_told(kind: Kind, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_sent_and_never_shown(kind: Kind, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    elsewhere = Told(307, b"", {"Location": "http://127.0.0.1:1/health/ready"})
-    with failing(elsewhere, Told(401, b"no")) as server, connected(kind, server.url, api_key=SECRET) as client:
+    elsewhere = Reply(307, b"", {"Location": "http://127.0.0.1:1/health/ready"})
+    with failing(elsewhere, Reply(401, b"no")) as server, connected(kind, server.url, api_key=SECRET) as client:
         said = [repr(client)]
         for _ in range(2):
             with pytest.raises(ProblemResponse) as refusal:
@@ -132,10 +132,8 @@ def test_the_key_is_sent_and_never_told(kind: Kind, caplog: pytest.LogCaptureFix
 
 
 @KINDS
-def test_server_and_key_come_from_the_environment_where_the_program_does_not_say(
-    kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with failing(Told(200, b'{"status": "ok"}')) as server:
+def test_server_and_key_default_to_the_environment(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    with failing(Reply(200, b'{"status": "ok"}')) as server:
         monkeypatch.setenv("CALIBRANT_SERVER", server.url)
         monkeypatch.setenv("CALIBRANT_API_KEY", SECRET)
         for options in ({}, {"api_key": "another"}, {"api_key": ""}):
@@ -153,7 +151,7 @@ def test_server_and_key_come_from_the_environment_where_the_program_does_not_say
 
 @KINDS
 def test_arrays_and_their_options_travel_as_npz_and_a_query(kind: Kind) -> None:
-    with failing(Told(422, b"")) as server, connected(kind, server.url) as client:
+    with failing(Reply(422, b"")) as server, connected(kind, server.url) as client:
         measures: list[str | dict[str, Any]] = ["ece", {"name": "ece", "n_bins": np.int64(5), "as": "five"}]
         with pytest.raises(ProblemResponse):
             client.evaluate(
@@ -170,15 +168,15 @@ def test_arrays_and_their_options_travel_as_npz_and_a_query(kind: Kind) -> None:
 
 @KINDS
 def test_a_name_stays_within_its_part_of_the_path(kind: Kind) -> None:
-    with failing(Told(404, b"")) as server, connected(kind, server.url) as client:
+    with failing(Reply(404, b"")) as server, connected(kind, server.url) as client:
         with pytest.raises(ProblemResponse):
             client.map("../jobs/x?y#z")
         assert server.asked[0].path == "/maps/..%2Fjobs%2Fx%3Fy%23z"
 
 
 @KINDS
-def test_an_answer_that_is_not_this_services_is_told_as_that(kind: Kind) -> None:
-    with failing(Told(200, b"<html>hello")) as server, connected(kind, server.url) as client:
+def test_a_response_of_another_server_is_reported_as_such(kind: Kind) -> None:
+    with failing(Reply(200, b"<html>hello")) as server, connected(kind, server.url) as client:
         calls: list[Callable[[], object]] = [client.ready, client.measures]
         calls += [lambda: client.calibrate("x", [0.5]), lambda: client.export_map("x")]
         for call in calls:

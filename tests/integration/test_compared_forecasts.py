@@ -174,7 +174,7 @@ def test_files_are_compared_with_and_without_a_server(service: Stack, rows: dict
     assert "forecasts - second.csv" in _run(None, *asked).stdout
 
 
-def test_what_the_command_refuses(rows: dict[str, Any], tmp_path: Path) -> None:
+def test_the_command_refuses_invalid_files_and_options(rows: dict[str, Any], tmp_path: Path) -> None:
     first, second = _files(tmp_path, rows)
     moved = tmp_path / "moved.csv"
     moved.write_text(second.read_text().replace("observed,mean,std\n", "observed,mean,std\n9,0,1\n"))

@@ -205,7 +205,7 @@ def test_a_flood_of_requests_on_one_connection_is_cut_off_behind_those_that_wait
 
 
 @pytest.mark.slow
-def test_what_is_refused_in_a_second_request_leaves_the_answer_to_the_first(service: Stack) -> None:
+def test_a_refused_second_request_does_not_affect_the_first_response(service: Stack) -> None:
     first = POST + b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS
     answer = _sent(service.url, first + GET + b"a:b\r\n" * 1000)
     assert _status(answer) == 200

@@ -176,7 +176,7 @@ def test_a_damaged_base_file_is_named_with_the_log(data: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", bytes(100)], ids=["empty", "zeros"])
-def test_a_damaged_manifest_is_told_with_the_log(data: Path, content: bytes) -> None:
+def test_a_damaged_manifest_is_reported_with_the_log(data: Path, content: bytes) -> None:
     (manifest,) = _files(data, "manifest")
     manifest.write_bytes(content)
     refusal = _refusal(data)

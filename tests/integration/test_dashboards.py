@@ -79,7 +79,7 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
 
 
 @pytest.mark.slow
-def test_every_metric_and_label_that_is_asked_for_is_exposed(exposed: dict[str, set[str]]) -> None:
+def test_every_queried_metric_and_label_is_exposed(exposed: dict[str, set[str]]) -> None:
     asked = [*expressions(), *((name, selector) for name, selector, _ in variables())]
     for where, expression in asked:
         found = asked_by(expression)
@@ -95,12 +95,12 @@ def test_every_label_of_a_legend_or_an_annotation_is_one_of_its_metrics(exposed:
         for target in panel["targets"]:
             metrics = asked_by(target["expr"].replace("$__rate_interval", "5m")).matched
             known = set.union(*(exposed[metric] for metric in metrics)) | OF_THE_SCRAPE
-            told = re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))
-            assert set(told) <= known, panel["title"]
+            labels = re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))
+            assert set(labels) <= known, panel["title"]
     for alert in ALERTS:
         known = set.union(*(exposed[metric] for metric in asked_by(alert["expr"]).matched))
-        told = re.findall(r"\$labels\.(\w+)", " ".join(alert["annotations"].values()))
-        assert set(told) <= known, alert["alert"]
+        labels = re.findall(r"\$labels\.(\w+)", " ".join(alert["annotations"].values()))
+        assert set(labels) <= known, alert["alert"]
 
 
 def test_the_values_of_variables_are_those_of_a_label(exposed: dict[str, set[str]]) -> None:

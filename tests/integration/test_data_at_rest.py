@@ -164,7 +164,9 @@ def test_large_files_are_divided_by_their_row_groups(folder: Path, whole: EventT
     _same(calibrant.merge(part for part in counted if part is not None), whole)
 
 
-def test_a_wrong_row_of_a_late_row_group_is_told_by_its_number_in_the_file(table: pa.Table, tmp_path: Path) -> None:
+def test_an_invalid_row_of_a_late_row_group_is_reported_by_its_number_in_the_file(
+    table: pa.Table, tmp_path: Path
+) -> None:
     part = table.select(["p", "y"]).slice(0, 20_000)
     labels = part["y"].to_pylist()
     labels[17_000] = None
@@ -214,19 +216,19 @@ def test_relations_of_duckdb_and_csv_are_counted(table: pa.Table, tmp_path: Path
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    ("error", "name", "value", "told"),
+    ("error", "name", "value", "message"),
     [
         (NotFinite, "p", None, "row 17000: predictions must be a finite number"),
         (OutOfRange, "p", 1.25, "row 17000: predictions must be in"),
         (InvalidLabel, "y", 3, "row 17000: labels must be 0 or 1"),
     ],
 )
-def test_a_wrong_row_is_told_by_its_file_and_its_number_there(
+def test_an_invalid_row_is_reported_by_its_file_and_its_number_in_it(
     engine: Any,
     error: type[CalibrationError],
     name: str,
     value: Any,
-    told: str,
+    message: str,
     cluster: Client,
     table: pa.Table,
     tmp_path: Path,
@@ -237,13 +239,13 @@ def test_a_wrong_row_is_told_by_its_file_and_its_number_there(
     values[17_000] = value
     column = pa.array(values, part.schema.field(name).type)
     pq.write_table(part.set_column(part.schema.get_field_index(name), name, column), tmp_path / "b.parquet")
-    with pytest.raises(error, match=told) as caught:
+    with pytest.raises(error, match=message) as caught:
         engine.tally(tmp_path, prediction="p", label="y")
     assert str(caught.value).startswith(f"{tmp_path / 'b.parquet'}, row")
     assert "1.25" not in str(caught.value)
 
 
-def test_what_is_no_parquet_or_not_there_is_told(cluster: Client, folder: Path, tmp_path: Path) -> None:
+def test_a_missing_file_or_one_that_is_not_parquet_is_reported(cluster: Client, folder: Path, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"prediction": "p", "label": "y"}
     for engine in ENGINES:
         with pytest.raises(EmptyBatch):
@@ -261,7 +263,7 @@ def test_what_is_no_parquet_or_not_there_is_told(cluster: Client, folder: Path, 
         distributed.dask.tally(tmp_path, **asked)
 
 
-def test_frames_with_what_arrow_cannot_hold_are_told_without_it() -> None:
+def test_values_that_arrow_cannot_hold_are_refused_and_not_echoed() -> None:
     frame = pd.DataFrame({"p": pd.Series([0.1, "secret"], dtype=object), "y": [0, 1]})
     with dask.config.set({"dataframe.convert-string": False}):
         made = dask.dataframe.from_pandas(frame, npartitions=1)

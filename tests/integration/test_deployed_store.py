@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
-from tests.images.stores import compose_command, kubernetes_command, told_store
+from tests.images.stores import compose_command, configured_store, kubernetes_command
 
 PASSWORD = "0123456789abcdef0123456789abcdef"
 
@@ -22,7 +22,7 @@ deployments = pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS
 
 @deployments
 def test_the_store_asks_for_its_password_which_no_command_line_shows(command: list[str], tmp_path: Path) -> None:
-    with told_store(command, tmp_path, PASSWORD) as store:
+    with configured_store(command, tmp_path, PASSWORD) as store:
         wrong = store.url.replace(PASSWORD, "another")
         with contextlib.closing(Redis.from_url(wrong)) as stranger, pytest.raises(AuthenticationError):
             stranger.ping()
@@ -31,11 +31,11 @@ def test_the_store_asks_for_its_password_which_no_command_line_shows(command: li
 
 
 @deployments
-def test_what_was_acknowledged_is_there_after_a_kill(command: list[str], tmp_path: Path) -> None:
-    with told_store(command, tmp_path, PASSWORD) as store, contextlib.closing(Redis.from_url(store.url)) as redis:
-        told = redis.config_get("appendfsync", "maxmemory-policy")
-        assert told == {"appendfsync": "always", "maxmemory-policy": "noeviction"}
+def test_acknowledged_writes_survive_a_kill(command: list[str], tmp_path: Path) -> None:
+    with configured_store(command, tmp_path, PASSWORD) as store, contextlib.closing(Redis.from_url(store.url)) as redis:
+        settings = redis.config_get("appendfsync", "maxmemory-policy")
+        assert settings == {"appendfsync": "always", "maxmemory-policy": "noeviction"}
         redis.set("kept", "1")
         os.kill(store.process, signal.SIGKILL)
-    with told_store(command, tmp_path, PASSWORD) as store, contextlib.closing(Redis.from_url(store.url)) as redis:
+    with configured_store(command, tmp_path, PASSWORD) as store, contextlib.closing(Redis.from_url(store.url)) as redis:
         assert redis.get("kept") == b"1"

@@ -114,9 +114,9 @@ def _check_printed(output: str, printed: str) -> None:
         assert re.search(f"^{pattern}$", output, re.MULTILINE), f"{line}\n{output}"
 
 
-def _check_problem(told: str) -> None:
+def _check_problem(response: str) -> None:
     """curl ends with 0 whatever it is answered."""
-    assert '"type":"/problems/' not in told or "unknown-job" in told, told
+    assert '"type":"/problems/' not in response or "unknown-job" in response, response
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

@@ -165,13 +165,13 @@ def test_while_a_tenant_works_all_the_time_another_finds_a_place(redis_url: str,
 
     with _api(redis_url, max_heavy_requests=2) as api, ThreadPoolExecutor(3) as threads:
         working = [threads.submit(work, api) for _ in range(3)]
-        told: Counter[str] = Counter()
+        outcomes: Counter[str] = Counter()
         try:
-            while told["done"] < 5 or not (answers["done"] and answers["/problems/busy"]):
+            while outcomes["done"] < 5 or not (answers["done"] and answers["/problems/busy"]):
                 assert not any(one.done() for one in working)
-                told[post(api, "other")] += 1
+                outcomes[post(api, "other")] += 1
                 # On a machine that is busy the store may seem to be away for a moment.
-                assert told.keys() <= {"done", "/problems/store-unavailable"}
+                assert outcomes.keys() <= {"done", "/problems/store-unavailable"}
         finally:
             ended.set()
         for one in working:
@@ -340,7 +340,7 @@ def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url:
         assert [listen("second", own).status_code for _ in range(2)] == [200, 200]
         third = ApiKeyStore(Redis.from_url(redis_url)).create("third", tenant="greedy", scope="write").text
         keys["third"] = {"Authorization": f"Bearer {third}"}
-        while (full := listen("third", own)).status_code == 401:  # until the process has heard of the key
+        while (full := listen("third", own)).status_code == 401:  # until the process has read the key
             pass
         assert full.json()["detail"] == "the tenant has reached the limit of 4 open event streams"
         assert listen("other", others).status_code == 200

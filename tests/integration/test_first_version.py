@@ -26,13 +26,13 @@ def test_its_maps_are_listed_found_and_apply_bit_for_bit(first: dict[str, Any], 
     listed = api.get("/maps").raise_for_status().json()["items"]
     assert {item["id"] for item in listed} == set(first["maps"])
     assert {item["id"] for item in api.get("/maps", params={"name": "spam"}).json()["items"]} == {
-        map_id for map_id, told in first["maps"].items() if told["name"] == "spam"
+        map_id for map_id, record in first["maps"].items() if record["name"] == "spam"
     }
-    for map_id, told in first["maps"].items():
-        refs = [map_id] + ([] if told["name"] is None else [f"{told['name']}:{told['version']}"])
+    for map_id, record in first["maps"].items():
+        refs = [map_id] + ([] if record["name"] is None else [f"{record['name']}:{record['version']}"])
         for ref in refs:
-            answer = api.post("/calibrate", json={"map": ref, "predictions": told["predictions"]}).raise_for_status()
-            assert answer.json()["predictions"] == told["calibrated"]
+            answer = api.post("/calibrate", json={"map": ref, "predictions": record["predictions"]}).raise_for_status()
+            assert answer.json()["predictions"] == record["calibrated"]
     assert api.get("/maps/spam").json()["version"] == 2
 
 
@@ -49,9 +49,9 @@ def test_its_maps_take_aliases_tags_and_further_versions(first: dict[str, Any], 
 def test_its_batches_are_read_evaluated_and_appended_to(first: dict[str, Any], api: httpx.Client) -> None:
     for batch_id, report in first["reports"].items():
         assert api.get(f"/batches/{batch_id}").raise_for_status().json()["n"] == report["n"]
-        told = api.post("/evaluate", json={"batch": batch_id}).raise_for_status().json()["measures"]
+        measures = api.post("/evaluate", json={"batch": batch_id}).raise_for_status().json()["measures"]
         for name, measure in report["measures"].items():
-            assert told[name]["value"] == pytest.approx(measure["value"], abs=1e-12), (batch_id, name)
+            assert measures[name]["value"] == pytest.approx(measure["value"], abs=1e-12), (batch_id, name)
     chunked = next(batch_id for batch_id in first["reports"] if batch_id.startswith("batch_0c"))
     rows = {"predictions": [0.5, 0.6], "labels": [0, 1]}
     grown = api.post(f"/batches/{chunked}/rows", json=rows).raise_for_status().json()
@@ -59,9 +59,9 @@ def test_its_batches_are_read_evaluated_and_appended_to(first: dict[str, Any], a
     assert api.post("/evaluate", json={"batch": chunked}).raise_for_status().json()["n"] == 62
 
 
-def test_its_jobs_are_told(first: dict[str, Any], api: httpx.Client) -> None:
-    for job_id, told in first["jobs"].items():
-        assert api.get(f"/jobs/{job_id}").raise_for_status().json() == told
+def test_its_jobs_are_returned_unchanged(first: dict[str, Any], api: httpx.Client) -> None:
+    for job_id, job in first["jobs"].items():
+        assert api.get(f"/jobs/{job_id}").raise_for_status().json() == job
 
 
 def test_its_documents_are_read_as_todays(first: dict[str, Any], store: Store, redis: Redis) -> None:

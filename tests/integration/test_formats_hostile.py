@@ -263,7 +263,7 @@ def test_a_stated_length_over_the_limit_is_refused_unread(service: Stack) -> Non
         assert connection.recv(4096).startswith(b"HTTP/1.1 413")
 
 
-def test_options_beside_json_and_twice_are_refused(http: httpx.Client) -> None:
+def test_options_in_the_query_beside_json_and_duplicates_are_refused(http: httpx.Client) -> None:
     for kind, query, pointer in ((JSON, "seed=1", "/seed"), (NPZ, "seed=1&seed=2", "/seed")):
         response = http.post(f"/evaluate?{query}", content=GOOD[kind], headers={"Content-Type": kind})
         assert _code(response) == (422, "invalid-field")

@@ -102,7 +102,7 @@ def test_pages_metrics_and_events_are_text(client: GeneratedClient, running: Sta
     assert client.call("get_events", job_id=job, last_event_id=last).status_code == 204
 
 
-def test_jobs_tell_their_results_as_models(client: GeneratedClient, running: Stack) -> None:
+def test_results_of_jobs_are_parsed_as_models(client: GeneratedClient, running: Stack) -> None:
     models = client.models
     batch = client.call("post_batch", body=models.BatchBody([0.1, 0.4, 0.6, 0.9] * 20, labels=[0, 1, 0, 1] * 20)).parsed
     started = {
@@ -124,8 +124,8 @@ def test_jobs_tell_their_results_as_models(client: GeneratedClient, running: Sta
         with Calibrant(running.url) as ours:
             ours.wait(answer.parsed.id)
         result = client.call("get_job", job_id=answer.parsed.id).parsed.result
-        told = result if name == "FitResult" else result.report
-        assert type(told).__name__ == name
+        report = result if name == "FitResult" else result.report
+        assert type(report).__name__ == name
     with Calibrant(running.url) as ours:
         assert ours.job(started["FitResult"].parsed.id).status == "succeeded"
 
@@ -159,7 +159,7 @@ def test_events_are_sent_as_one_cloudevent(client: GeneratedClient) -> None:
     assert (taken.accepted, taken.joined) == (1, 1)
 
 
-def test_what_has_not_changed_is_not_sent_again(client: GeneratedClient) -> None:
+def test_an_unchanged_map_is_304(client: GeneratedClient) -> None:
     models = client.models
     client.call("post_monitor", body=models.MonitorBody(name="unchanged"))
     tag = client.call("get_definition", name="unchanged").headers["etag"]

@@ -45,7 +45,7 @@ def _expires(redis: Redis, batch: str) -> int:
 
 
 def _passed(redis: Redis, moment: float) -> None:
-    """Wait until the clock of the store is past a moment, told by a key that expires then."""
+    """Wait until the clock of the store is past a moment, using a key that expires then."""
     redis.set("passed", "", pxat=round(moment * 1000))
     end = time.monotonic() + 120
     while redis.exists("passed"):

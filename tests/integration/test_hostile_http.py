@@ -48,7 +48,7 @@ POST = b"POST /evaluate HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json
         POST + b"Content-Length: 100\r\n\r\n{",
     ],
 )
-def test_what_is_not_http_is_refused_or_cut_off(service: Stack, http: httpx.Client, data: bytes) -> None:
+def test_bytes_that_are_not_http_are_refused_or_cut_off(service: Stack, http: httpx.Client, data: bytes) -> None:
     answer = _sent(service.url, data)
     assert not answer.startswith(b"HTTP/1.1 5"), answer[:200]
     assert not answer.startswith(b"HTTP/1.1 200") or data.startswith(b"GET / ")
@@ -135,7 +135,7 @@ def test_a_head_that_programs_may_read_differently_is_refused(service: Stack, ca
         "/assets//etc/passwd",
     ],
 )
-def test_tricks_in_paths_find_nothing_and_write_no_header(http: httpx.Client, path: str) -> None:
+def test_hostile_paths_match_nothing_and_write_no_header(http: httpx.Client, path: str) -> None:
     answer = http.get(path)
     assert answer.status_code in (404, 422)
     assert "set-cookie" not in answer.headers
@@ -159,7 +159,7 @@ def test_tricks_in_paths_find_nothing_and_write_no_header(http: httpx.Client, pa
         ("Authorization", b"Bearer \xff\xfe"),
     ],
 )
-def test_tricks_in_headers_are_passed_over_or_refused(http: httpx.Client, name: str, value: bytes) -> None:
+def test_hostile_headers_are_ignored_or_refused(http: httpx.Client, name: str, value: bytes) -> None:
     body = {"predictions": [0.1, 0.9], "labels": [0, 1]}
     sent = {name.encode(): value}
     for answer in (http.get("/measures", headers=sent), http.post("/evaluate", json=body, headers=sent)):

@@ -67,7 +67,7 @@ def _problem(response: httpx.Response) -> tuple[int, str, str]:
         (BROWSER, "text/html; charset=utf-8"),
     ],
 )
-def test_an_evaluation_is_json_unless_a_page_is_liked_better(http: httpx.Client, accept: str, kind: str) -> None:
+def test_an_evaluation_is_json_unless_html_is_preferred(http: httpx.Client, accept: str, kind: str) -> None:
     answer = http.post("/evaluate", json=ROWS, headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
     assert answer.headers["vary"] == "Accept"
@@ -84,7 +84,7 @@ def test_a_report_has_its_own_measures_and_diagrams_where_none_are_named(http: h
     assert "<img" not in bare.text
 
 
-def test_what_cannot_be_a_page_is_refused(http: httpx.Client) -> None:
+def test_a_comparison_or_plain_job_has_no_html(http: httpx.Client) -> None:
     several = http.post("/evaluate", json={"batches": ["batch_a", "batch_b"]}, headers=PAGE)
     assert _problem(several) == (422, "invalid-field", "/batches")
     assert _problem(http.post("/evaluate", json=ROWS, headers={"Accept": "image/png"}))[:2] == (406, "not-acceptable")
@@ -107,7 +107,7 @@ def test_every_batch_has_a_report(http: httpx.Client, rows: dict[str, Any]) -> N
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
 
 
-def test_a_report_tells_of_a_map_and_of_several(http: httpx.Client) -> None:
+def test_a_report_covers_one_map_and_several_maps(http: httpx.Client) -> None:
     fitted = [http.post("/maps", json=ROWS | {"method": method}).json()["id"] for method in ("platt", "beta")]
     with_groups = ROWS | {"groups": ["north", "south"] * 250}
     waiting = PAGE | {"Prefer": "wait=30"}
@@ -131,7 +131,7 @@ def test_a_report_of_four_thousand_rows_in_a_few_groups_is_answered_at_once(http
     assert f"group {groups - 1}" in _report(answer)
 
 
-def test_a_coin_is_not_told_to_be_certain(http: httpx.Client) -> None:
+def test_a_constant_half_is_not_reported_as_certain(http: httpx.Client) -> None:
     body = {"predictions": [0.5] * 200, "labels": [0, 1] * 100}
     text = _report(http.post("/evaluate", json=body, headers=PAGE))
     assert "errors below 7.2 points cannot be excluded" in text
@@ -176,7 +176,7 @@ def test_a_job_and_the_service_itself_make_the_same_report(http: httpx.Client) -
     assert numbers(_report(at_once)) == numbers(_report(by_job))
 
 
-def test_a_page_tells_how_a_job_stands_and_ends(http: httpx.Client, api: httpx.Client) -> None:
+def test_a_page_shows_the_state_and_the_end_of_a_job(http: httpx.Client, api: httpx.Client) -> None:
     waiting = api.post("/evaluate", json=ROWS, headers=PAGE | {"Prefer": "respond-async"})
     page = api.get(waiting.headers["location"], headers=PAGE)
     assert "The evaluation is queued" in page.text
@@ -208,7 +208,7 @@ def test_a_report_says_that_its_rows_are_logits_and_what_their_weights_count(htt
         page = Page(_report(http.post("/evaluate", json=asked, headers={"Accept": "text/html"})))
         assert "the predictions are logits" in [fact.text for fact in page.all("bdi")]
         options, _, python = (block.text for block in page.all("pre")[-3:])
-        # A batch knows its scale, and refuses to be told another.
+        # A batch has its scale; another one is refused.
         assert ('"scale": "logit"' in options) == (not is_stored)
         scope: dict[str, Any] = {name: rows[name] for name in rows}
         exec(python, scope)

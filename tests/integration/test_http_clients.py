@@ -134,11 +134,11 @@ def test_urllib_sends_bytes_iterables_and_files(url: str, evaluated: Any, data: 
 
 
 def test_urllib_without_a_content_type_sends_that_of_a_form_and_is_refused(url: str) -> None:
-    status, told = by_urllib(f"{url}/calibrate", json.dumps(SMALL).encode(), {})
-    assert (status, told["type"]) == (415, "/problems/unsupported-media-type")
-    assert "application/json" in told["detail"]
-    status, told = by_urllib(f"{url}/v2/models/http-clients/infer", b"{}", {})
-    assert (status, list(told)) == (415, ["error"])
+    status, problem = by_urllib(f"{url}/calibrate", json.dumps(SMALL).encode(), {})
+    assert (status, problem["type"]) == (415, "/problems/unsupported-media-type")
+    assert "application/json" in problem["detail"]
+    status, problem = by_urllib(f"{url}/v2/models/http-clients/infer", b"{}", {})
+    assert (status, list(problem)) == (415, ["error"])
 
 
 # --- aiohttp
@@ -232,7 +232,7 @@ def test_curl_uploads_standard_input_in_chunks(url: str, curl: Curl, evaluated: 
     assert (counted["http_code"], json.loads(body)) == (200, evaluated)
 
 
-def test_curl_is_told_to_continue_before_it_sends_a_large_body(url: str, curl: Curl, evaluated: Any) -> None:
+def test_curl_gets_100_continue_before_it_sends_a_large_body(url: str, curl: Curl, evaluated: Any) -> None:
     expect = ["-H", "Expect: 100-continue", "--expect100-timeout", "50", "--data-binary", "@body.json"]
     counted, heads, body = curl(*expect, *CURL_JSON, f"{url}/evaluate")
     assert [head.split()[1] for head in heads] == ["100", "200"]

@@ -128,15 +128,15 @@ def test_requests_sent_at_once_make_one_map(api: httpx.Client) -> None:
     assert api.get("/maps/once:2").status_code == 404
 
 
-def test_while_the_first_request_is_at_work_others_are_told_to_come_again(
+def test_while_the_first_request_runs_repeats_get_409_with_retry_after(
     api: httpx.Client, store: Store, redis: Redis
 ) -> None:
-    with ThreadPoolExecutor(1) as threads, redis.pubsub() as told:  # type: ignore[no-untyped-call]
-        told.subscribe(Shared.job_changes())
-        told.get_message(timeout=60)
+    with ThreadPoolExecutor(1) as threads, redis.pubsub() as changes:  # type: ignore[no-untyped-call]
+        changes.subscribe(Shared.job_changes())
+        changes.get_message(timeout=60)
         headers = {"Prefer": "respond-async, wait=30"}
         first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
-        message = told.get_message(timeout=60)
+        message = changes.get_message(timeout=60)
         assert message is not None
         early = _post(api, "/evaluate", ROWS, "a", **headers)
         assert _code(early) == (409, "idempotency-in-progress")
@@ -158,15 +158,15 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
         socket.create_server(("127.0.0.1", 0)) as listener,
         httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60) as api,
         ThreadPoolExecutor(1) as threads,
-        redis.pubsub() as told,  # type: ignore[no-untyped-call]
+        redis.pubsub() as changes,  # type: ignore[no-untyped-call]
     ):
         fd = listener.fileno()
         command = [sys.executable, "-m", "calibrant", "api", "--socket-fd", str(fd)]
         process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
-        told.subscribe(Shared.job_changes())
-        told.get_message(timeout=60)
+        changes.subscribe(Shared.job_changes())
+        changes.get_message(timeout=60)
         first = threads.submit(_post, api, "/maps", FIT, "a", **headers)
-        message = told.get_message(timeout=60)
+        message = changes.get_message(timeout=60)
         assert message is not None
         process.kill()
         process.wait()
@@ -194,7 +194,7 @@ def test_a_refused_request_may_be_mended_under_its_key(api: httpx.Client) -> Non
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a" * 256, "é"])
-def test_a_key_that_is_none_is_refused(api: httpx.Client, key: str) -> None:
+def test_an_invalid_idempotency_key_is_refused(api: httpx.Client, key: str) -> None:
     refused = api.post("/batches", json=ROWS, headers=[(b"Idempotency-Key", key.encode("latin-1"))])
     assert _code(refused) == (422, "invalid-field")
     twice = api.post("/batches", json=ROWS, headers=[("Idempotency-Key", "a"), ("Idempotency-Key", "b")])
@@ -211,7 +211,7 @@ def test_an_answer_too_large_to_keep_is_made_again(api: httpx.Client) -> None:
     assert _code(_post(api, "/calibrate", call | {"bounds": True}, "a")) == (409, "idempotency-conflict")
 
 
-def test_who_takes_over_from_a_dead_holder_makes_the_same_things(store: Store, redis: Redis) -> None:
+def test_a_request_that_takes_over_from_a_dead_process_makes_the_same_ids(store: Store, redis: Redis) -> None:
     first = _reserve(store)
     with pytest.raises(IdempotencyInProgress):
         _reserve(store)

@@ -79,10 +79,10 @@ def _calibrated(http: httpx.Client, model: str, values: Any, **options: Any) -> 
     return {name: np.ravel(found).tolist() for name, found in answer.json().items() if name != "map"}
 
 
-def test_the_server_tells_of_itself(http: httpx.Client) -> None:
+def test_the_server_describes_itself(http: httpx.Client) -> None:
     for path in ("/v2", "/v2/"):
-        told = http.get(path)
-        assert told.json() == {
+        response = http.get(path)
+        assert response.json() == {
             "name": "calibrant",
             "version": calibrant.__version__,
             "extensions": ["binary_tensor_data"],
@@ -106,8 +106,8 @@ def test_a_map_is_described_as_a_model(
 ) -> None:
     record = http.get(f"/maps/{name}").json()
     for path in (name, f"{name}/versions/1"):
-        told = http.get(f"/v2/models/{path}").json()
-        assert told == {
+        model = http.get(f"/v2/models/{path}").json()
+        assert model == {
             "name": name,
             "versions": ["1"],
             "platform": "calibrant_map",
@@ -168,7 +168,7 @@ def test_a_half_written_number_is_the_element_of_its_datatype(http: httpx.Client
         ([("p0", True), ("p1", False)], False, {"p0": True, "p1": False}),
     ],
 )
-def test_outputs_come_as_they_are_asked_for(
+def test_outputs_have_the_requested_form(
     http: httpx.Client,
     maps: dict[str, str],
     outputs: list[tuple[str, bool | None]] | None,
@@ -195,8 +195,8 @@ def test_outputs_come_as_they_are_asked_for(
 def test_versions_ids_and_names_are_models(http: httpx.Client, client: Calibrant, maps: dict[str, str]) -> None:
     for method in ("platt", "identity"):
         client.fit(method, client.upload(P, Y).id, name="oip-versions")
-    told = http.get("/v2/models/oip-versions").json()
-    assert (told["versions"], told["parameters"]["method"]) == (["1", "2"], "identity")
+    model = http.get("/v2/models/oip-versions").json()
+    assert (model["versions"], model["parameters"]["method"]) == (["1", "2"], "identity")
     body = {"inputs": [_input([0.3])]}
     for path, ref, version in (
         ("oip-versions", "oip-versions:2", "2"),
@@ -215,9 +215,9 @@ def test_versions_ids_and_names_are_models(http: httpx.Client, client: Calibrant
 
 
 def test_a_map_without_a_name_has_no_versions(http: httpx.Client, maps: dict[str, str]) -> None:
-    told = http.get(f"/v2/models/{maps['']}").json()
-    assert "versions" not in told
-    assert told["name"] == maps[""]
+    model = http.get(f"/v2/models/{maps['']}").json()
+    assert "versions" not in model
+    assert model["name"] == maps[""]
     head, _ = _read(_infer(http, maps[""], {"inputs": [_input([0.3])]}))
     assert "model_version" not in head
     assert _error(http.get(f"/v2/models/{maps['']}/versions/1"))[0] == 404
@@ -283,9 +283,9 @@ GOOD = _input([0.2, 0.7])
 def test_a_bad_request_is_400_and_names_the_place(
     http: httpx.Client, maps: dict[str, str], body: Any, place: str
 ) -> None:
-    status, told = _error(_infer(http, "oip-isotonic", body))
+    status, message = _error(_infer(http, "oip-isotonic", body))
     assert status == 400
-    assert place in told
+    assert place in message
 
 
 def _raw(size: Any, *, shape: Sequence[int] = (2,), raw: bytes = packed([0.2, 0.7], "FP64"), **fields: Any) -> bytes:
@@ -320,20 +320,20 @@ def _raw(size: Any, *, shape: Sequence[int] = (2,), raw: bytes = packed([0.2, 0.
         (_raw(16, raw=packed([float("inf"), 0.2], "FP64")), len(_raw(16)) - 16, "/predictions/0"),
     ],
 )
-def test_a_binary_body_that_lies_is_400(
+def test_a_binary_body_with_wrong_sizes_is_400(
     http: httpx.Client, maps: dict[str, str], body: bytes, length: int | None, place: str
 ) -> None:
     headers = {} if length is None else {LENGTH.replace("-", "_"): str(length)}
-    status, told = _error(_infer(http, "oip-isotonic", body, **headers))
+    status, message = _error(_infer(http, "oip-isotonic", body, **headers))
     assert status == 400
-    assert place in told
+    assert place in message
 
 
 def test_two_lengths_are_refused(http: httpx.Client, maps: dict[str, str]) -> None:
     body = _raw(16)
     headers = [("Content-Type", "application/json"), (LENGTH, str(len(body) - 16)), (LENGTH, "1")]
-    told = http.post("/v2/models/oip-isotonic/infer", content=body, headers=headers)
-    assert _error(told) == (400, f"the header {LENGTH} must be a single number of bytes")
+    response = http.post("/v2/models/oip-isotonic/infer", content=body, headers=headers)
+    assert _error(response) == (400, f"the header {LENGTH} must be a single number of bytes")
 
 
 def test_a_tensor_of_one_column_is_read_as_its_rows(http: httpx.Client, maps: dict[str, str]) -> None:
@@ -342,10 +342,10 @@ def test_a_tensor_of_one_column_is_read_as_its_rows(http: httpx.Client, maps: di
         head, found = _read(_infer(http, "oip-isotonic", _whole(given)))
         assert (found, head["outputs"][0]["shape"]) == (expected, [2])
     assert _read(_binary(http, "oip-isotonic", np.array([[0.2], [0.7]]), "FP64"))[1] == expected
-    status, told = _error(_infer(http, "oip-vector", _whole(_input([[0.2], [0.7]]))))
-    assert (status, "80" in told) == (400, True)
-    status, told = _error(_infer(http, "oip-isotonic", _whole(_input([[0.2], [7.0]]))))
-    assert (status, told.endswith("first at /predictions/1")) == (400, True)
+    status, message = _error(_infer(http, "oip-vector", _whole(_input([[0.2], [0.7]]))))
+    assert (status, "80" in message) == (400, True)
+    status, message = _error(_infer(http, "oip-isotonic", _whole(_input([[0.2], [7.0]]))))
+    assert (status, message.endswith("first at /predictions/1")) == (400, True)
 
 
 @pytest.mark.parametrize("kind", [None, "application/octet-stream", "application/json"])
@@ -373,11 +373,11 @@ def test_a_page_of_another_origin_cannot_infer_without_a_content_type(http: http
     assert _error(refused)[0] == 403
 
 
-def test_routes_and_methods_that_do_not_exist_are_told_in_the_protocol(http: httpx.Client) -> None:
+def test_unknown_routes_and_methods_are_errors_of_the_protocol(http: httpx.Client) -> None:
     paths = ("nothing", "models", "models/x/y", "repository/index", "models/a/b/c/infer", "models/x/config", "logging")
     for method, path in itertools.product(("GET", "POST", "PUT", "DELETE", "PATCH"), paths):
-        status, told = _error(http.request(method, f"/v2/{path}"))
-        assert (status, "binary_tensor_data" in told) == (404, True), (method, path)
+        status, message = _error(http.request(method, f"/v2/{path}"))
+        assert (status, "binary_tensor_data" in message) == (404, True), (method, path)
     for method, path, allowed in (
         ("DELETE", "models/x", "HEAD, GET"),
         ("GET", "models/x/infer", "POST"),
@@ -416,7 +416,7 @@ def test_a_million_rows_are_one_tensor(http: httpx.Client, maps: dict[str, str])
     np.testing.assert_array_equal(found["predictions"], fitted.apply(values))
 
 
-def test_refusals_of_access_are_told_in_the_protocol(redis_url: str, redis: Redis) -> None:
+def test_refusals_of_access_are_errors_of_the_protocol(redis_url: str, redis: Redis) -> None:
     reader = ApiKeyStore(redis).create("reader", tenant="a", scope="read", rate_limit=1)
     bearer = {"headers": {"Authorization": f"Bearer {reader.text}"}}
     refused, live, ready, elsewhere, served, *counted = ask(
@@ -464,7 +464,7 @@ def test_a_store_that_is_away_is_503_with_retry_after() -> None:
         assert away.headers["retry-after"]
 
 
-def test_an_error_of_the_service_is_500_and_tells_nothing(redis_url: str, redis: Redis) -> None:
+def test_an_internal_error_is_500_and_reveals_nothing(redis_url: str, redis: Redis) -> None:
     redis.set(Keyspace().newest_versions(), "of another type than the store writes")
     (failed,) = ask(Settings(redis_url=redis_url), ("GET", "/v2/models/x", {}))
     assert _error(failed) == (500, "the service failed; the error has been logged")

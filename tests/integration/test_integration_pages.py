@@ -33,8 +33,8 @@ def _steps(page: Path) -> list[tuple[str, str, str]]:
     """Commands with the kind and text of what follows them."""
     blocks = _BLOCK.findall(page.read_text("utf-8"))
     return [
-        (text, kind, told)
-        for (shell, text), (kind, told) in itertools.pairwise(blocks)
+        (text, kind, output)
+        for (shell, text), (kind, output) in itertools.pairwise(blocks)
         if shell == "sh" and kind in ("json", "text")
     ]
 
@@ -44,11 +44,11 @@ def _without_ids(text: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_the_commands_of_the_protocols_page_answer_what_it_says(service: Stack, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_of_the_protocol_print_the_shown_answers(service: Stack, tmp_path: Path) -> None:
     page = PAGES / "inference-protocol.md"
     steps = _steps(page)
     assert len(steps) == page.read_text("utf-8").count("```sh\n") == 6
-    for command, kind, told in steps:
+    for command, kind, expected in steps:
         here = command.replace("localhost:8000", service.url.removeprefix("http://"))
         run = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", here], cwd=tmp_path, capture_output=True, text=True, timeout=60
@@ -56,9 +56,9 @@ def test_the_commands_of_the_protocols_page_answer_what_it_says(service: Stack, 
         assert run.returncode == 0, run.stderr
         said = _without_ids(run.stdout)
         if kind == "json":
-            assert json.loads(said) == json.loads(told), command
+            assert json.loads(said) == json.loads(expected), command
         else:
-            assert said.rstrip() == told.rstrip(), command
+            assert said.rstrip() == expected.rstrip(), command
 
 
 @pytest.fixture(scope="module")
@@ -101,29 +101,29 @@ def test_a_transformer_answers_calibrated_probabilities(
 
 
 @pytest.mark.parametrize(
-    ("model", "told"), [("nothing", "404: there is no such model"), ("a b/c", "404: there is no such endpoint")]
+    ("model", "message"), [("nothing", "404: there is no such model"), ("a b/c", "404: there is no such endpoint")]
 )
-def test_a_transformer_fails_with_what_the_service_says(
-    service: Stack, transformer: ModuleType, model: str, told: str
+def test_a_transformer_fails_with_the_message_of_the_service(
+    service: Stack, transformer: ModuleType, model: str, message: str
 ) -> None:
     async def ask() -> None:
         async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:
             await transformer.Calibrant(http, model).calibrate(PROBS)
 
-    with pytest.raises(RuntimeError, match=told):
+    with pytest.raises(RuntimeError, match=message):
         asyncio.run(ask())
 
 
-def test_a_transformer_bears_the_key_of_its_environment(transformer: ModuleType, redis_url: str, redis: Redis) -> None:
+def test_a_transformer_sends_the_key_of_its_environment(transformer: ModuleType, redis_url: str, redis: Redis) -> None:
     key = ApiKeyStore(redis).create("transformer", tenant="a", scope="read").text
 
     async def calibrate(environment: dict[str, str]) -> None:
         app = create_app(Settings(redis_url=redis_url))  # of this event loop, as its link to the store is
-        told = transformer.Calibrant.of({"CALIBRANT_URL": "http://any", "CALIBRANT_MODEL": "x"} | environment)
-        here = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://any", headers=told.http.headers)
-        async with app.router.lifespan_context(app), told.http, here:
+        client = transformer.Calibrant.of({"CALIBRANT_URL": "http://any", "CALIBRANT_MODEL": "x"} | environment)
+        here = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://any", headers=client.http.headers)
+        async with app.router.lifespan_context(app), client.http, here:
             await transformer.Calibrant(here, "x").calibrate(PROBS)
 
-    for environment, told in (({}, "401"), ({"CALIBRANT_API_KEY": key}, "404: there is no such model")):
-        with pytest.raises(RuntimeError, match=told):
+    for environment, client in (({}, "401"), ({"CALIBRANT_API_KEY": key}, "404: there is no such model")):
+        with pytest.raises(RuntimeError, match=client):
             asyncio.run(calibrate(environment))

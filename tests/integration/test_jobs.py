@@ -123,7 +123,7 @@ def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: 
         ("cursor=" + "a" * 300, "/cursor"),
     ],
 )
-def test_a_query_that_means_nothing_is_refused(api: httpx.Client, query: str, pointer: str) -> None:
+def test_an_invalid_query_for_jobs_is_refused(api: httpx.Client, query: str, pointer: str) -> None:
     refused = api.get(f"/jobs?{query}")
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"] == pointer
@@ -152,7 +152,7 @@ def test_a_caller_who_waits_gets_the_answer_as_if_it_had_been_made_at_once(http:
     assert http.get("/maps/waited").json() == fitted.json()
 
 
-def test_a_caller_who_waited_in_vain_gets_the_job(api: httpx.Client, store: Store) -> None:
+def test_a_caller_whose_wait_runs_out_gets_the_job(api: httpx.Client, store: Store) -> None:
     queued = api.post("/maps", json=ROWS, headers={"Prefer": "wait=1"})
     assert queued.status_code == 202
     looked = api.get(queued.headers["Location"])
@@ -164,21 +164,21 @@ def test_a_job_that_fails_or_is_cancelled_while_its_caller_waits_answers_its_pro
     api: httpx.Client, store: Store, redis: Redis
 ) -> None:
     problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
-    with ThreadPoolExecutor(2) as threads, redis.pubsub() as told:  # type: ignore[no-untyped-call]
-        told.subscribe(Shared.job_changes())
-        told.get_message(timeout=60)
+    with ThreadPoolExecutor(2) as threads, redis.pubsub() as changes:  # type: ignore[no-untyped-call]
+        changes.subscribe(Shared.job_changes())
+        changes.get_message(timeout=60)
         ends = [(lambda job: claimed(store, job).fail(problem), 422), (store.jobs.cancel, 409)]
         for end, status in ends:
             waiting = threads.submit(api.post, "/maps", json=ROWS, headers={"Prefer": "wait=30"})
-            end(_newcomer(told, store))  # type: ignore[no-untyped-call]
+            end(_newcomer(changes, store))  # type: ignore[no-untyped-call]
             assert waiting.result().status_code == status
             assert waiting.result().headers["content-type"] == "application/problem+json"
 
 
-def _newcomer(told: PubSub, store: Store) -> str:
+def _newcomer(changes: PubSub, store: Store) -> str:
     """The next job that is queued."""
     while True:
-        message = told.get_message(timeout=60)
+        message = changes.get_message(timeout=60)
         assert message is not None
         job_id: str = message["data"].decode().rpartition(":")[2]
         if store.jobs.get(job_id).status == "queued":
@@ -186,7 +186,7 @@ def _newcomer(told: PubSub, store: Store) -> str:
 
 
 @pytest.mark.slow
-def test_those_who_wait_hold_no_thread(store: Store, redis_url: str, redis: Redis) -> None:
+def test_waiting_requests_hold_no_thread(store: Store, redis_url: str, redis: Redis) -> None:
     job = _submitted(store)
     many = 120  # three times the threads that the API has
     limits = httpx.Limits(max_connections=None)
@@ -203,7 +203,7 @@ def test_those_who_wait_hold_no_thread(store: Store, redis_url: str, redis: Redi
         assert {answer.result().json()["status"] for answer in waiting} == {"succeeded"}
 
 
-def test_events_tell_every_change_and_go_on_where_a_caller_left(api: httpx.Client, store: Store) -> None:
+def test_events_report_every_change_and_resume_where_a_caller_left(api: httpx.Client, store: Store) -> None:
     job = _submitted(store)
     where = f"/jobs/{job.id}/events"
     with api.stream("GET", where) as stream:
@@ -308,8 +308,8 @@ def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, cli
     assert next_one.status_code == 200
     job = client.job(endless)
     assert (job.status, job.result, job.problem) == ("cancelled", None, None)
-    told = list(_events(http.get(f"/jobs/{endless}/events").iter_lines()))
-    assert [event["status"] for event in told if event["event"] == "status"] == ["queued", "running", "cancelled"]
+    events = list(_events(http.get(f"/jobs/{endless}/events").iter_lines()))
+    assert [event["status"] for event in events if event["event"] == "status"] == ["queued", "running", "cancelled"]
 
 
 def test_jobs_cancelled_while_they_begin_run_or_end_leave_no_map(http: httpx.Client) -> None:

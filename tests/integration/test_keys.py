@@ -93,7 +93,7 @@ def test_the_client_and_the_commands_name_where_a_key_belongs(served: list[str],
 
 
 @pytest.mark.parametrize("tenant", ["tenA", "-a", "a" * 64, "a_b", "", "a\n"])
-def test_a_refused_tenant_is_told_which_names_are_accepted(own_store: str, keys: ApiKeyStore, tenant: str) -> None:
+def test_a_refused_tenant_names_the_accepted_characters(own_store: str, keys: ApiKeyStore, tenant: str) -> None:
     before = len(keys.all())
     arguments = ["keys", "create", "one", "--redis-url", own_store]
     refused = CliRunner().invoke(app, [*arguments, "--tenant", tenant])
@@ -105,7 +105,7 @@ def test_a_refused_tenant_is_told_which_names_are_accepted(own_store: str, keys:
         assert CliRunner().invoke(app, [*arguments, "--tenant", good]).exit_code == 0
 
 
-def test_a_refused_name_of_a_key_is_told_which_names_are_accepted(own_store: str) -> None:
+def test_a_refused_name_of_a_key_names_the_accepted_characters(own_store: str) -> None:
     arguments = ["keys", "create", "--redis-url", own_store]
     refused = CliRunner().invoke(app, [*arguments, "--", "_one"])
     assert refused.exit_code == 2
@@ -115,7 +115,7 @@ def test_a_refused_name_of_a_key_is_told_which_names_are_accepted(own_store: str
 
 
 def _known(url: str, text: str) -> bool:
-    """Whether a key is let in soon: no process reads the keys again unless it is told to."""
+    """Whether a key is let in soon: a process reads the keys again only on a message."""
     end = time.monotonic() + 120
     while time.monotonic() < end:
         if _call(url, text, "GET", "/limits").status_code == 200:
@@ -126,7 +126,7 @@ def _known(url: str, text: str) -> bool:
 @pytest.mark.parametrize(
     ("scope", "reading", "storing", "metrics"), [("read", 200, 403, 403), ("write", 200, 201, 403)]
 )
-def test_a_scope_holds_what_it_says(
+def test_a_scope_permits_exactly_its_calls(
     keys: ApiKeyStore, served: list[str], scope: str, reading: int, storing: int, metrics: int
 ) -> None:
     key = keys.create(scope, tenant="a", scope=scope)  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def test_a_revoked_key_and_a_changed_map_are_soon_known_everywhere(keys: ApiKeyS
 
 
 @pytest.mark.slow
-def test_a_rate_limit_is_one_for_all_processes_and_told_in_headers(keys: ApiKeyStore, served: list[str]) -> None:
+def test_a_rate_limit_holds_for_all_processes_and_is_in_headers(keys: ApiKeyStore, served: list[str]) -> None:
     limit = 40
     key = keys.create("counted", tenant="a", scope="read", rate_limit=limit)
     assert all(_known(url, key.text) for url in served)
@@ -180,11 +180,11 @@ def test_a_rate_limit_is_one_for_all_processes_and_told_in_headers(keys: ApiKeyS
         asker.join()
     # A minute may end between two requests: then twice the limit is right.
     assert limit - 2 <= codes.count(200) <= 2 * limit + 20
-    told = refused[-1]
-    assert told.json()["type"] == "/problems/rate-limited"
-    assert 1 <= int(told.headers["retry-after"]) <= 60
-    assert told.headers["ratelimit-policy"] == f'"key";q={limit};w=60'
-    assert told.headers["ratelimit"].startswith('"key";r=0;t=')
+    last = refused[-1]
+    assert last.json()["type"] == "/problems/rate-limited"
+    assert 1 <= int(last.headers["retry-after"]) <= 60
+    assert last.headers["ratelimit-policy"] == f'"key";q={limit};w=60'
+    assert last.headers["ratelimit"].startswith('"key";r=0;t=')
 
 
 @pytest.mark.slow

@@ -22,11 +22,11 @@ BLOCKS = [(kind, textwrap.dedent(text)) for _, kind, text in _BLOCK.findall(PAGE
 def test_answers_of_a_predictor_are_logged_and_met_by_their_labels(service: Stack) -> None:
     commands = [text for kind, text in BLOCKS if kind == "sh"]
     assert len(commands) == PAGE.count("```sh\n") == 3
-    told = [_run(command, service) for command in commands]
-    event, labels = told[1][0], told[2][0]
+    results = [_run(command, service) for command in commands]
+    event, labels = results[1][0], results[2][0]
     assert (event["accepted"], event["refused"]) == (2, 0)
     assert (labels["accepted"], labels["joined"]) == (2, 2)
-    assert told[2][1]["counts"]["joined"] == 2
+    assert results[2][1]["counts"]["joined"] == 2
     again = _run(commands[1], service)[0]
     assert (again["accepted"], again["duplicates"]) == (0, 2)
     with Calibrant(service.url) as client:
@@ -44,7 +44,7 @@ def _run(command: str, service: Stack) -> list[dict[str, Any]]:
     return answers
 
 
-def test_the_objects_post_to_the_same_place_what_the_monitor_takes() -> None:
+def test_the_loggers_of_the_manifest_post_bodies_that_the_monitor_accepts() -> None:
     service, trigger = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
     logger = service["spec"]["predictor"]["logger"]
     assert logger["mode"] == "response"

@@ -1,4 +1,4 @@
-"""What a run of the whole service tells of itself: lines, metrics and traces, and nothing that is secret."""
+"""Lines, metrics and traces of a run of the whole service, with nothing in them that is secret."""
 
 from __future__ import annotations
 
@@ -198,21 +198,21 @@ def test_a_request_its_wait_in_the_queue_and_its_task_are_one_trace(observed: Ob
     assert request["trace_id"] == task["trace_id"] == TRACE
 
 
-def test_the_lines_of_a_request_and_its_task_say_shapes_and_outcomes(observed: Observed) -> None:
+def test_the_log_lines_of_a_request_and_its_task_have_shapes_and_outcomes(observed: Observed) -> None:
     with observed.http() as http:
-        queued = _fit(http, "told")
-        assert queued.headers["x-request-id"] == "told"
+        queued = _fit(http, "queued")
+        assert queued.headers["x-request-id"] == "queued"
         http.get(f"/maps/{NAME}:99", headers={"X-Request-Id": "unknown"})
         http.get("/health/live", headers={"X-Request-Id": "probe"})
         _finished(observed, queued.json()["id"])
-    line = observed.line("told", "request")
+    line = observed.line("queued", "request")
     assert line["level"] == "info"
     assert (line["method"], line["route"], line["status"]) == ("POST", "/maps", 202)
     assert (line["n"], line["tenant"]) == (400, "default")
     assert line["bytes_in"] == len(queued.request.content)
     assert line["bytes_out"] == len(queued.content)
     assert 0 < line["seconds"] < 60
-    task = observed.line("told", "task")
+    task = observed.line("queued", "task")
     assert (task["kind"], task["outcome"], task["n"], task["tenant"]) == ("fit", "succeeded", 400, "default")
     assert task["job"] == queued.json()["id"]
     unknown = observed.line("unknown", "request")
@@ -258,12 +258,12 @@ def test_nothing_secret_and_no_value_reaches_a_line_a_metric_or_a_span(observed:
         http.get("/health/ready", headers={"Authorization": "Bearer hunter3", "X-Request-Id": "7.654321 x"})
         metrics = http.get("/metrics").text
     observed.collector.until("POST /calibrate")
-    told = observed.log.read_bytes() + observed.collector.received + metrics.encode()
-    assert b"POST /calibrate" in told
+    everything = observed.log.read_bytes() + observed.collector.received + metrics.encode()
+    assert b"POST /calibrate" in everything
     # As long that no number of seconds is one of them by chance.
     values = {repr(value)[:10] for value in P.tolist()} | {"7.654321"}
     for secret in (PASSWORD, observed.key.split("_", 2)[2], NAME, GROUP, "hunter3", *values):
-        assert secret.encode() not in told, secret
+        assert secret.encode() not in everything, secret
 
 
 @pytest.mark.slow
@@ -286,7 +286,7 @@ def _job() -> JobRecord:
     return JobRecord(id=new_id("job"), kind="fit", status="queued", created_at=stamp(), ttl=60, spec={})
 
 
-def test_a_job_is_counted_once_however_it_ends_and_however_often_it_is_told(store: Store, redis: Redis) -> None:
+def test_a_job_that_ends_in_any_way_is_counted_once(store: Store, redis: Redis) -> None:
     problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
     failed, never_ran, running = _job(), _job(), _job()
     for job in (failed, never_ran, running):

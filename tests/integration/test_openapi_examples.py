@@ -68,7 +68,7 @@ def test_every_answer_is_of_the_documents_schema(recorded: dict[str, Any], seen:
 
 def test_every_problem_that_a_request_brings_about_has_a_recorded_example(recorded: dict[str, Any]) -> None:
     assert set(recorded["problems"]) == set(TABLE) - NOT_BY_A_REQUEST
-    assert all(told["type"] == f"/problems/{code}" for code, told in recorded["problems"].items())
+    assert all(problem["type"] == f"/problems/{code}" for code, problem in recorded["problems"].items())
 
 
 def _close(one: Any, other: Any) -> bool:

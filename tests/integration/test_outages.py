@@ -62,9 +62,7 @@ def test_the_service_starts_before_its_store_and_is_ready_once_that_comes(tmp_pa
         assert _post(api).status_code == 201
 
 
-def test_a_killed_store_is_told_at_once_and_found_again_with_what_was_acknowledged(
-    server: RedisServer, api: httpx.Client
-) -> None:
+def test_a_killed_store_is_reported_at_once_and_keeps_acknowledged_work(server: RedisServer, api: httpx.Client) -> None:
     kept = _post(api).json()["id"]
     server.kill()
     for _ in range(3):
@@ -80,7 +78,7 @@ def test_a_killed_store_is_told_at_once_and_found_again_with_what_was_acknowledg
     assert _post(api, **{"Idempotency-Key": "once"}).status_code == 201
 
 
-def test_an_event_loop_that_was_held_up_is_not_taken_for_a_silent_store(server: RedisServer) -> None:
+def test_a_blocked_event_loop_is_not_mistaken_for_a_store_without_answers(server: RedisServer) -> None:
     lost: list[Exception] = []
 
     async def nothing(*_: object) -> None:
@@ -108,7 +106,7 @@ def test_an_event_loop_that_was_held_up_is_not_taken_for_a_silent_store(server: 
     assert lost == []
 
 
-def test_a_silent_store_holds_up_no_probe_and_no_request_for_long(server: RedisServer) -> None:
+def test_a_store_without_answers_delays_no_probe_and_no_request_for_long(server: RedisServer) -> None:
     # A request that waits for the store takes at least this patience, and one that waits for a thread as well takes a
     # multiple. A busy machine does not use up a fraction of it.
     patience = 12.0
@@ -162,7 +160,7 @@ REFUSALS: dict[str, tuple[Commands, Commands]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-def test_a_store_that_cannot_now_is_away_until_it_can(
+def test_a_busy_store_is_unavailable_until_it_answers(
     kind: str, server: RedisServer, api: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong, right = REFUSALS[kind]
@@ -172,7 +170,7 @@ def test_a_store_that_cannot_now_is_away_until_it_can(
         assert_away(_post(api, **headers))
     identity = api.post("/maps", json=BATCH | {"method": "identity", "name": "m"})
     assert_away(identity)
-    if kind != "MASTERDOWN":  # which refuses the link as well, so that nothing more is asked of the store
+    if kind != "MASTERDOWN":  # which refuses the link as well, so that no further command reaches the store
         assert f"({kind})" in identity.json()["detail"]
     assert api.get("/health/live").status_code == 200
     # The link may learn it first, and then the request is refused without asking the store.
@@ -241,17 +239,17 @@ def _api(url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _ended(api: subprocess.Popen[str]) -> tuple[int, str]:
-    _, told = api.communicate(timeout=120)
-    return api.returncode, told
+    _, output = api.communicate(timeout=120)
+    return api.returncode, output
 
 
 def test_a_store_that_evicts_ends_the_service_once_it_is_reached(tmp_path: Path) -> None:
     with redis_server(tmp_path, "--maxmemory-policy", "allkeys-lru", started=False) as server:
         api = _api(server.url)
         server.start()
-        status, told = _ended(api)
+        status, output = _ended(api)
         assert status == 2
-        assert "calibrant: Redis would evict keys" in told
+        assert "calibrant: Redis would evict keys" in output
 
 
 def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> None:
@@ -269,9 +267,9 @@ def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> N
             assert api.get("/maps", headers={"Authorization": f"Bearer {key}"}).status_code == 200
         with connect(server.url) as redis:
             redis.flushall()
-        status, told = _ended(_api(server.url, "--host", "0.0.0.0"))
+        status, output = _ended(_api(server.url, "--host", "0.0.0.0"))
         assert status == 2
-        assert "calibrant keys create" in told
+        assert "calibrant keys create" in output
 
 
 def test_a_store_that_comes_minutes_late_is_found_as_soon_as_one_in_time(tmp_path: Path) -> None:

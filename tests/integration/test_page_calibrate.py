@@ -164,7 +164,7 @@ def test_rows_of_another_number_of_classes_are_refused(visitor: Visitor) -> None
         assert 'id="predictions-hint" class="error"' in refused.text
 
 
-def test_a_form_of_elsewhere_or_without_its_token_is_refused(visitor: Visitor) -> None:
+def test_a_form_of_another_origin_or_without_its_token_is_refused(visitor: Visitor) -> None:
     ref = _fit(visitor)
     assert _send(visitor, ref, CSV, token="guessed").status_code == 403
     files = {"file": ("rows.csv", CSV)}
@@ -220,9 +220,7 @@ def test_a_large_file_takes_one_of_few_places(redis: Redis, redis_url: str) -> N
 
 
 @pytest.mark.slow
-def test_space_for_temporary_files_is_needed_and_given_back_even_by_who_leaves_early(
-    redis: Redis, redis_url: str
-) -> None:
+def test_space_for_temporary_files_is_reserved_and_released_after_a_disconnect(redis: Redis, redis_url: str) -> None:
     n = 100_000
     packed = gzip.compress(b"p,note\n" + b"0.125,%s\n" % (b"x" * 400) * n)  # 40 MB, too much for memory
     with serving(Settings(redis_url, max_spool_bytes=60 << 20)) as url, Visitor(url) as visitor:

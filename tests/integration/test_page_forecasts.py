@@ -206,7 +206,7 @@ def test_a_batch_without_outcomes_has_no_report(visitor: Visitor) -> None:
     assert "Observed is missing" in refused.text
 
 
-def test_the_catalogues_have_both_kinds(visitor: Visitor) -> None:
+def test_the_catalogues_list_methods_and_measures_of_both_kinds(visitor: Visitor) -> None:
     for path, of_numbers in (("measures", "crps"), ("diagrams", "fan"), ("methods", "variance-platt")):
         known = visitor.get(f"/ui/{path}?prediction_kind=regression").text
         assert f'id="{of_numbers}"' in known
@@ -283,7 +283,7 @@ def test_a_reader_may_recalibrate_in_the_order_of_time(redis: Redis, redis_url: 
         ({"times": "h", "by": "made"}, "known", "like"),
     ],
 )
-def test_what_is_wrong_is_said_beside_its_field(
+def test_an_error_in_the_order_of_time_is_shown_beside_its_field(
     visitor: Visitor, changes: dict[str, str], field: str, message: str
 ) -> None:
     answer = _in_order(visitor, ORDERED, **changes)

@@ -66,7 +66,7 @@ def known(redis: Redis, redis_url: str) -> Iterator[tuple[Visitor, dict[str, str
         yield visitor, names
 
 
-def test_no_hostile_request_to_the_page_is_an_error_of_the_service(
+def test_no_hostile_request_to_the_page_is_a_500(
     known: tuple[Visitor, dict[str, str]],
 ) -> None:
     visitor, names = known

@@ -36,8 +36,8 @@ def spam(visitor: Visitor) -> list[str]:
     return [_fitted(visitor, method) for method in ("platt", "isotonic")]
 
 
-def _fitted(http: httpx.Client, method: str, **told: object) -> str:
-    made = http.post("/maps", json=ROWS | {"method": method, "name": "spam"} | told)
+def _fitted(http: httpx.Client, method: str, **options: object) -> str:
+    made = http.post("/maps", json=ROWS | {"method": method, "name": "spam"} | options)
     assert made.status_code == 201, made.text
     return str(made.json()["id"])
 
@@ -123,7 +123,7 @@ def test_versions_stand_side_by_side_each_with_its_picture_and_document(visitor:
     assert visitor.get("/ui/maps/nobody").status_code == 404
 
 
-def test_one_button_promotes_a_version_and_tells_what_changed(visitor: Visitor, spam: list[str]) -> None:
+def test_one_button_promotes_a_version_and_shows_the_change(visitor: Visitor, spam: list[str]) -> None:
     sent = _promotion(visitor.get("/ui/maps/spam").text, 1)
     first = visitor.post("/ui/maps/spam/aliases", data=sent, headers={"HX-Request": "true"})
     assert "Created champion, pointing at version 1 of spam." in first.text
@@ -137,7 +137,7 @@ def test_one_button_promotes_a_version_and_tells_what_changed(visitor: Visitor, 
 
 
 @pytest.mark.parametrize("part", [{}, {"HX-Request": "true"}])
-def test_two_who_move_an_alias_do_not_overwrite_one_another(
+def test_concurrent_moves_of_an_alias_do_not_overwrite_each_other(
     visitor: Visitor, spam: list[str], part: dict[str, str]
 ) -> None:
     _fitted(visitor, "beta")
@@ -151,7 +151,7 @@ def test_two_who_move_an_alias_do_not_overwrite_one_another(
     assert (again.status_code, _champion(visitor)) == (303, 3)
 
 
-def test_an_alias_is_added_moved_and_removed_and_what_it_may_be_is_told(visitor: Visitor, spam: list[str]) -> None:
+def test_an_alias_is_added_moved_and_removed_and_an_invalid_one_is_explained(visitor: Visitor, spam: list[str]) -> None:
     path = "/ui/maps/spam/aliases"
     assert visitor.submit(path, {"alias": "shadow", "version": "1", "seen": ""}).status_code == 303
     for fields, status in (
@@ -193,7 +193,7 @@ def test_a_version_at_which_an_alias_points_is_not_deleted(visitor: Visitor, spa
     assert [visitor.get(f"/maps/{each}").status_code for each in spam] == [200, 404]
 
 
-def test_what_people_write_stays_text(visitor: Visitor) -> None:
+def test_tags_and_descriptions_are_escaped(visitor: Visitor) -> None:
     made = _fitted(visitor, "platt", description=HOSTILE, tags={"note": HOSTILE})
     visitor.post("/batches", json=OTHER_ROWS)
     for path in (
@@ -237,7 +237,7 @@ def test_maps_are_compared_on_a_batch_with_intervals_letters_and_pictures(visito
     assert ("<html" in part, "1 map on 40 rows" in part) == (False, True)
 
 
-def test_a_choice_that_cannot_be_compared_is_told_and_kept(visitor: Visitor, spam: list[str]) -> None:
+def test_a_choice_that_cannot_be_compared_is_reported_and_stays_chosen(visitor: Visitor, spam: list[str]) -> None:
     batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
     none = visitor.submit("/ui/compare", {"batch": batch})
     assert (none.status_code, "hoose one to 6 maps" in none.text) == (422, True)
@@ -266,10 +266,10 @@ def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_u
         made = _fitted(owner, "platt", description="between us")
         batch = owner.post("/batches", json=OTHER_ROWS).json()["id"]
         owner.put("/maps/spam/aliases/champion", json={"version": 1})
-        told = {made, batch, "spam", "between us", "champion"}
+        secrets = {made, batch, "spam", "between us", "champion"}
         for path in ("/", "/ui/maps", "/ui/compare", "/ui/jobs"):
             text = neighbour.get(path).text
-            assert not [each for each in told if each in text], path
+            assert not [each for each in secrets if each in text], path
         for anothers, unknown in (
             (f"/ui/maps/{made}", "/ui/maps/map_" + "0" * 30),
             ("/ui/maps/spam", "/ui/maps/nobody"),

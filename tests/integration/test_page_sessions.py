@@ -83,7 +83,7 @@ def test_by_tls_the_cookie_is_secure_and_of_this_host_alone(visitor: Visitor, ke
 
 
 @pytest.mark.parametrize("text", [b"", b"calk_", b"calk_0123456789abcdef_wrong", b"%FF%00", b"x" * 10_000])
-def test_no_other_key_does_and_it_is_not_shown_again(visitor: Visitor, text: bytes) -> None:
+def test_an_invalid_key_opens_no_session_and_is_not_echoed(visitor: Visitor, text: bytes) -> None:
     of_forms = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = visitor.post("/ui/sign-in", content=b"key=" + text, headers=of_forms)
     assert answer.status_code == 403
@@ -105,7 +105,7 @@ def test_signing_in_leads_to_the_page_alone(visitor: Visitor, key: NewKey, wante
     assert visitor.sign_in(key.text, wanted).headers["location"] == "/"
 
 
-def test_whoever_is_not_signed_in_is_led_to_it_and_back(visitor: Visitor) -> None:
+def test_a_visitor_without_a_session_is_redirected_to_sign_in_and_back(visitor: Visitor) -> None:
     answer = visitor.get("/ui/maps?name=spam")
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/sign-in?next=/ui/maps%3Fname%3Dspam")
     part = visitor.get("/ui/maps", headers={"HX-Request": "true"})
@@ -114,14 +114,14 @@ def test_whoever_is_not_signed_in_is_led_to_it_and_back(visitor: Visitor) -> Non
     assert (front.status_code, "/ui/maps" in front.text, "csrf-token" in front.text) == (200, False, False)
 
 
-def test_a_link_of_another_site_finds_whoever_is_signed_in(visitor: Visitor) -> None:
+def test_a_link_of_another_site_keeps_the_session(visitor: Visitor) -> None:
     answer = visitor.get("/ui/maps/spam?x=<b>", headers={"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 200
     assert '<meta http-equiv="refresh" content="0; url=/ui/maps/spam?x=' in answer.text
     assert "<b>" not in answer.text
 
 
-def test_a_form_is_answered_with_its_token_and_from_its_own_origin_alone(visitor: Visitor, key: NewKey) -> None:
+def test_a_form_needs_its_token_and_its_own_origin(visitor: Visitor, key: NewKey) -> None:
     visitor.sign_in(key.text)
     fields = {"csrf_token": visitor.token(), "alias": "champion", "version": "1", "seen": ""}
     path, own = "/ui/maps/spam/aliases", visitor.headers["origin"]
@@ -227,9 +227,7 @@ def test_a_session_lives_on_while_it_is_used_up_to_its_longest(redis: Redis) -> 
     assert sessions.find(made.text) is None
 
 
-def test_without_keys_there_is_nothing_to_sign_in_to_and_forms_have_a_token_all_the_same(
-    redis: Redis, redis_url: str
-) -> None:
+def test_without_keys_there_is_no_sign_in_and_forms_still_have_a_token(redis: Redis, redis_url: str) -> None:
     with ExitStack() as opened:
         url = opened.enter_context(serving(Settings(redis_url)))
         visitor = opened.enter_context(Visitor(url))
@@ -244,7 +242,7 @@ def test_without_keys_there_is_nothing_to_sign_in_to_and_forms_have_a_token_all_
         assert other.token() == visitor.token()
 
 
-def test_a_store_that_is_away_is_told_in_words() -> None:
+def test_an_unavailable_store_is_a_readable_page() -> None:
     with serving(Settings("unix:///nowhere/at-all", store_timeout=0.2)) as url, Visitor(url) as visitor:
         answer = visitor.get("/ui/maps")
         assert (answer.status_code, answer.headers["content-type"]) == (503, "text/html; charset=utf-8")
@@ -252,7 +250,7 @@ def test_a_store_that_is_away_is_told_in_words() -> None:
         assert int(answer.headers["retry-after"]) > 0
 
 
-def test_a_page_is_kept_nowhere_and_loads_nothing_but_its_own(visitor: Visitor, key: NewKey) -> None:
+def test_pages_are_not_cached_and_load_only_their_own_assets(visitor: Visitor, key: NewKey) -> None:
     visitor.sign_in(key.text)
     for path in ("/", "/ui/maps", "/ui/compare", "/ui/jobs", "/ui/maps/nothing"):
         headers = visitor.get(path).headers

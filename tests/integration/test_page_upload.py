@@ -65,7 +65,7 @@ def test_a_file_over_the_limit_is_refused_with_the_limit_named_next_to_it(visito
     assert '<p id="file-hint" class="error"' in refused.text
 
 
-def test_what_was_chosen_stays_beside_what_is_wrong(visitor: Visitor) -> None:
+def test_choices_stay_beside_an_error(visitor: Visitor) -> None:
     refused = _send(visitor, CSV, labels="<nowhere>", groups="site", part=False)
     assert refused.status_code == 422
     assert 'id="groups" name="groups" value="site"' in refused.text
@@ -130,20 +130,20 @@ def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> N
     assert "groundtruth" in text
 
 
-def test_rows_that_the_service_refuses_are_told_next_to_their_field(visitor: Visitor) -> None:
+def test_an_error_of_the_rows_is_shown_next_to_its_field(visitor: Visitor) -> None:
     out = CSV.replace(b"0.125,0", b"0.125,7")
     refused = _send(visitor, out)
     assert refused.status_code == 422
     assert 'id="labels-hint" class="error"' in refused.text or 'id="mapping-hint" class="error"' in refused.text
 
 
-def test_a_class_that_is_no_number_is_told_next_to_the_mapping(visitor: Visitor) -> None:
+def test_a_class_that_is_not_a_number_is_reported_next_to_the_mapping(visitor: Visitor) -> None:
     refused = _send(visitor, CSV, mapping_text="0", mapping_class="first")
     assert refused.status_code == 422
     assert "non-negative integer" in refused.text
 
 
-def test_a_form_of_elsewhere_and_one_without_its_token_are_refused(visitor: Visitor) -> None:
+def test_an_upload_of_another_origin_or_without_its_token_is_refused(visitor: Visitor) -> None:
     files = {"file": ("rows.csv", CSV)}
     for headers, fields in (({}, {}), ({}, {"csrf_token": "guessed"}), ({"Origin": "https://elsewhere"}, {})):
         refused = visitor.post("/ui/upload", data=fields, files=files, headers=headers)
@@ -151,7 +151,7 @@ def test_a_form_of_elsewhere_and_one_without_its_token_are_refused(visitor: Visi
     assert visitor.get("/batches").json()["items"] == []
 
 
-def test_what_is_no_form_is_told_in_words(visitor: Visitor) -> None:
+def test_a_body_that_is_not_a_form_gets_a_readable_error(visitor: Visitor) -> None:
     token = {"X-CSRF-Token": visitor.token("/")}
     plain = visitor.post("/ui/upload", content=CSV, headers={**token, "Content-Type": "text/csv"})
     assert plain.status_code == 415
@@ -163,7 +163,7 @@ def test_what_is_no_form_is_told_in_words(visitor: Visitor) -> None:
     assert _send(visitor, b"", "").status_code == 422
 
 
-def test_a_report_that_takes_long_is_a_job_that_is_asked_for_once(visitor: Visitor, store: Store) -> None:
+def test_a_long_report_becomes_one_job(visitor: Visitor, store: Store) -> None:
     rows = {"predictions": [[0.25, 0.75], [0.5, 0.5]] * 60, "labels": [0, 1, 1] * 40}
     batch = visitor.post("/batches", json=rows).json()["id"]
     job = visitor.post("/evaluate", json={"batch": batch}, headers={"Prefer": "respond-async"}).json()["id"]
@@ -175,7 +175,7 @@ def test_a_report_that_takes_long_is_a_job_that_is_asked_for_once(visitor: Visit
     other = visitor.post("/batches", json=rows).json()["id"]
     assert visitor.get(f"/ui/reports/{other}?job={job}").status_code == 404
     visitor.delete(f"/jobs/{job}")
-    assert visitor.get(f"/ui/reports/{batch}").status_code == 200  # what was cancelled is made anew
+    assert visitor.get(f"/ui/reports/{batch}").status_code == 200  # a cancelled report is made again
     assert visitor.get(f"/ui/reports/{batch}?job={job}").headers["location"] == f"/ui/jobs/{job}"
     assert visitor.get("/ui/reports/batch_0").status_code == 404
 
@@ -203,7 +203,7 @@ def test_a_forged_upload_is_refused_before_its_file_has_come(visitor: Visitor, w
         assert connection.recv(12) == b"HTTP/1.1 403"
 
 
-def test_a_form_that_is_cut_off_is_told_as_that(visitor: Visitor) -> None:
+def test_a_truncated_form_is_reported_as_truncated(visitor: Visitor) -> None:
     kind = {"Content-Type": "multipart/form-data; boundary=x", "X-CSRF-Token": visitor.token("/")}
     whole = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n' + CSV + b"\r\n--x--\r\n"
     for cut in (0, 30, 90, len(whole) - 20, len(whole) - 6, len(whole) - 4):
@@ -229,7 +229,7 @@ def test_a_small_file_that_unpacks_to_much_takes_one_of_few_places(redis: Redis,
             assert _send(visitor, content).status_code == 204
 
 
-def test_a_mapping_to_one_class_is_told_next_to_it(visitor: Visitor) -> None:
+def test_a_mapping_to_one_class_is_reported_next_to_it(visitor: Visitor) -> None:
     texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")
     same = {"mapping_text": ["ham", "spam"], "mapping_class": ["0", "0"]}
     data = {"csrf_token": visitor.token("/"), **same}
@@ -355,7 +355,7 @@ def test_the_names_of_the_classes_are_kept_for_the_maps_of_the_batch(visitor: Vi
         ({"pos_label": "<b>"}, "pos_label", "he positive label must be one of two labels"),
     ],
 )
-def test_wrong_names_of_classes_are_told_next_to_their_field(
+def test_wrong_names_of_classes_are_reported_next_to_their_field(
     visitor: Visitor, fields: dict[str, str], where: str, message: str
 ) -> None:
     texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")

@@ -51,7 +51,7 @@ def test_the_page_of_the_calls_reads_this_services_document(http: httpx.Client) 
     assert http.get("/openapi.json").json()["info"]["title"] == "Calibrant"
 
 
-def test_the_openapi_document_is_written_once_and_not_sent_to_who_has_it(http: httpx.Client) -> None:
+def test_the_openapi_document_is_built_once_and_304_with_its_tag(http: httpx.Client) -> None:
     first = http.get("/openapi.json")
     tag = {"If-None-Match": first.headers["etag"]}
     assert http.get("/openapi.json").headers["etag"] == first.headers["etag"]
@@ -75,12 +75,12 @@ def test_the_front_page_leads_to_catalogues_for_people(
 
 def test_every_type_of_a_problem_leads_to_its_cause_and_its_remedy(http: httpx.Client) -> None:
     for code, row in TABLE.items():
-        told = http.get(f"/problems/{code}", headers={"Accept": "application/json"}).json()
-        assert told == {"type": f"/problems/{code}", "code": code, **row._asdict()}
+        document = http.get(f"/problems/{code}", headers={"Accept": "application/json"}).json()
+        assert document == {"type": f"/problems/{code}", "code": code, **row._asdict()}
         page = http.get(f"/problems/{code}", headers={"Accept": "text/html"}).text
         assert f"<dd>{row.status}</dd>" in page
     every = http.get("/problems", headers={"Accept": "application/json"}).json()
-    assert [told["code"] for told in every] == list(TABLE)
+    assert [document["code"] for document in every] == list(TABLE)
     assert http.get("/problems/nothing").json()["type"] == "/problems/not-found"
     assert "&lt;" not in http.get("/problems/nothing%3Cb%3E").text
 
@@ -97,10 +97,10 @@ def test_assets_are_cached_checked_and_alone_in_their_folder(http: httpx.Client)
     assert http.post("/assets/docs.js").status_code == 405
 
 
-def test_the_vendored_files_are_those_that_the_readme_tells(http: httpx.Client) -> None:
-    told = dict(re.findall(r"\| `(\S+)` \| `([0-9a-f]{64})` \|", (ASSETS / "README.md").read_text("utf-8")))
-    assert len(told) == 5
-    for name, digest in told.items():
+def test_the_vendored_files_have_the_digests_of_the_readme(http: httpx.Client) -> None:
+    digests = dict(re.findall(r"\| `(\S+)` \| `([0-9a-f]{64})` \|", (ASSETS / "README.md").read_text("utf-8")))
+    assert len(digests) == 5
+    for name, digest in digests.items():
         assert hashlib.sha256(http.get(f"/assets/{name}").content).hexdigest() == digest, name
     assert Assets().directory == ASSETS
 
@@ -113,7 +113,7 @@ def test_head_is_answered_as_get_without_a_body(http: httpx.Client, path: str) -
         assert head.headers[name] == get.headers[name]
 
 
-def test_a_405_tells_every_method_of_the_path(http: httpx.Client) -> None:
+def test_a_405_lists_every_method_of_the_path(http: httpx.Client) -> None:
     paths = {"/batches/x": "HEAD, GET, DELETE", "/evaluate": "POST", "/health/live": "HEAD, GET"}
     for path, allowed in (paths | {"/assets/docs.js": "HEAD, GET"}).items():
         refused = http.patch(path)
@@ -122,7 +122,7 @@ def test_a_405_tells_every_method_of_the_path(http: httpx.Client) -> None:
     assert http.head("/evaluate").status_code == 405
 
 
-def test_a_slash_too_many_is_told_and_not_followed(http: httpx.Client) -> None:
+def test_a_trailing_slash_is_404_and_not_redirected(http: httpx.Client) -> None:
     refused = http.get("/measures/")
     assert refused.status_code == 404
     assert refused.json()["detail"] == "there is nothing at this path; remove the slash at its end"

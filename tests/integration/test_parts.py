@@ -106,7 +106,7 @@ def test_progress_is_one_and_never_falls(store: Store, redis: Redis) -> None:
     assert store.jobs.get(job.id).progress.done == seen[-1]
 
 
-def test_parts_that_report_at_once_are_told_of_five_times_a_second(store: Store) -> None:
+def test_progress_of_concurrent_parts_is_published_five_times_a_second(store: Store) -> None:
     job = _job(store, 4)
     parts = [_claim(store, job, part) for part in range(4)]
     before = len(store.jobs.events(job.id, None))

@@ -95,7 +95,7 @@ def test_every_diagram_is_drawn_as_svg_and_as_png(http: httpx.Client, name: str)
         ("application/json", "application/json"),
     ],
 )
-def test_the_format_is_the_one_most_liked(http: httpx.Client, accept: str, kind: str) -> None:
+def test_the_format_is_the_most_preferred_one(http: httpx.Client, accept: str, kind: str) -> None:
     answer = http.post("/diagrams", json=ROWS | {"interval": None}, headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
     assert answer.headers["vary"] == "Accept"
@@ -157,7 +157,7 @@ def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:
         ({"predictions": None, "labels": None, "batch": "<script>"}, (404, "unknown-batch", "/batch")),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(
+def test_an_impossible_picture_is_refused(
     http: httpx.Client, body: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
     sent = {name: value for name, value in (ROWS | body).items() if value is not None}
@@ -184,7 +184,7 @@ def test_one_row_and_one_class_are_drawn_or_refused(http: httpx.Client, rows: di
         assert _problem(answer)[:2] == (422, "nothing-to-draw")
 
 
-def test_groups_are_not_told_apart_in_a_picture(http: httpx.Client) -> None:
+def test_a_picture_ignores_groups(http: httpx.Client) -> None:
     plain = http.post("/diagrams", json=ROWS)
     grouped = http.post("/diagrams", json=ROWS | {"groups": [HOSTILE[0], HOSTILE[1]] * 200})
     assert _svg(grouped) == _svg(plain)

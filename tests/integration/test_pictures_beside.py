@@ -45,10 +45,10 @@ def test_measures_by_size_are_those_of_the_library(http: httpx.Client) -> None:
     assert numbers["data"]["sizes"] == list(found.sizes)
     assert numbers["data"]["repetitions"] == list(found.repetitions)
     for key, curve in found.curves.items():
-        told = numbers["data"]["curves"][key]
-        assert told["mean"] == list(curve.mean)
-        assert told["standard_deviation"] == list(curve.standard_deviation)
-        assert told["full"]["value"] == curve.full.value
+        spread = numbers["data"]["curves"][key]
+        assert spread["mean"] == list(curve.mean)
+        assert spread["standard_deviation"] == list(curve.standard_deviation)
+        assert spread["full"]["value"] == curve.full.value
     assert (numbers["definition"]["name"], numbers["definition"]["start"]) == ("by-size", 50)
     assert (numbers["problem"], numbers["after"]) == (None, None)
     assert "300 rows" in numbers["alt"]
@@ -218,7 +218,7 @@ def test_measures_by_size_that_cannot_be_are_refused(
         ({"predictions": None, "labels": None, "batch": "none"}, (404, "unknown-batch", "/batch")),
     ],
 )
-def test_what_does_not_go_with_measures_by_size_is_refused(
+def test_options_that_measures_by_size_do_not_have_are_refused(
     http: httpx.Client, body: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
     sent = ROWS | {"diagram": BY_SIZE} | body
@@ -226,7 +226,7 @@ def test_what_does_not_go_with_measures_by_size_is_refused(
     assert _problem(answer) == problem
 
 
-def test_measures_without_a_value_are_told_as_numbers(http: httpx.Client) -> None:
+def test_measures_without_a_value_are_null_with_their_problem(http: httpx.Client) -> None:
     body = ROWS | {"diagram": BY_SIZE, "reduction": "canonical"}
     numbers = http.post("/diagrams", json=body, headers=NUMBERS).json()
     assert numbers["alt"] is None

@@ -29,14 +29,14 @@ def _without(*libraries: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"without {', '.join(missing)}")
 
 
-def _told(page: str, module: str, service: Stack, folder: Path, then: str) -> Any:
+def _result_of(page: str, module: str, service: Stack, folder: Path, then: str) -> Any:
     """What ``then`` tells after all of a page's Python, in a process of its own, in a folder with the page's module."""
     text = (PAGES / page).read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == text.count("```python")
     shutil.copy(PAGES / module, folder)
     script = folder / "page.py"
-    script.write_text("\n".join([*blocks, f"import json\nopen('told.json', 'w').write(json.dumps({then}))"]))
+    script.write_text("\n".join([*blocks, f"import json\nopen('result.json', 'w').write(json.dumps({then}))"]))
     environment = os.environ | {
         "CALIBRANT_SERVER": service.url,
         "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -46,13 +46,13 @@ def _told(page: str, module: str, service: Stack, folder: Path, then: str) -> An
         [sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    return json.loads((folder / "told.json").read_text())
+    return json.loads((folder / "result.json").read_text())
 
 
 @_without("mlflow", "sqlalchemy", "skops")
 def test_a_calibrated_model_and_its_evaluation_are_logged_to_mlflow(service: Stack, tmp_path: Path) -> None:
     raw = "model.predict_proba(X_test)[:, 1]"
-    told = _told(
+    answers = _result_of(
         "mlflow.md",
         "calibrant_pyfunc.py",
         service,
@@ -60,7 +60,7 @@ def test_a_calibrated_model_and_its_evaluation_are_logged_to_mlflow(service: Sta
         "[mlflow.get_run(run.info.run_id).data.metrics, calibrated.tolist(),"
         f" client.calibrate('credit', {raw}).tolist(), report.to_dict()]",
     )
-    metrics, served, expected, report = told
+    metrics, served, expected, report = answers
     assert served == expected
     assert metrics["calibration/before/ece/value"] == report["measures"]["ece"]["value"]
     assert metrics["calibration/after/ece/value"] < metrics["calibration/before/ece/value"]
@@ -74,7 +74,7 @@ def test_a_calibrated_model_and_its_evaluation_are_logged_to_mlflow(service: Sta
 
 @_without("evidently")
 def test_an_evidently_report_holds_calibration_beside_drift(service: Stack, tmp_path: Path) -> None:
-    found, p, label = _told(
+    found, p, label = _result_of(
         "evidently.md",
         "calibrant_evidently.py",
         service,

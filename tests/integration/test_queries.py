@@ -13,8 +13,8 @@ ROWS = b"predictions,labels\n0.1,0\n0.9,1\n0.4,0\n0.6,1\n"
 
 
 def problem(answer: httpx.Response) -> tuple[int, str, str]:
-    told = answer.json()
-    return answer.status_code, told["type"].rpartition("/")[2], told["errors"][0]["pointer"]
+    error = answer.json()
+    return answer.status_code, error["type"].rpartition("/")[2], error["errors"][0]["pointer"]
 
 
 @pytest.mark.parametrize(

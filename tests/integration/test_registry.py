@@ -81,7 +81,7 @@ def _at_once(work: list[Callable[[], httpx.Response]]) -> list[httpx.Response]:
 # What is kept of a fit
 
 
-def test_a_record_tells_of_what_data_it_was_made_and_what_it_gained_in_sample(http: httpx.Client, name: str) -> None:
+def test_a_record_has_the_size_of_its_data_and_its_gain_in_sample(http: httpx.Client, name: str) -> None:
     weights = RANDOM.integers(0, 3, len(P))
     made = _post(http, name, weights=weights.tolist(), tags={"stage": "shadow"}, description="of the night run")
     report = calibrant.evaluate(P, Y, weights=weights, map=calibrant.load(made["document"]), measures=["brier", "ece"])
@@ -110,8 +110,8 @@ def test_its_bins_draw_its_diagram_when_the_batch_is_gone(http: httpx.Client, cl
 
 
 def test_a_job_keeps_the_same_record_as_a_fit_at_once(http: httpx.Client, client: Calibrant, name: str) -> None:
-    told: dict[str, Any] = {"tags": {"by": "job"}, "description": "long"}
-    fit = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "reduction": "class:1", "name": name} | told
+    about: dict[str, Any] = {"tags": {"by": "job"}, "description": "long"}
+    fit = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "reduction": "class:1", "name": name} | about
     queued = http.post("/maps", json=fit | {"method": "pl", "options": {"candidates": [1, 2], "folds": 3}})
     assert queued.status_code == 202
     job = client.wait(queued.json()["id"], timeout=60)
@@ -177,7 +177,7 @@ def test_an_alias_is_a_reference_wherever_a_map_is_named(http: httpx.Client, cli
 # Aliases
 
 
-def test_an_alias_tells_where_it_points_and_moves(http: httpx.Client, client: Calibrant, name: str) -> None:
+def test_an_alias_shows_its_version_and_is_moved(http: httpx.Client, client: Calibrant, name: str) -> None:
     for _ in range(2):
         _post(http, name)
     assert client.aliases(name) == []
@@ -219,7 +219,7 @@ def test_an_alias_is_moved_only_from_the_state_that_the_caller_knows(http: httpx
     assert _problem(http.put(url, json={"version": 1}, headers={"If-Match": "champion"}))[:2] == (400, "bad-request")
 
 
-def test_one_of_eight_who_move_an_alias_from_one_state_succeeds(http: httpx.Client, name: str) -> None:
+def test_one_of_eight_concurrent_conditional_moves_of_an_alias_succeeds(http: httpx.Client, name: str) -> None:
     for _ in range(9):
         _post(http, name)
     url = f"/maps/{name}/aliases/champion"
@@ -350,8 +350,8 @@ def test_tags_and_description_are_merged_and_nothing_else_changes(http: httpx.Cl
     tagged = http.patch(url, json={"tags": {"b": None, "c": "3", "nothing": None}}).json()
     assert (tagged["tags"], tagged["description"]) == ({"a": "1", "c": "3"}, "old")
     assert tagged["updated_at"] is not None
-    told = http.patch(url, json={"description": None}).json()
-    assert (told["tags"], told["description"]) == ({"a": "1", "c": "3"}, None)
+    record = http.patch(url, json={"description": None}).json()
+    assert (record["tags"], record["description"]) == ({"a": "1", "c": "3"}, None)
     cleared = http.patch(url, json={"tags": None})
     assert cleared.json()["tags"] == {}
     changing = {"tags", "description", "updated_at"}
@@ -692,7 +692,7 @@ TRICKS = [
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_tricks_in_names_find_nothing(http: httpx.Client, trick: str) -> None:
+def test_hostile_names_of_maps_match_nothing(http: httpx.Client, trick: str) -> None:
     calls: list[tuple[str, str, Any]] = [
         ("GET", f"/maps/{trick}", None),
         ("GET", f"/maps/{trick}/document", None),
@@ -716,7 +716,7 @@ def test_tricks_in_names_find_nothing(http: httpx.Client, trick: str) -> None:
 
 
 @pytest.mark.parametrize("trick", [t for t in TRICKS if not t.endswith(("..", "%2e%2e")) and "%2F" not in t])
-def test_tricks_in_aliases_are_refused(http: httpx.Client, name: str, trick: str) -> None:
+def test_hostile_aliases_are_refused(http: httpx.Client, name: str, trick: str) -> None:
     _post(http, name)
     put = http.put(f"/maps/{name}/aliases/{trick}", json={"version": 1})
     assert _problem(put) == (422, "invalid-field", "/alias")
@@ -725,7 +725,7 @@ def test_tricks_in_aliases_are_refused(http: httpx.Client, name: str, trick: str
     assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
 
 
-def test_the_client_tells_what_the_server_refuses(client: Calibrant, name: str) -> None:
+def test_the_client_raises_the_problem_of_the_server(client: Calibrant, name: str) -> None:
     made = client.fit("platt", client.upload(P, Y).id, name=name, tags={"a": "1"}, description="x")
     assert isinstance(made, MapRecord)
     assert client.describe(name, tags={"a": None, "b": "2"}, description="y").tags == {"b": "2"}

@@ -84,7 +84,7 @@ def _next(store: Store, redis: Redis) -> Run:
     raise AssertionError("nobody's job")
 
 
-def test_a_job_is_claimed_once_however_many_want_it(store: Store, redis: Redis) -> None:
+def test_concurrent_claims_of_a_job_give_one_run(store: Store, redis: Redis) -> None:
     job = store.jobs.submit(_job())
     message = Message("default", job.id, 1)
     with ThreadPoolExecutor(8) as threads:
@@ -117,7 +117,7 @@ def test_a_job_that_cannot_be_read_is_passed_over_and_the_others_are_recovered(s
     assert store.jobs.get(lost.job.id).status == "queued"
 
 
-def test_what_a_supervisor_of_a_later_version_tells_is_passed_over(redis: Redis) -> None:
+def test_messages_of_a_later_supervisor_are_ignored(redis: Redis) -> None:
     known = WorkersRecord(id="a", host="h", pid=1, device="cpu", queues=[FITS], processes=1)
     announce(redis, known)
     announce(redis, known.model_copy(update={"id": "b", "format": 99}))
@@ -142,7 +142,7 @@ def test_a_run_that_was_taken_away_changes_nothing(store: Store, redis: Redis) -
     assert read_leases(redis) == {}
 
 
-def test_a_job_is_run_again_after_delays_that_grow_and_then_told_as_failed(store: Store, redis: Redis) -> None:
+def test_a_lost_job_is_retried_with_growing_delays_and_then_fails(store: Store, redis: Redis) -> None:
     job = store.jobs.submit(_job())
     clock = Clock()
     for losses, delay in enumerate(DELAYS, 1):
@@ -194,7 +194,7 @@ def test_a_lease_that_is_not_renewed_is_lost_and_one_that_is_stays(store: Store,
     assert store.jobs.get(busy.job.id).status == "running"
 
 
-def test_a_store_that_was_away_loses_no_lease(store: Store, redis: Redis) -> None:
+def test_no_lease_is_lost_while_the_store_is_unavailable(store: Store, redis: Redis) -> None:
     run = claimed(store, store.jobs.submit(_job()).id)
     clock = Clock()
     recovery = Recovery(redis, clock)

@@ -56,34 +56,34 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
             until(lambda: ready(api))
             with Calibrant(served.url) as client:
                 assert client.fit("pl", client.upload(P, Y).id, timeout=90).method == "pl"
-            told = [_command_lines()]
-            told += [api.get(path).content for path in ("/metrics", "/limits", "/docs", "/openapi.json", "/maps")]
+            outputs = [_command_lines()]
+            outputs += [api.get(path).content for path in ("/metrics", "/limits", "/docs", "/openapi.json", "/maps")]
             with server.admin(password=PASSWORD) as redis:
                 redis.config_set("requirepass", "another-one")
                 redis.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
                 redis.execute_command("CLIENT", "KILL", "TYPE", "normal")
             until(lambda: api.get("/health/ready").status_code == 503)
-            told += [api.get(path).content for path in ("/health/ready", "/maps", "/limits", "/metrics")]
-            told.append(_command_lines())
-    told.append(log.read_bytes())
-    assert b"-m\0calibrant\0worker" in told[0]
-    assert b"WRONGPASS" in told[-1]
-    assert PASSWORD.encode() not in b"".join(told)
+            outputs += [api.get(path).content for path in ("/health/ready", "/maps", "/limits", "/metrics")]
+            outputs.append(_command_lines())
+    outputs.append(log.read_bytes())
+    assert b"-m\0calibrant\0worker" in outputs[0]
+    assert b"WRONGPASS" in outputs[-1]
+    assert PASSWORD.encode() not in b"".join(outputs)
 
 
 @pytest.mark.parametrize("end", ["", "/0", "/x", "?y=1", "#z", ":port"])
 def test_no_message_of_a_command_repeats_it(end: str) -> None:
     url = f"redis://:{PASSWORD}@127.0.0.1:1{end}"
-    told = _run("keys", "list", CALIBRANT_REDIS_URL=url)
-    assert told.returncode in (1, 2)
-    assert PASSWORD not in told.stdout + told.stderr
-    assert "Traceback" not in told.stderr
+    run = _run("keys", "list", CALIBRANT_REDIS_URL=url)
+    assert run.returncode in (1, 2)
+    assert PASSWORD not in run.stdout + run.stderr
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize("command", ["api", "worker", "serve"])
 def test_no_help_repeats_it(command: str) -> None:
-    told = _run(command, "--help", CALIBRANT_REDIS_URL=f"redis://:{PASSWORD}@127.0.0.1:1")
-    assert PASSWORD not in told.stdout + told.stderr
+    run = _run(command, "--help", CALIBRANT_REDIS_URL=f"redis://:{PASSWORD}@127.0.0.1:1")
+    assert PASSWORD not in run.stdout + run.stderr
 
 
 def test_a_password_in_a_flag_is_refused_with_the_way_to_give_it() -> None:

@@ -225,7 +225,7 @@ def test_groups_and_weights_travel(http: httpx.Client) -> None:
     assert list(numbered["groups"]) == ["9", "10"]
 
 
-def test_clipping_and_renormalising_are_told(http: httpx.Client) -> None:
+def test_clipped_and_renormalised_rows_are_reported(http: httpx.Client) -> None:
     report = _post(http, "/evaluate", {"predictions": [1.00001, 0.5], "labels": [1, 0]}).json()
     assert (report["clipped"], report["renormalised"]) == (1, 0)
 
@@ -449,7 +449,7 @@ def test_other_content_types_are_refused(http: httpx.Client, kind: str) -> None:
     assert _problem(_post(http, "/evaluate", GOOD, kind)) == (415, "unsupported-media-type", "")
 
 
-def test_unknown_paths_methods_and_ids_are_told(http: httpx.Client) -> None:
+def test_unknown_paths_methods_and_ids_are_problems(http: httpx.Client) -> None:
     assert _problem(http.get("/nothing"))[:2] == (404, "not-found")
     assert _problem(http.put("/evaluate"))[:2] == (405, "method-not-allowed")
     assert _problem(http.get("/jobs/job_x"))[:2] == (404, "unknown-job")
@@ -493,14 +493,14 @@ def test_a_long_fit_answers_its_job_at_once(client: Calibrant, http: httpx.Clien
     assert answered["status"] == "succeeded"
 
 
-def test_a_client_is_told_of_what_the_server_refuses(client: Calibrant) -> None:
+def test_the_client_raises_the_problem_with_its_pointer(client: Calibrant) -> None:
     with pytest.raises(ProblemResponse) as caught:
         client.evaluate("batch_nothing")
     assert caught.value.problem.type == "/problems/unknown-batch"
     assert not isinstance(caught.value, JobFailed)
 
 
-def test_the_catalogues_say_what_exists(http: httpx.Client) -> None:
+def test_the_catalogues_list_every_measure_method_and_diagram(http: httpx.Client) -> None:
     assert [m["name"] for m in http.get("/measures").json()] == list(calibrant.MEASURES)
     assert [m["name"] for m in http.get("/methods").json()] == list(calibrant.METHODS)
     drawn = {d["name"]: d for d in http.get("/diagrams").json()}
@@ -522,7 +522,7 @@ def test_every_reduction_answers_over_http_as_in_a_notebook(http: httpx.Client) 
             assert answer.json()["measures"][key]["parts"].keys() == result.parts.keys()
 
 
-def test_classes_can_be_chosen_and_what_they_leave_out_is_told(http: httpx.Client) -> None:
+def test_chosen_classes_are_evaluated_and_left_out_rows_are_counted(http: httpx.Client) -> None:
     body = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "classes": [0, 2]}
     answer = _post(http, "/evaluate", body).json()
     kept = int(np.isin(LABELS, [0, 2]).sum())
@@ -533,7 +533,7 @@ def test_classes_can_be_chosen_and_what_they_leave_out_is_told(http: httpx.Clien
     assert same["measures"] == answer["measures"]
 
 
-def test_what_takes_long_is_a_job_and_answers_the_same(http: httpx.Client, client: Calibrant) -> None:
+def test_a_long_evaluation_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:
     groups = ["a", "b"] * (len(P) // 2)
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups, "interval": 0.9, "resamples": 100}
     quick = _post(http, "/evaluate", body | {"measures": ["ks-end", "ece-platt"]})
@@ -544,10 +544,10 @@ def test_what_takes_long_is_a_job_and_answers_the_same(http: httpx.Client, clien
     queued = _post(http, "/evaluate", slow)
     assert queued.status_code == 202
     report = (client.wait(queued.json()["id"], timeout=120).result or {})["report"]
-    told = calibrant.evaluate(P, Y, groups=groups, measures=["kde-ece"], interval=0.9, resamples=300).measures[
+    result = calibrant.evaluate(P, Y, groups=groups, measures=["kde-ece"], interval=0.9, resamples=300).measures[
         "kde-ece"
     ]
     assert (report["measures"]["kde-ece"]["value"], tuple(report["measures"]["kde-ece"]["interval"])) == (
-        told.value,
-        told.interval,
+        result.value,
+        result.interval,
     )

@@ -141,7 +141,7 @@ def _share_of_free(share: float) -> int:
     return int(shutil.disk_usage(tempfile.gettempdir()).free * share)
 
 
-def test_what_the_volume_cannot_hold_is_refused_before_it_is_sent_and_room_is_free_after_a_disconnect(
+def test_an_upload_larger_than_the_volume_is_refused_before_it_is_sent_and_a_disconnect_frees_its_room(
     redis: Redis, redis_url: str
 ) -> None:
     with serving(Settings(redis_url, max_body_bytes=1 << 60)) as url, Visitor(url) as visitor:

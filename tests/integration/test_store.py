@@ -87,7 +87,7 @@ def test_arrays_come_back_as_they_went_in_even_in_chunks(redis: Redis) -> None:
         np.testing.assert_array_equal(read[name], array)
 
 
-def test_a_large_batch_keeps_the_store_from_nobody_and_leaves_nothing_behind(redis: Redis) -> None:
+def test_a_large_batch_blocks_no_other_client_and_leaves_no_keys(redis: Redis) -> None:
     batches, record, chunk = BatchStore(redis, Keyspace(), chunk_bytes=1000), _batch_record(), 1000
     arrays = {"predictions": np.random.default_rng(0).random(1500), "labels": np.arange(1500)}
     with cast(Any, redis).monitor() as monitor:
@@ -111,7 +111,7 @@ def _sent_bytes(command: str) -> int:
     return len(re.sub(r"\\x[0-9a-f]{2}", "_", command))
 
 
-def test_what_is_kept_of_a_file_goes_with_its_batch_and_no_later(redis: Redis, store: Store) -> None:
+def test_data_kept_for_a_file_are_deleted_with_its_batch(redis: Redis, store: Store) -> None:
     record, keys = _batch_record(), store.keys
     store.batches.put(record, {"predictions": np.zeros(4)}, ttl=60)
     kept = (keys.upload(record.id), keys.report_jobs(record.id))
@@ -216,7 +216,7 @@ def test_a_final_job_does_not_change_any_more(store: Store) -> None:
     assert store.jobs.get(run.job.id) == ended
 
 
-def test_a_job_that_was_told_as_failed_stays_failed_and_gets_no_map(store: Store) -> None:
+def test_a_failed_job_stays_failed_and_gets_no_map(store: Store) -> None:
     run = claimed(store, store.jobs.submit(_job()).id)
     run.fail(Problem(type="/problems/x", title="x", status=500, detail="x"))
     with pytest.raises(RunLost):
@@ -255,14 +255,14 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
     assert done.result == {"map": good.id.replace("job_", "map_")}
     assert store.maps.get("m").id == good.id.replace("job_", "map_")
     for ended, status, code in ((failed, 404, "unknown-batch"), (refused, 422, "no-labels")):
-        told = ended.problem
-        assert told is not None
-        assert (told.status, told.type, told.title) == (status, f"/problems/{code}", TABLE[code].title)
-        assert told.errors[0].pointer == "/batch"
+        problem = ended.problem
+        assert problem is not None
+        assert (problem.status, problem.type, problem.title) == (status, f"/problems/{code}", TABLE[code].title)
+        assert problem.errors[0].pointer == "/batch"
     assert not alive(redis_url, socket.gethostname())
 
 
-def test_an_unknown_job_is_told(store: Store) -> None:
+def test_an_unknown_job_is_an_error(store: Store) -> None:
     with pytest.raises(UnknownJob):
         store.jobs.get(new_id("job"))
 
@@ -294,7 +294,7 @@ def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "kept", "told"),
+    ("setting", "value", "kept", "message"),
     [
         ("appendonly", "no", "yes", "acknowledged data is lost when Redis stops; set appendonly yes"),
         ("appendfsync", "everysec", "always", "about the last second of the acknowledged data is lost"),
@@ -302,7 +302,7 @@ def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
     ],
 )
 def test_a_redis_that_could_lose_what_it_acknowledged_is_warned_of_in_one_line(
-    redis: Redis, caplog: pytest.LogCaptureFixture, setting: str, value: str, kept: str, told: str
+    redis: Redis, caplog: pytest.LogCaptureFixture, setting: str, value: str, kept: str, message: str
 ) -> None:
     check_durability(redis)
     assert caplog.messages == []
@@ -312,7 +312,7 @@ def test_a_redis_that_could_lose_what_it_acknowledged_is_warned_of_in_one_line(
     finally:
         redis.config_set(setting, kept)
     (line,) = caplog.messages
-    assert told in line
+    assert message in line
 
 
 def test_the_embedded_store_keeps_what_it_acknowledged_when_killed(folder: Path) -> None:

@@ -49,7 +49,7 @@ BODIES: dict[tuple[str, str], Any] = {
         "inputs": [{"name": "predictions", "shape": [1], "datatype": "FP64", "data": [0.5]}]
     },
 }
-#: Calls whose bodies name what is stored: each field with what stands beside it.
+#: Calls whose bodies name something stored: the field, with the other fields of the body.
 NAMING: list[tuple[str, Callable[[dict[str, str]], dict[str, Any]]]] = [
     ("/evaluate", lambda own: {"batch": own["batch_id"]}),
     ("/evaluate", lambda own: {"batches": [own["batch_id"], own["other_batch"]]}),
@@ -134,12 +134,12 @@ def _calls(two: Two) -> list[tuple[str, str]]:
     return [(method, path) for path, methods in paths.items() for method in methods]
 
 
-def _told(answer: httpx.Response) -> tuple[int, Any, list[str]]:
+def _comparable(answer: httpx.Response) -> tuple[int, Any, list[str]]:
     """What an answer tells, but for the request's id."""
     return answer.status_code, answer.json(), sorted(answer.headers)
 
 
-def test_every_route_answers_for_anothers_thing_as_for_one_that_does_not_exist(two: Two) -> None:
+def test_every_route_answers_for_a_resource_of_another_tenant_as_for_a_missing_one(two: Two) -> None:
     looked = 0
     for method, path in _calls(two):
         names = set(re.findall(r"{(\w+)}", path))
@@ -151,18 +151,18 @@ def test_every_route_answers_for_anothers_thing_as_for_one_that_does_not_exist(t
         anothers = two.neighbour.request(method, path.format(**two.own), json=body)
         unknown = two.neighbour.request(method, path.format(**two.unknown), json=body)
         assert anothers.status_code == 404, f"{method} {path}"
-        assert _told(anothers) == _told(unknown), f"{method} {path}"
+        assert _comparable(anothers) == _comparable(unknown), f"{method} {path}"
         assert two.own["name"] not in anothers.text
         looked += 1
     assert looked >= 20
 
 
-def test_what_a_body_names_is_the_callers_own(two: Two) -> None:
+def test_references_in_bodies_are_those_of_the_tenant(two: Two) -> None:
     for path, body in NAMING:
         anothers = two.neighbour.post(path, json=body(two.own))
         unknown = two.neighbour.post(path, json=body(two.unknown))
         assert anothers.status_code == 404, path
-        assert _told(anothers) == _told(unknown), path
+        assert _comparable(anothers) == _comparable(unknown), path
         assert two.owner.post(path, json=body(two.own)).status_code in (200, 201, 202), path
 
 
@@ -179,7 +179,7 @@ def test_lists_counts_and_quotas_are_the_callers_own(two: Two) -> None:
     assert two.owner.get("/limits").json()["used"]["quota_maps"] >= 1
 
 
-def test_anothers_thing_costs_the_store_what_an_unknown_one_costs(two: Two) -> None:
+def test_a_resource_of_another_tenant_costs_the_store_as_much_as_a_missing_one(two: Two) -> None:
     """Not by the clock: by the commands that are run for it."""
 
     def commands(path: str) -> dict[str, int]:
@@ -216,7 +216,7 @@ def test_a_request_with_the_keys_of_two_tenants_is_refused(two: Two) -> None:
 
 
 @pytest.mark.slow
-def test_the_owners_things_are_as_they_were(two: Two) -> None:
+def test_the_resources_of_the_owner_are_unchanged(two: Two) -> None:
     for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}@{alias}", "/jobs/{job_id}"):
         assert two.owner.get(path.format(**two.own)).status_code == 200
     assert two.owner.get(f"/maps/{two.own['ref']}").json()["description"] is None

@@ -135,8 +135,8 @@ def test_the_server_and_its_models_describe_themselves(maps: dict[str, Any], cal
     assert call("get_server_metadata")["extensions"] == ["binary_tensor_data"]
     for version in ("", "1"):
         assert call("is_model_ready", "triton-vector", version) is True
-        told = call("get_model_metadata", "triton-vector", version)
-        assert (told["versions"], told["inputs"][0]["shape"]) == (["1"], [-1, 4])
+        metadata = call("get_model_metadata", "triton-vector", version)
+        assert (metadata["versions"], metadata["inputs"][0]["shape"]) == (["1"], [-1, 4])
     assert call("is_model_ready", "triton-vector", "2") is False
     assert call("is_model_ready", "triton-nothing") is False
 

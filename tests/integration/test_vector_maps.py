@@ -47,7 +47,7 @@ def test_a_map_of_the_vector_is_that_of_a_notebook(
     report = _post(http, "/evaluate", BODY | {"map": record["id"], "measures": ["brier", "ece"]}).json()
     assert report["reduction"] == "confidence"
     assert report["after"]["measures"]["brier"]["value"] < report["measures"]["brier"]["value"]
-    # Of the rows that it was fitted to, what a map gains is told of folds that it was not fitted to.
+    # On the rows of its fit, the gain of a map is estimated by cross-validation.
     assert report["in_sample"] is True
     assert report["improvement"]["log-loss"]["definition"]["cross_fitted"] is True
 
@@ -121,7 +121,7 @@ def test_groups_that_cannot_be_folds_are_refused(http: httpx.Client, fields: dic
         ),
     ],
 )
-def test_what_cannot_be_fitted_gets_a_problem_and_stores_nothing(
+def test_a_failed_fit_is_a_problem_and_stores_nothing(
     http: httpx.Client, path: str, body: Any, expected: tuple[str, str]
 ) -> None:
     answer = _post(http, path, body | {"name": "half-stored"})
@@ -131,7 +131,7 @@ def test_what_cannot_be_fitted_gets_a_problem_and_stores_nothing(
     assert http.get("/maps/half-stored").status_code == 404
 
 
-def test_a_map_refuses_what_it_was_not_fitted_on(http: httpx.Client) -> None:
+def test_a_map_refuses_rows_of_another_shape_or_scale(http: httpx.Client) -> None:
     stored = _post(http, "/maps", BODY | {"method": "temperature"}).json()["id"]
     for predictions, scale, code in [
         ([[0.5, 0.5]], None, "wrong-shape"),
@@ -144,7 +144,7 @@ def test_a_map_refuses_what_it_was_not_fitted_on(http: httpx.Client) -> None:
         assert (answer.status_code, answer.json()["type"]) == (422, f"/problems/{code}")
 
 
-def test_the_bounds_of_a_venn_abers_map_are_told_where_asked(http: httpx.Client) -> None:
+def test_the_bounds_of_a_venn_abers_map_are_returned_on_request(http: httpx.Client) -> None:
     p, y = PROBS[:, 0], (LABELS == 0).astype(int)
     body = {"predictions": p.tolist(), "labels": y.tolist()}
     stored = _post(http, "/maps", body | {"method": "venn-abers", "options": {"merge": "brier"}}).json()["id"]

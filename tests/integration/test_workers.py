@@ -128,16 +128,16 @@ def test_a_job_whose_work_horse_is_killed_is_run_again(store: Store, redis: Redi
 
 
 @pytest.mark.slow
-def test_a_poison_job_ends_failed(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+def test_a_job_that_kills_its_workers_fails(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
     job = endless(store)
     with supervisor(redis_url, log) as process:
         for run in (1, 2, 3):
             until(redis, lambda run=run: runs(store, job, run))  # type: ignore[misc]
             os.kill(until(redis, lambda: horses(process.pid))[0], signal.SIGKILL)
         until(redis, lambda: store.jobs.get(job.id).status == "failed")
-        told = store.jobs.get(job.id).problem
-        assert told is not None
-        assert told.type == "/problems/worker-lost"
+        problem = store.jobs.get(job.id).problem
+        assert problem is not None
+        assert problem.type == "/problems/worker-lost"
         assert read_leases(redis) == {}
 
 
@@ -172,15 +172,15 @@ def test_a_supervisor_that_is_killed_takes_all_with_it_and_another_goes_on(
             store.jobs.cancel(job.id)
 
 
-@pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.parametrize("listens", [True, False])
 def test_a_running_job_that_is_cancelled_stops(
-    store: Store, redis: Redis, redis_url: str, log: Path, heard: bool
+    store: Store, redis: Redis, redis_url: str, log: Path, listens: bool
 ) -> None:
     job, follower = endless(store), endless(store)
     with supervisor(redis_url, log) as process:
         until(redis, lambda: runs(store, job, 1))
         (worker,) = children(process.pid)
-        if not heard:
+        if not listens:
             redis.client_kill_filter(_type="pubsub")
         store.jobs.cancel(job.id)
         # Its worker has nothing else to do once the next one runs.
@@ -241,7 +241,9 @@ def test_a_job_that_takes_too_long_ends_with_its_problem(store: Store, redis: Re
 
 
 @pytest.mark.slow
-def test_a_supervisor_told_to_stop_gives_its_job_back(store: Store, redis: Redis, redis_url: str, log: Path) -> None:
+def test_a_stopping_supervisor_returns_its_job_to_the_queue(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
     job = endless(store)
     with supervisor(redis_url, log, "--drain-seconds", "0.3") as process:
         until(redis, lambda: runs(store, job, 1))
@@ -274,12 +276,12 @@ def test_a_store_that_pauses_costs_no_job_a_run(own: tuple[str, subprocess.Popen
         job = endless(store)
         until(redis, lambda: runs(store, job, 1))
         (horse,) = until(redis, lambda: horses(process.pid))
-        told = until(redis, lambda: store.jobs.get(job.id).progress.done)
+        done = until(redis, lambda: store.jobs.get(job.id).progress.done)
         server.send_signal(signal.SIGSTOP)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(3 * LOST_SECONDS)
         server.send_signal(signal.SIGCONT)
-        until(redis, lambda: store.jobs.get(job.id).progress.done > told)
+        until(redis, lambda: store.jobs.get(job.id).progress.done > done)
         assert (store.jobs.get(job.id).losses, horses(process.pid)) == (0, [horse])
         store.jobs.cancel(job.id)
         until(redis, lambda: ended(horse))
@@ -333,15 +335,15 @@ def _jobs(store: Store) -> Sequence[JobRecord]:
 
 
 @pytest.mark.slow
-def test_a_supervisor_keeps_as_many_workers_as_it_is_told(
+def test_a_supervisor_keeps_the_configured_number_of_workers(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:
     jobs = [endless(store) for _ in range(3)]
     with supervisor(redis_url, log, "--processes", "3") as process:
         until(redis, lambda: all(runs(store, job, 1) for job in jobs))
         until(redis, lambda: len(horses(process.pid)) == 3)
-        (told,) = read_supervisors(redis)
-        assert (told.processes, told.pid, told.queues) == (3, process.pid, ["fits", "evaluations"])
+        (state,) = read_supervisors(redis)
+        assert (state.processes, state.pid, state.queues) == (3, process.pid, ["fits", "evaluations"])
         for job in jobs:
             store.jobs.cancel(job.id)
 

@@ -82,8 +82,8 @@ def put_reference(store: Store, uid: str, tally: Tally | None, vectors: Reservoi
 
 def fill_standing(store: Store, record: MonitorRecord) -> None:
     """An event, an entry of the audit, a standing, and states of an online map."""
-    told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
-    event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)
+    alarm = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
+    event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=alarm)
     entry = AuditEntry(at=stamp(), action="alarm-raised")
     standings = Standings(store.redis, store.keys, record)
     standings.change(lambda _, standing: StandingChange(standing, [event], [entry], states={"now": b"{}", "7": b"{}"}))
@@ -107,8 +107,8 @@ def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:
     put_reference(store, record.uid, tally(10), reservoir(10))
     put_label_shifts(store.redis, store.keys, record, StoredLabelShifts(at=NOW, seconds=1.0, predictions=9, windows={}))
     fill_standing(store, record)
-    told = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
-    event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=told)
+    alarm = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
+    event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=alarm)
     Deliveries(store.redis, store.keys, record.uid).create(
         DeliveryRecord(id=new_id("delivery"), monitor=name, hook="hook", event=event, created_at=stamp())
     )

@@ -51,7 +51,7 @@ def status(api: httpx.Client) -> str:
 
 
 @pytest.mark.slow
-def test_a_drift_is_found_told_and_mended_without_anyone(
+def test_a_drift_is_detected_reported_and_corrected_automatically(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
     rows = {"predictions": [0.1, 0.4, 0.6, 0.9] * 20, "labels": [0, 1, 0, 1] * 20}
@@ -84,9 +84,9 @@ def test_an_alarm_is_listed_and_acknowledged(api: httpx.Client, redis: Redis, wo
     send(api, "/monitors", BODY)
     send(api, "/monitors/m/rows", labelled(3000, 0, 1.0))
     until(redis, lambda: status(api) == "alarm")
-    told = send(api, "/monitors/m/alarms?limit=1", method="GET")
-    assert [event["type"] for event in told["items"]] == ["monitor.alarm.raised"]
-    assert told["rules"][0]["evidence"]["largest"] >= told["rules"][0]["evidence"]["bound"]
+    alarms = send(api, "/monitors/m/alarms?limit=1", method="GET")
+    assert [event["type"] for event in alarms["items"]] == ["monitor.alarm.raised"]
+    assert alarms["rules"][0]["evidence"]["largest"] >= alarms["rules"][0]["evidence"]["bound"]
     assert send(api, "/monitors/m/alarms/evidence/acknowledge")["status"] == "unknown"
     again = api.post("/monitors/m/alarms/evidence/acknowledge")
     assert (again.status_code, again.json()["type"]) == (409, "/problems/no-alarm")
@@ -133,7 +133,7 @@ def test_a_long_recalibration_of_a_tenant_does_not_delay_that_of_another(
 
 
 @pytest.mark.slow
-def test_a_challenger_is_made_without_an_alarm_where_someone_asks(
+def test_a_challenger_is_fitted_on_request_without_an_alarm(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
     send(api, "/monitors", BODY | {"rules": [], "recalibration": {"policy": "off", "least_rows": 500}})
@@ -191,7 +191,7 @@ def test_a_challenger_of_forecasts_is_accepted_and_applied(
         ("/monitors/m/alarms?cursor=x", "GET", "invalid-cursor"),
     ],
 )
-def test_what_is_not_there_is_told_so(api: httpx.Client, call: str, method: str, code: str) -> None:
+def test_missing_monitors_alarms_and_challengers_are_404(api: httpx.Client, call: str, method: str, code: str) -> None:
     send(api, "/monitors", BODY)
     answer = api.request(method, call)
     assert answer.json()["type"] == f"/problems/{code}"
@@ -219,9 +219,7 @@ def test_the_chore_of_a_worker_that_is_killed_is_done_again_and_once(
 
 
 @pytest.mark.slow
-def test_a_supervisor_drains_and_keeps_no_worker_of_chores_that_nobody_asks_for(
-    redis: Redis, worker: subprocess.Popen[bytes]
-) -> None:
+def test_a_supervisor_drains_and_keeps_no_idle_worker_of_chores(redis: Redis, worker: subprocess.Popen[bytes]) -> None:
     until(redis, lambda: len(children(worker.pid)) == 1)
     schedule(redis, Chore("look", "default", "gone"))
     until(redis, lambda: len(children(worker.pid)) == 2)

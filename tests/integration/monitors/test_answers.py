@@ -27,8 +27,8 @@ def _monitor(api: httpx.Client, redis: Redis, **fields: Any) -> Writer:
 def _read(api: httpx.Client, **query: Any) -> dict[str, Any]:
     answer = api.get("/monitors/inbox", params=query)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def _window(api: httpx.Client, **query: Any) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def _drawn(n: int, seed: int = 0, power: float = 1.0) -> tuple[Floats, Outcomes]
 
 def _evaluated(api: httpx.Client, p: Floats, y: Outcomes, **options: Any) -> dict[str, Any]:
     body = {"predictions": p.tolist(), "labels": y.tolist(), "measures": _MEASURES, **options}
-    told: dict[str, Any] = api.post("/evaluate", json=body).json()
-    return told
+    document: dict[str, Any] = api.post("/evaluate", json=body).json()
+    return document
 
 
-def test_a_monitor_that_has_seen_nothing_says_so(api: httpx.Client, redis: Redis) -> None:
+def test_a_monitor_without_rows_reports_counts_of_zero(api: httpx.Client, redis: Redis) -> None:
     _monitor(api, redis)
-    told = _read(api)
-    assert set(told["counts"].values()) == {0}
-    window = told["windows"][0]
+    monitor = _read(api)
+    assert set(monitor["counts"].values()) == {0}
+    window = monitor["windows"][0]
     assert (window["rows"], window["predictions"], window["coverage"], window["delay"]) == (0, 0, None, None)
     assert window["measures"]["ece"]["problem"] == "no value: no row has a label yet"
     assert window["diagram"] is None
@@ -66,9 +66,9 @@ def test_a_window_answers_as_an_evaluation_of_the_same_rows(api: httpx.Client, r
     for part, own in zip(np.split(p, 10), np.split(y, 10), strict=True):
         writer.labelled(part, own, now - 5 * HOUR)
         now -= HOUR
-    window, told = _window(api), _evaluated(api, p, y, interval=0.95)
+    window, report = _window(api), _evaluated(api, p, y, interval=0.95)
     assert window["rows"] == 100_000
-    for key, answer in told["measures"].items():
+    for key, answer in report["measures"].items():
         found = window["measures"][key]
         assert found["value"] == pytest.approx(answer["value"], abs=1e-4)
         assert found["interval"] == pytest.approx(answer["interval"], abs=1.5e-3)
@@ -87,10 +87,10 @@ def test_predictions_in_cells_of_their_own_lose_nothing(api: httpx.Client, redis
     for i, (part, labels) in enumerate(zip(np.split(p, 4), np.split(y, 4), strict=True)):
         writer.labelled(part, labels, now - i * HOUR)
     window = _window(api)
-    told = _evaluated(api, p, y, diagrams=["reliability"])
-    for key, answer in told["measures"].items():
+    report = _evaluated(api, p, y, diagrams=["reliability"])
+    for key, answer in report["measures"].items():
         assert window["measures"][key]["value"] == pytest.approx(answer["value"], abs=1e-12)
-    for name, numbers in told["diagrams"]["reliability"]["data"].items():
+    for name, numbers in report["diagrams"]["reliability"]["data"].items():
         found = window["diagram"][name]
         if name == "histogram":
             assert found["count"] == numbers["count"]
@@ -104,9 +104,9 @@ def test_a_window_holds_the_rows_predicted_in_it_alone(api: httpx.Client, redis:
     p, y = _drawn(600)
     for i, ago in enumerate((0, 2 * HOUR, 5 * HOUR, 3 * DAY, 8 * DAY + HOUR)):
         writer.labelled(p[100 * i : 100 * i + 100], y[100 * i : 100 * i + 100], now - ago)
-    told = _read(api)
-    assert [window["rows"] for window in told["windows"]] == [200, 400]
-    assert told["counts"]["predictions"] == 500
+    monitor = _read(api)
+    assert [window["rows"] for window in monitor["windows"]] == [200, 400]
+    assert monitor["counts"]["predictions"] == 500
     assert [window["name"] for window in _read(api, windows="week")["windows"]] == ["week"]
     refused = api.get("/monitors/inbox", params={"windows": "year"})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/windows")
@@ -154,7 +154,7 @@ def test_what_comes_after_a_look_is_in_the_next(api: httpx.Client, redis: Redis)
     )
 
 
-def test_groups_are_told_apart_the_largest_first(api: httpx.Client, redis: Redis) -> None:
+def test_groups_are_reported_separately_the_largest_first(api: httpx.Client, redis: Redis) -> None:
     writer, now = _monitor(api, redis, max_groups=3), time.time()
     p, y = _drawn(1000)
     names = ["a"] * 500 + ["b"] * 300 + ["c"] * 150 + ["d"] * 50
@@ -168,7 +168,7 @@ def test_groups_are_told_apart_the_largest_first(api: httpx.Client, redis: Redis
     assert list(_window(api, groups=2)["groups"]) == ["a", "b"]
 
 
-def test_a_window_stands_beside_a_span_of_time(api: httpx.Client, redis: Redis) -> None:
+def test_a_window_is_compared_with_a_span_of_time(api: httpx.Client, redis: Redis) -> None:
     now = time.time()
     start = now - 10 * DAY
     writer = _monitor(api, redis, reference={"start": start, "end": start + DAY})
@@ -178,9 +178,9 @@ def test_a_window_stands_beside_a_span_of_time(api: httpx.Client, redis: Redis) 
     beside = _window(api)["reference"]
     assert beside["rows"] == 20_000
     for key in ("ece", "log-loss", "brier"):
-        told = beside["measures"][key]
-        assert told["difference"] == pytest.approx(told["value"] - told["reference"])
-        assert told["interval"][0] <= told["difference"] <= told["interval"][1]
+        comparison = beside["measures"][key]
+        assert comparison["difference"] == pytest.approx(comparison["value"] - comparison["reference"])
+        assert comparison["interval"][0] <= comparison["difference"] <= comparison["interval"][1]
     assert beside["measures"]["ece"]["interval"][0] > 0.05
     assert beside["label_rate"]["interval"][1] < 0.0
     # The predictions are of one law; the labels are not.
@@ -188,7 +188,7 @@ def test_a_window_stands_beside_a_span_of_time(api: httpx.Client, redis: Redis) 
     assert beside["mean_prediction"]["interval"][0] < 0.0 < beside["mean_prediction"]["interval"][1]
 
 
-def test_a_window_stands_beside_a_batch(api: httpx.Client, redis: Redis) -> None:
+def test_a_window_is_compared_with_a_batch(api: httpx.Client, redis: Redis) -> None:
     p, y = _drawn(5000, 1)
     batch = api.post("/batches", json={"predictions": p.tolist(), "labels": y.tolist()}).json()["id"]
     writer = _monitor(api, redis, reference={"batch": batch})
@@ -203,7 +203,7 @@ def test_a_window_stands_beside_a_batch(api: httpx.Client, redis: Redis) -> None
     assert beside["label_rate"]["difference"] == 0.0
 
 
-def test_a_reference_without_rows_says_so(api: httpx.Client, redis: Redis) -> None:
+def test_a_reference_without_rows_is_reported(api: httpx.Client, redis: Redis) -> None:
     writer = _monitor(api, redis, reference={"start": 1000.0, "end": 2000.0})
     writer.labelled(*_drawn(100), time.time())
     assert _window(api)["reference"]["problem"] == "no comparison: the reference has no labelled rows"

@@ -43,7 +43,7 @@ def seen_to(store: Store, record: MonitorRecord, now: float) -> None:
     recalibrate_at(store, record, now)
 
 
-def test_an_alarm_that_stays_is_seen_to_again_with_the_rows_it_speaks_of(store: Store) -> None:
+def test_a_continuing_alarm_is_handled_again_with_its_own_rows(store: Store) -> None:
     record = drifted(store)
     recalibrate_at(store, record, NOW)
     assert actions(store, record) == ["recalibration-declined"]  # the window is that of the hour before
@@ -60,7 +60,7 @@ def test_an_alarm_that_stays_is_seen_to_again_with_the_rows_it_speaks_of(store: 
     assert (state.alarms, state.challengers) == (1, 2)
 
 
-def test_nothing_is_tried_again_until_rows_enough_have_come(store: Store) -> None:
+def test_no_fit_is_retried_before_enough_rows_have_arrived(store: Store) -> None:
     record = drifted(store, pause=0)
     recalibrate_at(store, record, NOW)
     pour(store, record, 1, rows(99, 2, shift=1.0))
@@ -71,7 +71,7 @@ def test_nothing_is_tried_again_until_rows_enough_have_come(store: Store) -> Non
     assert actions(store, record) == ["recalibration-declined"] * 2
 
 
-def test_too_few_rows_are_no_attempt_and_told_once(store: Store) -> None:
+def test_too_few_rows_are_not_an_attempt_and_are_reported_once(store: Store) -> None:
     record = drifted(store, least_rows=21_000, pause=DAY)
     recalibrate_at(store, record, NOW)
     for i in range(2):
@@ -86,7 +86,7 @@ def test_too_few_rows_are_no_attempt_and_told_once(store: Store) -> None:
     assert actions(store, record)[1] == "challenger-proposed"
 
 
-def test_a_proposal_that_waits_is_not_replaced_without_being_asked(store: Store) -> None:
+def test_a_waiting_proposal_is_replaced_only_on_request(store: Store) -> None:
     record = drifted(store, policy="propose", pause=0)
     pour(store, record, 1, rows(3000, 2, shift=1.0))
     recalibrate_at(store, record, NOW)
@@ -95,18 +95,18 @@ def test_a_proposal_that_waits_is_not_replaced_without_being_asked(store: Store)
     assert actions(store, record) == ["challenger-proposed"]
 
 
-def test_why_none_is_proposed_is_told_in_a_word_with_what_is_known(store: Store) -> None:
+def test_a_declined_recalibration_reports_its_code_and_details(store: Store) -> None:
     record = drifted(store)
     recalibrate_at(store, record, NOW)
-    told = Standings(store.redis, store.keys, record).events(PageRequest(1)).items[0]
-    assert told.type == "monitor.recalibration.declined"
-    found = told.data.model_dump()
+    declined = Standings(store.redis, store.keys, record).events(PageRequest(1)).items[0]
+    assert declined.type == "monitor.recalibration.declined"
+    found = declined.data.model_dump()
     assert (found["code"], found["champion"], found["challenger"]) == ("not-better", None, None)
     assert found["low"] <= 0.0 <= found["high"]
     assert found["rows"] > 3000
 
 
-def test_a_request_waits_for_no_pause_and_is_seen_to_once(store: Store) -> None:
+def test_a_request_is_handled_once_and_without_the_pause(store: Store) -> None:
     record = drifted(store, policy="propose", pause=DAY)
     recalibrate_at(store, record, NOW)
     pour(store, record, 1, rows(3000, 2, shift=1.0))

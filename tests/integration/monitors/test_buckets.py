@@ -28,7 +28,7 @@ def _length(store: Store, series: str, number: int) -> int:
     return store.redis.llen(store.keys.monitor(uid).tallies(series, number))
 
 
-def test_a_tally_is_of_the_buckets_that_were_asked_for(store: Store) -> None:
+def test_a_tally_has_the_rows_of_the_requested_buckets(store: Store) -> None:
     ledger = ledger_of(store)
     given = {bucket: tally(20, bucket) for bucket in (3, 4, 60, 63, 64, 70, 127, 128, 200, 900)}
     for bucket in given:
@@ -170,7 +170,7 @@ def test_a_bucket_that_comes_again_is_not_compacted_as_the_one_that_was(store: S
 
 
 @pytest.mark.parametrize("rows", [100, 1600])
-def test_the_last_rows_are_told_to_within_a_sixteenth_and_one_request(store: Store, rows: int) -> None:
+def test_the_number_of_last_rows_is_exact_to_a_sixteenth_and_one_request(store: Store, rows: int) -> None:
     ledger = ledger_of(store, windows=[{"name": "a", "rows": rows}, {"name": "b", "rows": 4 * rows}])
     for seed in range(170):
         ledger.commit(unnamed(40, seed, seed))

@@ -23,9 +23,9 @@ def _monitor(api: httpx.Client) -> None:
 
 
 def _problem(answer: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
-    told: dict[str, Any] = answer.json()
-    errors = [(error["pointer"], error["detail"]) for error in told["errors"]]
-    return answer.status_code, told["type"].removeprefix("/problems/"), errors
+    problem: dict[str, Any] = answer.json()
+    errors = [(error["pointer"], error["detail"]) for error in problem["errors"]]
+    return answer.status_code, problem["type"].removeprefix("/problems/"), errors
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -76,7 +76,7 @@ def test_a_chore_names_itself_in_its_message() -> None:
     assert Chore.read(b"look:".hex()) is None
 
 
-def test_a_chore_has_one_message_however_often_it_is_asked_for(redis: Redis) -> None:
+def test_repeated_requests_for_a_chore_enqueue_one_message(redis: Redis) -> None:
     for _ in range(5):
         schedule(redis, LOOK)
         assert queue_due(redis) == ["look"]
@@ -85,7 +85,7 @@ def test_a_chore_has_one_message_however_often_it_is_asked_for(redis: Redis) -> 
     assert redis.lrange(QUEUE, 0, -1) == [LOOK.message.encode()]
 
 
-def test_what_is_asked_for_later_waits_and_the_soonest_counts(redis: Redis) -> None:
+def test_a_delayed_chore_waits_and_its_earliest_time_counts(redis: Redis) -> None:
     schedule(redis, LOOK, 60)
     assert queue_due(redis) == []
     schedule(redis, LOOK, 600)
@@ -105,7 +105,7 @@ def test_a_chore_that_is_done_is_gone_or_comes_again(redis: Redis) -> None:
     assert not redis.exists(message_key(LOOK.message))
 
 
-def test_a_chore_that_is_asked_for_while_it_is_done_is_done_once_more(redis: Redis) -> None:
+def test_a_chore_requested_while_it_runs_runs_once_more(redis: Redis) -> None:
     schedule(redis, LOOK)
     queue_due(redis)
     assert taken(redis, LOOK)

@@ -125,7 +125,7 @@ def test_a_worker_estimates_after_new_rows_and_again_after_a_change(
     assert second["high"][1] - second["low"][1] < first["high"][1] - first["low"][1]
 
 
-def test_rows_count_once_however_often_and_by_whomever_they_are_sent(api: httpx.Client, store: Store) -> None:
+def test_rows_that_several_clients_send_repeatedly_count_once(api: httpx.Client, store: Store) -> None:
     create(api)
     logits, y = drawn(600, 5)
     with ThreadPoolExecutor(4) as pool:
@@ -204,7 +204,7 @@ def test_a_span_of_the_stream_is_the_reference_also_after_it_has_expired(api: ht
     assert again["estimated"] == pytest.approx(found["estimated"])
 
 
-def test_reasons_to_withhold_it(api: httpx.Client, store: Store) -> None:
+def test_estimates_of_class_frequencies_are_withheld_with_their_reasons(api: httpx.Client, store: Store) -> None:
     windows = [{"name": "day", "seconds": DAY}, {"name": "last", "rows": 1000}]
     create(api, windows=windows, labels=[2] * 5 + [0, 1] * 1497 + [0])
     logits = drawn(1000, 9)[0]

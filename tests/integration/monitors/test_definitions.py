@@ -31,23 +31,23 @@ def api(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
 def _made(api: httpx.Client, **fields: Any) -> dict[str, Any]:
     answer = api.post("/monitors", json={"name": "inbox", **fields})
     assert answer.status_code == 201, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def _code(answer: httpx.Response) -> tuple[int, str, list[str]]:
-    told = answer.json()
-    return answer.status_code, told["type"].rpartition("/")[2], [error["pointer"] for error in told["errors"]]
+    problem = answer.json()
+    return answer.status_code, problem["type"].rpartition("/")[2], [error["pointer"] for error in problem["errors"]]
 
 
-def test_a_new_monitor_is_told_whole_and_where_it_stands(api: httpx.Client) -> None:
+def test_creating_a_monitor_returns_its_whole_definition_and_location(api: httpx.Client) -> None:
     answer = api.post("/monitors", json={"name": "inbox"})
-    told = answer.json()
+    monitor = answer.json()
     assert answer.status_code == 201
     assert answer.headers["location"] == "/monitors/inbox"
-    assert (told["reduction"], told["bucket"], told["measures"]) == ("binary", 3600, ["ece", "ks", "log-loss"])
+    assert (monitor["reduction"], monitor["bucket"], monitor["measures"]) == ("binary", 3600, ["ece", "ks", "log-loss"])
     read = api.get("/monitors/inbox/definition")
-    assert read.json() == told
+    assert read.json() == monitor
     assert read.headers["etag"] == answer.headers["etag"]
 
 
@@ -79,15 +79,15 @@ def test_pages_go_through_all_monitors_newest_first(api: httpx.Client) -> None:
     assert seen == names[::-1]
 
 
-def test_a_secret_is_told_once_where_the_service_made_it(api: httpx.Client) -> None:
+def test_a_generated_secret_is_returned_once(api: httpx.Client) -> None:
     own = "whsec_" + "QUFB" * 10
     hooks = [
         {"name": "made", "url": "https://a.example.com"},
         {"name": "own", "url": "https://b.example.com", "secret": own},
     ]
-    told = _made(api, hooks=hooks)["hooks"]
-    assert told[0]["secret"].startswith("whsec_")
-    assert told[1]["secret"] is None
+    shown = _made(api, hooks=hooks)["hooks"]
+    assert shown[0]["secret"].startswith("whsec_")
+    assert shown[1]["secret"] is None
     for text in (api.get("/monitors/inbox/definition").text, api.get("/monitors").text):
         assert "whsec_" not in text
     # A hook of a known name keeps its secret; a new one gets one.
@@ -144,7 +144,7 @@ def test_a_patch_leaves_a_whole_monitor_or_none(
     assert api.get("/monitors/inbox/definition").json() == made
 
 
-def test_a_change_may_ask_that_nobody_was_faster(api: httpx.Client) -> None:
+def test_a_change_may_require_that_the_definition_is_unchanged(api: httpx.Client) -> None:
     _made(api)
     tag = api.get("/monitors/inbox/definition").headers["etag"]
     first = api.patch("/monitors/inbox", json={"description": "a"}, headers={"If-Match": tag})
@@ -155,7 +155,7 @@ def test_a_change_may_ask_that_nobody_was_faster(api: httpx.Client) -> None:
     assert api.delete("/monitors/inbox", headers={"If-Match": first.headers["etag"]}).status_code == 204
 
 
-def test_a_definition_that_is_known_is_not_told_again(api: httpx.Client) -> None:
+def test_an_unchanged_definition_is_304(api: httpx.Client) -> None:
     _made(api)
     tag = api.get("/monitors/inbox/definition").headers["etag"]
     assert api.get("/monitors/inbox/definition", headers={"If-None-Match": tag}).status_code == 304
@@ -213,9 +213,7 @@ def test_a_reference_batch_is_kept_with_the_monitor(api: httpx.Client, redis: Re
         ({"predictions": [0.2, 0.8], "labels": [1, 0], "scale": "logit"}, "scale-mismatch"),
     ],
 )
-def test_a_reference_batch_must_be_one_that_the_monitor_would_take(
-    api: httpx.Client, batch: dict[str, Any], code: str
-) -> None:
+def test_a_reference_batch_must_match_the_monitor(api: httpx.Client, batch: dict[str, Any], code: str) -> None:
     stored = api.post("/batches", json=batch).json()["id"]
     answer = api.post("/monitors", json={"name": "inbox", "reference": {"batch": stored}})
     assert _code(answer)[1:] == (code, ["/reference/batch"])
@@ -225,5 +223,5 @@ def test_no_more_monitors_than_the_quota(api: httpx.Client) -> None:
     for i in range(100):
         assert api.post("/monitors", json={"name": f"m{i}"}).status_code == 201
     assert _code(api.post("/monitors", json={"name": "one-more"}))[:2] == (429, "quota-exceeded")
-    told = api.get("/limits").json()
-    assert (told["limits"]["max_monitors"]["value"], told["used"]["max_monitors"]) == (100, 100)
+    limits = api.get("/limits").json()
+    assert (limits["limits"]["max_monitors"]["value"], limits["used"]["max_monitors"]) == (100, 100)

@@ -77,16 +77,16 @@ def hook(receiver: Receiver, name: str = "hook", **more: Any) -> dict[str, Any]:
 
 
 def event(watched: MonitorRecord, seed: str = "1") -> MonitorEvent:
-    told = AlarmData(monitor=watched.name, rule="evidence", kind="evidence")
-    return event_of(watched, seed, "monitor.alarm.raised", told, moment=1_700_000_000.0)
+    alarm = AlarmData(monitor=watched.name, rule="evidence", kind="evidence")
+    return event_of(watched, seed, "monitor.alarm.raised", alarm, moment=1_700_000_000.0)
 
 
 def asked(store: Store, watched: MonitorRecord, seed: str = "1") -> list[DeliveryRecord]:
     """The deliveries of one event, all of the monitor's hooks."""
-    told = event(watched, seed)
-    queue_deliveries(store, watched, told)
+    alarm = event(watched, seed)
+    queue_deliveries(store, watched, alarm)
     every = of(store, watched).page(PageRequest(100), status=None, hook=None).items
-    return [record for record in every if record.event == told]
+    return [record for record in every if record.event == alarm]
 
 
 def of(store: Store, watched: MonitorRecord) -> Deliveries:
@@ -283,7 +283,7 @@ def test_a_name_of_a_private_address_gets_nothing(
     assert receiver.got.empty()
 
 
-def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_looked_at(
+def test_a_name_is_resolved_once_and_the_checked_address_is_connected_to(
     store: Store, watched: MonitorRecord, receiver: Receiver
 ) -> None:
     (record,) = asked(store, watched)
@@ -294,7 +294,7 @@ def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_looked_at(
     assert receiver.next().headers["host"] == f"{NAME}:{receiver.port}"
 
 
-def test_names_without_addresses_and_ports_without_servers_are_told_apart(
+def test_unresolvable_names_and_closed_ports_have_different_errors(
     store: Store, watched: MonitorRecord, receiver: Receiver
 ) -> None:
     def unknown(host: str, port: int) -> list[str]:
@@ -352,7 +352,7 @@ def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(
     assert take_census(store.redis).deliveries == {"dead": 1, "succeeded": 1}
 
 
-def test_one_that_is_sent_again_while_it_is_tried_for_the_last_time_is_not_dead(
+def test_a_delivery_that_is_resent_during_its_last_attempt_is_not_dead(
     store: Store, watched: MonitorRecord, receiver: Receiver
 ) -> None:
     (record,) = asked(store, watched)
@@ -361,14 +361,16 @@ def test_one_that_is_sent_again_while_it_is_tried_for_the_last_time_is_not_dead(
     assert of(store, watched).get(record.id).status == "pending"
 
 
-def test_a_receiver_that_is_gone_ends_it_at_once(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
+def test_a_delivery_to_a_receiver_that_answers_410_ends_at_once(
+    store: Store, watched: MonitorRecord, receiver: Receiver
+) -> None:
     (record,) = asked(store, watched)
     receiver.will(status(410))
     assert attempt(store, watched.uid, record.id, means()) is None
     assert of(store, watched).get(record.id).status == "dead"
 
 
-def test_a_hook_that_was_taken_away_ends_it_and_a_monitor_that_was_deleted_forgets_it(
+def test_deliveries_of_a_removed_hook_end_and_those_of_a_deleted_monitor_are_deleted(
     store: Store, watched: MonitorRecord, receiver: Receiver
 ) -> None:
     (record,) = asked(store, watched)
@@ -394,14 +396,14 @@ def test_an_attempt_whose_process_ended_counts(store: Store, watched: MonitorRec
 
 
 def test_deliveries_are_bounded_and_those_that_have_ended_go_first(store: Store, watched: MonitorRecord) -> None:
-    told, today = event(watched), now().date()
+    alarm, today = event(watched), now().date()
     deliveries = Deliveries(store.redis, store.keys, watched.uid, most=10)
     every = [
         DeliveryRecord(
             id=f"{i:02}",
             monitor="m",
             hook="hook",
-            event=told,
+            event=alarm,
             status="pending" if i == 0 else "dead",
             created_at=f"{today}T00:00:00.{i:03}Z",
         )
@@ -418,7 +420,7 @@ def test_deliveries_are_bounded_and_those_that_have_ended_go_first(store: Store,
         deliveries.get("old")
 
 
-def test_what_is_secret_is_in_no_log_no_record_and_no_message(
+def test_secrets_are_in_no_log_no_record_and_no_message(
     store: Store, watched: MonitorRecord, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -431,8 +433,8 @@ def test_what_is_secret_is_in_no_log_no_record_and_no_message(
     every = [key.decode() for key in cast(list[bytes], store.redis.keys("*"))]
     stored = "".join(_held(store.redis, key) for key in every if not key.endswith(":monitor-definitions"))
     assert record.id in stored
-    told = stored + caplog.text + of(store, watched).get(record.id).model_dump_json() + repr(watched)
-    assert not [word for word in (HUSH, SECRET, SECRET.removeprefix("whsec_")) if word in told]
+    everything = stored + caplog.text + of(store, watched).get(record.id).model_dump_json() + repr(watched)
+    assert not [word for word in (HUSH, SECRET, SECRET.removeprefix("whsec_")) if word in everything]
 
 
 def _held(redis: Redis, key: str) -> str:
@@ -506,7 +508,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_by_https_the_receiver_must_be_who_its_name_says(store: Store, certificate: Path) -> None:
+def test_an_https_receiver_needs_a_certificate_for_its_name(store: Store, certificate: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate / "own.pem", certificate / "key.pem")
     asked_for: list[str | None] = []
@@ -550,10 +552,10 @@ def test_a_worker_that_is_killed_while_it_sends_leaves_it_to_the_next_under_the_
     assert second.headers["webhook-signature"] == signature(SECRET, second.headers, second.body)
     attempts = of(store, watched).get(record.id).attempts
     assert [each.error or each.status for each in attempts] == ["interrupted", 204]
-    told = log.read_text()
-    assert "deliver" in told
-    assert HUSH not in told
-    assert SECRET not in told
+    text = log.read_text()
+    assert "deliver" in text
+    assert HUSH not in text
+    assert SECRET not in text
 
 
 PAGER = {"name": "pager", "url": f"https://{NAME}/in?token={HUSH}", "secret": SECRET}
@@ -595,7 +597,7 @@ def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
     assert not [text for text in everything if HUSH in text or SECRET in text]
 
 
-def test_over_http_what_is_not_there_is_told_as_such(admitting: httpx.Client) -> None:
+def test_missing_hooks_and_deliveries_are_404(admitting: httpx.Client) -> None:
     admitting.post("/monitors", json=BODY)
     unknown = new_id("delivery")
     for method, path, code in (
@@ -604,8 +606,8 @@ def test_over_http_what_is_not_there_is_told_as_such(admitting: httpx.Client) ->
         ("POST", f"/monitors/live/deliveries/{unknown}/resend", "unknown-delivery"),
         ("POST", "/monitors/live/hooks/none/test", "unknown-hook"),
     ):
-        told = admitting.request(method, path)
-        assert (told.status_code, told.json()["type"]) == (404, f"/problems/{code}"), path
+        response = admitting.request(method, path)
+        assert (response.status_code, response.json()["type"]) == (404, f"/problems/{code}"), path
     assert admitting.get("/monitors/live/deliveries", params={"status": "lost"}).status_code == 422
 
 
@@ -614,16 +616,16 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
 ) -> None:
     assert admitting.post("/monitors", json=BODY).status_code == 201
     elsewhere = {"hooks": [{"url": f"https://{HUSH}.example.org/"}]}
-    told = [
+    responses = [
         admitting.post("/monitors", json={"name": "other"} | elsewhere),
         admitting.patch("/monitors/live", json=elsewhere),
         api.post("/monitors", json=BODY | {"name": "third"}),
     ]
-    for answer in told:
+    for answer in responses:
         assert (answer.status_code, answer.json()["type"]) == (422, "/problems/hook-refused")
         assert answer.json()["errors"][0]["pointer"] == "/hooks/0/url"
         assert HUSH not in answer.text
-    assert "webhook_hosts is empty" in told[-1].text
+    assert "webhook_hosts is empty" in responses[-1].text
     for wrong in ({"secret": HUSH * 50}, {"secret": HUSH}, {"url": "https://x/" + HUSH * 300}):
         refused = admitting.patch("/monitors/live", json={"hooks": [PAGER | wrong]})
         assert refused.status_code == 422
@@ -636,9 +638,9 @@ def test_settings_that_cannot_be_read_are_refused_at_the_start(redis_url: str) -
         create_app(Settings(redis_url, webhook_hosts="*"))
     with pytest.raises(InvalidTargets, match="webhook_private_addresses"):
         create_app(Settings(redis_url, webhook_private_addresses="10.0.0.0/99"))
-    told = _run("worker", "--webhook-hosts", "*", CALIBRANT_REDIS_URL=redis_url)
-    assert told.returncode == 2
-    assert "webhook_hosts" in told.stderr
+    run = _run("worker", "--webhook-hosts", "*", CALIBRANT_REDIS_URL=redis_url)
+    assert run.returncode == 2
+    assert "webhook_hosts" in run.stderr
 
 
 def test_a_secret_that_the_service_makes_is_shown_once(admitting: httpx.Client, store: Store) -> None:

@@ -36,8 +36,8 @@ def _send(api: httpx.Client, path: str, **columns: list[Any]) -> dict[str, Any]:
     rows = [dict(zip(fields, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     answer = api.post(f"/monitors/inbox/{path}", json={"rows": rows})
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def _create(api: httpx.Client, *, event: float = 1.0, reference: bool = True, **fields: Any) -> None:

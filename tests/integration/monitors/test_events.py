@@ -226,7 +226,7 @@ def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: http
         ({}, KSERVE | {"ce-specversion": "2.0"}, "/specversion"),
     ],
 )
-def test_what_is_no_event_is_told_by_its_place(
+def test_an_invalid_event_is_refused_with_its_place(
     ledger: Ledger, api: httpx.Client, body: Any, headers: dict[str, str], pointer: str
 ) -> None:
     answer = post(api, body, headers)
@@ -234,7 +234,7 @@ def test_what_is_no_event_is_told_by_its_place(
     assert ledger.totals() == {}
 
 
-def test_a_body_that_says_nothing_of_events_is_refused(ledger: Ledger, api: httpx.Client) -> None:
+def test_a_body_without_events_is_refused(ledger: Ledger, api: httpx.Client) -> None:
     assert post(api, {}, {"content-type": "text/plain"}).status_code == 415
     assert post(api, {}, {"content-type": "application/json"}).json()["errors"][0]["pointer"] == "/specversion"
     assert ledger.totals() == {}
@@ -248,7 +248,7 @@ def test_a_body_that_says_nothing_of_events_is_refused(ledger: Ledger, api: http
         (SELDON, {"data": {"ndarray": [[0.88, 0.12], [0.19, 0.81]]}}),
     ],
 )
-def test_both_columns_of_a_binary_model_are_watched_as_its_second(
+def test_two_columns_of_a_binary_model_are_monitored_by_the_second(
     store: Store, api: httpx.Client, headers: dict[str, str], data: Any
 ) -> None:
     ledger = monitored(store, n_classes=2, reduction="class:1", retention=1000 * 86_400, bucket=86_400)

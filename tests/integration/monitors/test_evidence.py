@@ -21,7 +21,7 @@ from tests.integration.monitors.test_looks import actions, begun, looked
 from tests.integration.monitors.test_recalibrating import champion
 
 
-def test_no_row_that_was_seen_is_evidence_after_an_acknowledgement(store: Store) -> None:
+def test_rows_before_an_acknowledgement_are_no_evidence_after_it(store: Store) -> None:
     record = begun(store, skew=7200)
     now = BEGAN + 10
     pour(store, record, 2, rows(5000, 0, shift=1.0))  # stamped up to the skew from now
@@ -46,7 +46,7 @@ def test_starts_that_were_dropped_stay_so_under_a_longer_retention(store: Store)
     assert found[1].evidence.log_e < whole.log_e - 1.0
 
 
-def test_evidence_begins_anew_when_the_alias_of_its_map_is_moved_by_hand(store: Store) -> None:
+def test_evidence_is_reset_when_the_alias_of_its_map_is_moved_by_hand(store: Store) -> None:
     first = champion(store, "m")
     record = begun(store, map="m@champion")
     assert looked(store, record, 0, rows(5000, 0, shift=1.0)).status == "alarm"
@@ -71,8 +71,8 @@ def positives_first(n: int) -> tuple[Tally, Tally]:
     return tuple(tally_of(p[y == k], y[y == k], None, fold[y == k]) for k in (1, 0))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(("after", "told"), [(0, "alarm"), (48 * 3600, "ok")])
-def test_buckets_count_once_their_labels_are_in(store: Store, after: int, told: str) -> None:
+@pytest.mark.parametrize(("after", "status"), [(0, "alarm"), (48 * 3600, "ok")])
+def test_buckets_count_once_their_labels_are_in(store: Store, after: int, status: str) -> None:
     record = begun(store, rules=[{"kind": "evidence", "after": after}])
     yes, no = positives_first(5000)
     early = looked(store, record, 0, yes)
@@ -83,7 +83,7 @@ def test_buckets_count_once_their_labels_are_in(store: Store, after: int, told: 
     assert (state.rows, state.status) == ((5000, "alarm") if after == 0 else (0, "unknown"))
     look_at(store, record, BEGAN + 49 * HOUR)
     state = Standings(store.redis, store.keys, record).read().rules["evidence"]
-    assert (state.rows, state.status) == (5000, told)
+    assert (state.rows, state.status) == (5000, status)
 
 
 def test_a_challenger_is_fitted_to_rows_whose_labels_are_in(store: Store) -> None:

@@ -38,7 +38,7 @@ def test_labels_join_their_predictions_in_any_order(store: Store, api: httpx.Cli
     assert ledger.totals() == {"predictions": 3, "labels": 3, "joined": 3}
 
 
-def test_a_label_that_contradicts_an_earlier_one_is_told_and_not_counted(store: Store, api: httpx.Client) -> None:
+def test_a_contradicting_label_is_reported_and_not_counted(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store)
     api.post("/monitors/m/predictions", json={"rows": [{"id": "a", "prediction": 0.2}]})
     api.post("/monitors/m/labels", json={"rows": [{"id": "a", "label": 0}, {"id": "w", "label": 1}]})
@@ -69,7 +69,7 @@ def test_a_labelled_row_whose_prediction_waits_labels_that_prediction(store: Sto
     assert ledger.buckets.tally(0, 2**31).event().p.tolist() == [0.3]
 
 
-def test_an_id_that_stands_twice_in_a_request_counts_once(store: Store, api: httpx.Client) -> None:
+def test_a_duplicate_id_in_a_request_counts_once(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store)
     rows = [{"id": f"r{i % 3}", "prediction": 0.5, "label": int(i == 5)} for i in range(9)]
     answer = answered(api.post("/monitors/m/rows", json={"rows": rows}))
@@ -126,7 +126,7 @@ def test_the_delay_of_a_label_is_counted_where_its_prediction_is(store: Store, a
     assert counts == {"predictions": 1, "joined": 1} | readings.counted(np.array([100.0]))
 
 
-def test_groups_beyond_the_bound_are_counted_together_and_told(store: Store, api: httpx.Client) -> None:
+def test_groups_beyond_the_bound_are_counted_together_and_reported(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store, max_groups=2)
     rows = [{"prediction": 0.5, "label": 1, "group": name} for name in ("a", "b", "c", "d", "a")]
     answer = answered(api.post("/monitors/m/rows", json={"rows": rows}))
@@ -135,9 +135,7 @@ def test_groups_beyond_the_bound_are_counted_together_and_told(store: Store, api
     assert [len(tally.of_group(group)) for group in range(5)] == [0, 2, 2, 1, 0]
 
 
-def test_a_group_of_the_name_of_the_others_is_refused_and_an_empty_name_is_none(
-    store: Store, api: httpx.Client
-) -> None:
+def test_the_reserved_group_name_is_refused_and_an_empty_name_means_no_group(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store, max_groups=2, windows=[{"name": "day", "seconds": 86_400}])
     names = ["(other)"] * 7 + ["x"] * 5 + ["y"] * 3 + ["z"] * 2 + [""]
     rows = [{"prediction": 0.25, "label": 1, "group": name} for name in names]
@@ -149,6 +147,6 @@ def test_a_group_of_the_name_of_the_others_is_refused_and_an_empty_name_is_none(
     assert len(ledger.buckets.tally(0, 2**31).of_group(NO_GROUP)) == 1
 
 
-def test_an_unknown_monitor_is_told(api: httpx.Client) -> None:
+def test_rows_for_an_unknown_monitor_are_404(api: httpx.Client) -> None:
     answer = api.post("/monitors/none/rows", json={"rows": []})
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-monitor")

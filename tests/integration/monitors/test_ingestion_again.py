@@ -102,7 +102,7 @@ def test_the_same_rows_by_many_clients_at_once_count_once(store: Store, api: htt
     assert (totals["predictions"], totals["labels"], totals["joined"]) == (3000, 3000, 3000)
 
 
-def test_a_map_is_applied_first_and_what_it_was_made_of_is_kept(store: Store, api: httpx.Client) -> None:
+def test_a_map_is_applied_before_counting_and_the_raw_prediction_is_kept(store: Store, api: httpx.Client) -> None:
     p = np.random.default_rng(6).uniform(size=400)
     labels = (np.random.default_rng(7).uniform(size=400) < p**2).astype(int).tolist()
     fit = {"method": "platt", "name": "bent", "predictions": p.tolist(), "labels": labels}
@@ -119,7 +119,7 @@ def test_a_map_is_applied_first_and_what_it_was_made_of_is_kept(store: Store, ap
     assert buckets.tally(0, 2**31, kind="raw").event().y.sum() <= 50
 
 
-def test_a_look_is_asked_for_once_rows_were_counted(store: Store, api: httpx.Client) -> None:
+def test_a_look_is_scheduled_after_rows_were_counted(store: Store, api: httpx.Client) -> None:
     ledger: Ledger = monitored(store)
     assert answered(api.post("/monitors/m/rows", json={"rows": [{"prediction": 2, "label": 1}]}))["refused"] == 1
     assert not _asked(store)

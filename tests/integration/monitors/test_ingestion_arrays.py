@@ -33,7 +33,7 @@ def stream(api: httpx.Client, **columns: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize("kind", ["U1", "U0", "S4", np.int64])
-def test_no_rows_are_no_fault(store: Store, api: httpx.Client, kind: Any) -> None:
+def test_an_empty_request_is_accepted(store: Store, api: httpx.Client, kind: Any) -> None:
     monitored(store)
     ids = np.array([], kind)
     assert answered(send(api, "predictions", ids=ids, predictions=NONE)) == {}
@@ -47,7 +47,7 @@ def _invalid(response: httpx.Response) -> list[tuple[int, str]]:
     return [(one["row"], one["code"]) for one in answer["refusals"]]
 
 
-def test_what_is_not_a_time_refuses_its_row(store: Store, api: httpx.Client) -> None:
+def test_an_invalid_time_refuses_its_row(store: Store, api: httpx.Client) -> None:
     monitored(store)
     p, y, now = np.array([0.5, 0.5]), np.array([1, 0]), time.time()
     refused = [(1, "invalid-timestamp")]
@@ -74,7 +74,7 @@ def test_a_null_time_of_a_column_is_now(store: Store, api: httpx.Client) -> None
     assert answered(answer)["accepted"] == 2
 
 
-def test_what_ids_may_be_is_told(store: Store, api: httpx.Client) -> None:
+def test_a_refused_id_names_the_accepted_forms(store: Store, api: httpx.Client) -> None:
     monitored(store)
     refused = send(api, "predictions", ids=np.array([1.5]), predictions=np.array([0.5]))
     assert "strings or integers" in refused.text

@@ -49,16 +49,16 @@ def test_a_row_with_an_id_and_a_time_counts_once_whenever_it_is_sent_again(
     ends = []
     for later in np.arange(0, 3 * DAY, HOUR / 2):
         assert expire(ledger, NOW + later, 60)
-        told = take(store, ledger, "rows", NOW + later, time=NOW + ahead)
-        assert told.joined == 0
-        ends.append(told.refusals[0].code if told.refused else "duplicate")
-        assert told.refused + told.duplicates == 1
+        receipt = take(store, ledger, "rows", NOW + later, time=NOW + ahead)
+        assert receipt.joined == 0
+        ends.append(receipt.refusals[0].code if receipt.refused else "duplicate")
+        assert receipt.refused + receipt.duplicates == 1
     assert list(dict.fromkeys(ends)) == ["duplicate", "too-old"]
     assert (counted(ledger), ledger.known()) == (1, 0)
 
 
 @pytest.mark.parametrize("what", ["rows", "predictions", "labels"])
-def test_an_id_that_may_have_been_forgotten_is_too_old_and_told_why(store: Store, what: What) -> None:
+def test_an_id_beyond_the_horizon_is_refused_as_too_old_with_the_reason(store: Store, what: What) -> None:
     ledger = monitored(store)
     (refused,) = take(store, ledger, what, NOW, time=NOW - DAY - 1).refusals
     assert (refused.code, "the id may have expired" in refused.detail) == ("too-old", True)

@@ -52,7 +52,7 @@ def send(api: httpx.Client, rows: list[Any], what: str = "rows") -> dict[str, An
         ({"predictions": 0.5}, "invalid-field"),
     ],
 )
-def test_a_row_is_refused_for_what_stands_in_it(store: Store, api: httpx.Client, row: Any, code: str) -> None:
+def test_an_invalid_row_is_refused_with_its_field(store: Store, api: httpx.Client, row: Any, code: str) -> None:
     ledger = monitored(store)
     answer = send(api, [GOOD | {"id": "bad"} | row, GOOD])
     refusals = answer.pop("refusals")
@@ -77,7 +77,7 @@ def test_nan_in_one_row_refuses_that_row(store: Store, api: httpx.Client) -> Non
     assert counted(ledger) == 2
 
 
-def test_a_refused_row_may_be_sent_again_once_it_is_mended(store: Store, api: httpx.Client) -> None:
+def test_a_refused_row_may_be_corrected_and_resent(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store)
     assert send(api, [GOOD | {"prediction": 7}])["refused"] == 1
     assert send(api, [GOOD]) == {"accepted": 1, "joined": 1}
@@ -100,7 +100,7 @@ def test_labels_of_unknown_ids_wait_until_their_predictions_come(store: Store, a
     assert counted(ledger) == 1
 
 
-def test_a_clock_that_is_ahead_within_the_skew_is_believed(store: Store, api: httpx.Client) -> None:
+def test_times_ahead_within_the_allowed_skew_are_accepted(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store, skew=60)
     now = time.time()
     answer = send(api, [GOOD | {"timestamp": now + 30}, GOOD | {"id": "far", "timestamp": now + 120}])
@@ -211,8 +211,8 @@ def test_the_refusal_names_the_unknown_field_of_its_row(store: Store, api: httpx
     assert details[0].startswith("has the unknown field lable; allowed are")
     assert details[1].startswith("has an unknown field; allowed are")
     lines = b"\n".join(json.dumps(row).encode() for row in rows)
-    told = answered(api.post("/monitors/m/rows", content=lines, headers=LINES))["refusals"]
-    assert [one["detail"] for one in told] == details
+    refusals = answered(api.post("/monitors/m/rows", content=lines, headers=LINES))["refusals"]
+    assert [one["detail"] for one in refusals] == details
 
 
 @pytest.mark.parametrize("value", [b"NaN", b"Infinity", b"-Infinity"])
@@ -239,8 +239,8 @@ def test_nan_in_a_vector_or_an_event_refuses_the_row(store: Store, api: httpx.Cl
     answer = answered(api.post("/monitors/m/rows", content=body, headers=JSON))
     assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(0, "not-finite")]
     event = b'{"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.rows", "data": ' + body + b"}"
-    told = answered(api.post("/monitors/m/events", content=event, headers=JSON))
-    assert [(one["row"], one["code"]) for one in told["refusals"]] == [(0, "not-finite")]
+    receipt = answered(api.post("/monitors/m/events", content=event, headers=JSON))
+    assert [(one["row"], one["code"]) for one in receipt["refusals"]] == [(0, "not-finite")]
 
 
 def test_text_that_only_resembles_nan_is_malformed(store: Store, api: httpx.Client) -> None:
@@ -272,7 +272,7 @@ def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: htt
     assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
 
 
-def test_a_time_in_milliseconds_is_asked_after(store: Store, api: httpx.Client) -> None:
+def test_a_time_in_milliseconds_is_refused_with_a_hint(store: Store, api: httpx.Client) -> None:
     monitored(store)
     [refused] = send(api, [GOOD | {"timestamp": time.time() * 1000}])["refusals"]
     assert refused["code"] == "from-the-future"
@@ -285,7 +285,7 @@ def test_rfc_3339_may_be_in_lower_case(store: Store, api: httpx.Client) -> None:
     assert send(api, [GOOD | {"timestamp": when}]) == {"accepted": 1, "joined": 1}
 
 
-def test_another_field_that_is_null_says_nothing(store: Store, api: httpx.Client) -> None:
+def test_a_null_optional_field_is_ignored(store: Store, api: httpx.Client) -> None:
     monitored(store)
     assert send(api, [GOOD | {"weight": None}]) == {"accepted": 1, "joined": 1}
 

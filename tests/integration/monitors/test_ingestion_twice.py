@@ -48,7 +48,7 @@ def event(data: bytes, name: str = "e") -> bytes:
         ("events", b'{"rows": [' + TWICE + b"]}", ATTRIBUTES | {"content-type": "text/plain"}),
     ],
 )
-def test_a_key_that_stands_twice_is_refused(
+def test_a_duplicate_key_is_refused(
     store: Store, api: httpx.Client, path: str, body: bytes, headers: dict[str, str]
 ) -> None:
     ledger = monitored(store)
@@ -57,7 +57,7 @@ def test_a_key_that_stands_twice_is_refused(
     assert counted(ledger) == 0
 
 
-def test_a_key_that_stands_twice_in_an_event_of_a_batch_refuses_its_row_alone(store: Store, api: httpx.Client) -> None:
+def test_a_duplicate_key_in_an_event_of_a_batch_refuses_its_row_alone(store: Store, api: httpx.Client) -> None:
     monitored(store)
     body = b"[" + event(TWICE, "a") + b"," + event(b'{"prediction": 0.5, "label": 1}', "b") + b"]"
     answer = answered(api.post("/monitors/m/events", content=body, headers={"content-type": EVENTS}))
@@ -72,7 +72,7 @@ def test_a_key_that_stands_twice_in_an_event_of_a_batch_refuses_its_row_alone(st
         [("content-type", EVENT), ("content-encoding", "gzip"), ("content-encoding", "zstd")],
     ],
 )
-def test_a_header_that_stands_twice_is_refused(store: Store, api: httpx.Client, headers: list[tuple[str, str]]) -> None:
+def test_a_duplicate_header_is_refused(store: Store, api: httpx.Client, headers: list[tuple[str, str]]) -> None:
     ledger = monitored(store)
     answer = api.post("/monitors/m/events", content=event(b'{"prediction": 0.5, "label": 1}'), headers=headers)
     assert answer.status_code in (415, 400, 422)

@@ -60,7 +60,7 @@ def test_more_ids_than_a_monitor_may_know_are_refused_whole(store: Store) -> Non
         ledger.commit(change([b"x", b"y"]))
     assert ledger.known() == 999
     assert ledger.commit(change([b"x"])) is None
-    # What is known already changes all the same.
+    # Rows that are known already change it too.
     assert ledger.commit(change([b"x", b"1"], b"J2", b"J1")) is None
 
 

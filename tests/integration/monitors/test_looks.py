@@ -1,4 +1,4 @@
-"""Looks: alarms raised once, told to every hook, acknowledged; what is over is forgotten."""
+"""Looks: alarms raised once, sent to every hook, acknowledged; what is over is forgotten."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def actions(store: Store, record: MonitorRecord) -> list[str]:
     return [entry.action for entry in reversed(page.items)]
 
 
-def test_a_stream_that_drifts_raises_one_alarm_which_every_hook_is_told(store: Store) -> None:
+def test_a_drifting_stream_raises_one_alarm_that_every_hook_receives(store: Store) -> None:
     record = begun(store, hooks=HOOKS)
     for hour in range(5):
         state = looked(store, record, hour, rows(1000, hour))
@@ -93,7 +93,7 @@ def test_a_stream_that_drifts_raises_one_alarm_which_every_hook_is_told(store: S
     assert {one.event.type for one in deliveries} == {"monitor.alarm.raised"}
 
 
-def test_of_many_looks_at_once_one_raises_the_alarm(store: Store) -> None:
+def test_concurrent_looks_raise_one_alarm(store: Store) -> None:
     record = begun(store, rules=[{"kind": "evidence"}, THRESHOLD], hooks=HOOKS)
     now = pour(store, record, 0, rows(5000, 0, shift=1.0))
     with ThreadPoolExecutor(8) as threads:
@@ -108,7 +108,7 @@ def test_of_many_looks_at_once_one_raises_the_alarm(store: Store) -> None:
     assert Standings(store.redis, store.keys, record).unqueued_events() == []
 
 
-def test_evidence_begins_anew_once_it_is_acknowledged(store: Store) -> None:
+def test_evidence_is_reset_by_an_acknowledgement(store: Store) -> None:
     record = begun(store)
     state = looked(store, record, 0, rows(5000, 0, shift=1.0))
     assert state.status == "alarm"
@@ -131,13 +131,13 @@ def test_evidence_begins_anew_once_it_is_acknowledged(store: Store) -> None:
 
 def test_a_threshold_is_cleared_by_its_own_rows_acknowledged_or_not(store: Store) -> None:
     record = begun(store, rules=[THRESHOLD])
-    told = []
+    statuses = []
     for hour, shift in enumerate([0.0, 1.0, 1.0, 0.0, 0.0, 0.0]):
-        told.append(looked(store, record, hour, rows(20_000, hour, shift=shift)).status)
+        statuses.append(looked(store, record, hour, rows(20_000, hour, shift=shift)).status)
         if hour == 1:
             acknowledge(store, record, "gap", None, BEGAN + 2 * HOUR)
             assert next(iter(Standings(store.redis, store.keys, record).read().rules.values())).status == "alarm"
-    assert told == ["ok", "alarm", "alarm", "alarm", "ok", "ok"]
+    assert statuses == ["ok", "alarm", "alarm", "alarm", "ok", "ok"]
     assert types(store, record) == ["raised", "acknowledged", "cleared"]
 
 
@@ -151,18 +151,18 @@ def test_a_threshold_compares_the_number_that_it_names_of_one_group(store: Store
 
 
 @pytest.mark.parametrize("measure", ["ece", "ks", "smooth-ece", "log-loss"])
-def test_a_threshold_compares_the_lower_end_that_is_told(store: Store, measure: str) -> None:
+def test_a_threshold_compares_the_reported_lower_end(store: Store, measure: str) -> None:
     rule = THRESHOLD | {"by": "lower", "measure": measure}
     record = begun(store, measures=[measure], rules=[rule])
     tally = rows(5000, 0, shift=0.3)
     state = looked(store, record, 0, tally)
-    told = read_rows(tally, record, Memory(), intervals=True).measures[measure]
+    reading = read_rows(tally, record, Memory(), intervals=True).measures[measure]
     assert state.threshold is not None
-    assert told.interval is not None
-    assert state.threshold.value == told.interval[0]
+    assert reading.interval is not None
+    assert state.threshold.value == reading.interval[0]
 
 
-def test_rules_that_go_take_their_alarms_with_them(store: Store) -> None:
+def test_removed_rules_remove_their_alarms(store: Store) -> None:
     record = begun(store)
     looked(store, record, 0, rows(5000, 0, shift=1.0))
     Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update={"rules": []}))
@@ -223,7 +223,7 @@ def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hour
     assert len(found.tally) == 0
 
 
-def test_a_look_measures_what_came_since_the_last_however_long_the_window(store: Store) -> None:
+def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
     rule = THRESHOLD | {"above": 0.9, "by": "value", "group": "b"}
     record = begun(store, windows=[{"name": "hours", "seconds": 9 * DAY}], rules=[rule])
     store.redis.hset(store.keys.monitor(record.uid).groups(), mapping={"b": 2})
@@ -238,10 +238,10 @@ def test_a_look_measures_what_came_since_the_last_however_long_the_window(store:
         state = Standings(store.redis, store.keys, record).read().rules["gap"]
         whole = merged(parts)
         assert state.rows == len(whole.of_group(2))
-        told = read_latest(store.redis)["default", record.uid]["windows"]["hours"]
+        latest = read_latest(store.redis)["default", record.uid]["windows"]["hours"]
         expected = answers(read_requests(["ece", "ks", "log-loss"]), event_of(whole, "binary"), PLAIN)
-        assert (told["rows"], told["coverage"]) == (len(whole), 1.0)
-        assert told["measures"] == {key: pytest.approx(result.value) for key, result in expected.items()}
+        assert (latest["rows"], latest["coverage"]) == (len(whole), 1.0)
+        assert latest["measures"] == {key: pytest.approx(result.value) for key, result in expected.items()}
         own = answers(read_requests(["ece"]), event_of(whole.of_group(2), "binary"), PLAIN)["ece"]
         assert state.threshold is not None
         assert state.threshold.value == pytest.approx(own.value)
@@ -250,14 +250,14 @@ def test_a_look_measures_what_came_since_the_last_however_long_the_window(store:
 def test_a_look_leaves_the_latest_values(store: Store) -> None:
     record = begun(store)
     looked(store, record, 0, rows(1000, 0))
-    told = read_latest(store.redis)["default", record.uid]
-    assert told["windows"]["hours"]["rows"] == 1000
-    assert set(told["windows"]["hours"]["measures"]) == {"ece", "ks", "log-loss"}
-    assert told["alarms"] == {"evidence": False}
-    assert told["looked_at"] == BEGAN + HOUR
+    latest = read_latest(store.redis)["default", record.uid]
+    assert latest["windows"]["hours"]["rows"] == 1000
+    assert set(latest["windows"]["hours"]["measures"]) == {"ece", "ks", "log-loss"}
+    assert latest["alarms"] == {"evidence": False}
+    assert latest["looked_at"] == BEGAN + HOUR
 
 
-def test_a_look_at_a_monitor_that_is_deleted_is_the_last(store: Store) -> None:
+def test_no_look_follows_the_deletion_of_its_monitor(store: Store) -> None:
     record = begun(store)
     looked(store, record, 0, rows(1000, 0))
     chore = Chore("look", "default", record.uid)

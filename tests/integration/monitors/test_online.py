@@ -122,7 +122,7 @@ def test_evidence_writes_a_version_that_mends_the_rows(store: Store) -> None:
     assert Definitions(store.redis, store.keys).get("m").started_at == 0.0
 
 
-def test_between_two_versions_by_evidence_is_a_pause(store: Store) -> None:
+def test_versions_caused_by_evidence_are_separated_by_a_pause(store: Store) -> None:
     record = online(store, every=5 * DAY, pause=4 * int(HOUR))
     hours(store, record, 0, 3, shift=1.5)
     hours(store, record, 3, 12, shift=-1.5)
@@ -156,7 +156,7 @@ def test_every_prediction_can_be_repeated_from_the_stored_versions(store: Store)
 
 
 @pytest.mark.parametrize("threads", [1, 8])
-def test_each_bucket_counts_once_however_often_and_by_how_many_it_is_followed(store: Store, threads: int) -> None:
+def test_a_bucket_counts_once_for_concurrent_and_repeated_updates(store: Store, threads: int) -> None:
     record = online(store, level=0.999999)
     now = BEGAN
     for hour in range(12):
@@ -234,7 +234,7 @@ def test_predictions_without_a_label_in_time_are_counted(store: Store) -> None:
     assert progress(store, record).unlabelled == 70
 
 
-def test_someone_who_moves_the_alias_restarts_the_map_from_theirs(store: Store) -> None:
+def test_moving_the_alias_restarts_the_online_map_from_its_new_version(store: Store) -> None:
     champion(store, "m")
     record = online(store, map="m@champion", level=0.999999)
     now = hours(store, record, 0, 7)
@@ -394,7 +394,7 @@ def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
     assert store.redis.zscore(Shared.chores_due(), chore) is not None
 
 
-def test_tenants_are_separate(store: Store) -> None:
+def test_online_maps_of_tenants_are_separate(store: Store) -> None:
     other = Store.of(store.redis, "other")
     one, two = online(store), online(other)
     hours(store, one, 0, 7)

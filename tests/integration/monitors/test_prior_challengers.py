@@ -161,7 +161,7 @@ def test_after_a_map_only_a_reservoir_has_the_predictions(api: httpx.Client, sto
     assert "after the map of the monitor" in declined(api)["detail"]
 
 
-def test_two_kinds_of_requests_are_two_and_the_same_is_one(api: httpx.Client) -> None:
+def test_requests_for_different_corrections_are_separate_and_repeats_are_one(api: httpx.Client) -> None:
     of_event._create(api)
     assert [request(api)["number"] for _ in range(2)] == [1, 1]
     assert api.post("/monitors/inbox/recalibrate").json()["number"] == 2

@@ -50,7 +50,7 @@ def _commit(ledger: Ledger, rows: np.ndarray) -> None:
 
 
 def send(url: str, seed: int) -> None:
-    """Send all rows in an order of one's own, from when one is told to; tell of every commit."""
+    """Send all rows in its own order once started, and report every commit."""
     store = Store.of(connect(url))
     ledger = Ledger(store.redis, store.keys, Definitions(store.redis, store.keys).get("m"))
     rows = np.random.default_rng(seed).permutation(ROWS)

@@ -37,7 +37,7 @@ NOW = BEGAN + HOUR
 def alarmed(
     store: Store, policy: str = "auto", *, shift: float = 1.0, n: int = 20_000, map: str | None = None, **asked: Any
 ) -> MonitorRecord:
-    """A monitor whose rows have raised an alarm, upon which a challenger is asked for."""
+    """A monitor whose rows have raised an alarm, which requests a challenger."""
     recalibration = {"policy": policy, "least_rows": 500} | asked
     windows = [{"name": "day", "seconds": DAY}]
     fields: dict[str, Any] = {"windows": windows, "bucket": int(HOUR), "retention": 10 * DAY, "horizon": DAY}
@@ -95,7 +95,7 @@ def test_auto_moves_the_alias_to_a_challenger_that_mends_the_rows(store: Store) 
     p = np.array([0.2, 0.5, 0.8])
     odds = p / (1 - p) * np.e
     np.testing.assert_allclose(load(made.document).apply(p), odds / (1 + odds), atol=0.02)
-    # Evidence begins anew, and the alarm ends with it.
+    # Evidence is reset, and the alarm ends with it.
     again = Definitions(store.redis, store.keys).get("m")
     assert again.started_at == BEGAN + 2 * HOUR
     look_at(store, again, NOW + 60)
@@ -108,7 +108,7 @@ def test_auto_moves_the_alias_to_a_challenger_that_mends_the_rows(store: Store) 
     ]
 
 
-def test_a_challenger_is_made_once_an_alarm_however_often_the_chore_is_done(store: Store) -> None:
+def test_repeated_chores_fit_one_challenger_per_alarm(store: Store) -> None:
     record = alarmed(store)
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: recalibrate_at(store, record, NOW), range(8)))
@@ -117,7 +117,7 @@ def test_a_challenger_is_made_once_an_alarm_however_often_the_chore_is_done(stor
     assert store.aliases.get("m", "champion").revision == 1
 
 
-def test_the_name_alone_means_the_challenger_only_once_its_alias_does(store: Store) -> None:
+def test_a_bare_name_refers_to_the_challenger_only_after_promotion(store: Store) -> None:
     live = champion(store, "m")
     record = alarmed(store, "propose", map="m@champion")
     recalibrate_at(store, record, NOW)
@@ -131,7 +131,7 @@ def test_the_name_alone_means_the_challenger_only_once_its_alias_does(store: Sto
     assert (store.maps.versions("m"), store.aliases.get("m", "champion").revision) == ([1, 2], 2)
 
 
-def test_no_alias_is_moved_to_what_was_not_compared_with_it(store: Store) -> None:
+def test_an_alias_is_moved_only_to_a_challenger_that_was_compared_with_it(store: Store) -> None:
     champion(store, "m", "other")
     record = alarmed(store, "auto", map="m@other")
     recalibrate_at(store, record, NOW)
@@ -215,8 +215,8 @@ def test_a_proposal_waits_and_is_accepted(store: Store) -> None:
     assert accepted == standing.proposal.model_copy(update={"version": 1})
     assert store.maps.get("scores").id == accepted.map == accepted.found.challenger
     assert store.aliases.get("scores", "live").version == 1
-    told = [(entry.action, entry.who) for entry in entries(store, record)]
-    assert told == [
+    log = [(entry.action, entry.who) for entry in entries(store, record)]
+    assert log == [
         ("challenger-proposed", None),
         ("proposal-accepted", "anna"),
         ("alias-moved", "anna"),
@@ -278,7 +278,9 @@ def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_las
         ({"window": "gone"}, "recalibration-declined", "no longer has this window"),
     ],
 )
-def test_why_none_is_proposed_stands_in_the_audit(store: Store, asked: dict[str, Any], action: str, word: str) -> None:
+def test_a_declined_proposal_has_its_reason_in_the_audit(
+    store: Store, asked: dict[str, Any], action: str, word: str
+) -> None:
     record = alarmed(store, **asked)
     recalibrate_at(store, record, NOW)
     (entry,) = entries(store, record)

@@ -48,30 +48,32 @@ def _hours(writer: Writer, hours: int, **how: Any) -> tuple[float, list[tuple[Fl
 def _series(api: httpx.Client, **query: Any) -> dict[str, Any]:
     answer = api.get("/monitors/inbox/series", params=query)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    document: dict[str, Any] = answer.json()
+    return document
 
 
 def test_a_bucket_is_a_point(api: httpx.Client, writer: Writer) -> None:
     start, rows = _hours(writer, 6)
-    told = _series(api, window="day", measure="brier")
-    assert told["span"] == HOUR
-    assert [point["start"] for point in told["points"]] == [start + hour * HOUR for hour in range(6)]
-    for point, (p, y) in zip(told["points"], rows, strict=True):
+    series = _series(api, window="day", measure="brier")
+    assert series["span"] == HOUR
+    assert [point["start"] for point in series["points"]] == [start + hour * HOUR for hour in range(6)]
+    for point, (p, y) in zip(series["points"], rows, strict=True):
         assert set(point["measures"]) == {"brier"}
         assert point["measures"]["brier"]["value"] == pytest.approx(float(np.mean((p - y) ** 2)), abs=1e-5)
         assert (point["rows"], point["predictions"], point["coverage"]) == (50, 50, 1.0)
 
 
 @pytest.mark.parametrize("points", [1, 2, 3, 7, 24])
-def test_no_more_points_than_asked_for_and_no_row_left_out(api: httpx.Client, writer: Writer, points: int) -> None:
+def test_a_series_has_at_most_the_requested_points_and_every_row(
+    api: httpx.Client, writer: Writer, points: int
+) -> None:
     start, rows = _hours(writer, 24)
-    told = _series(api, points=points, start=start, end=start + 24 * HOUR)["points"]
-    assert 1 <= len(told) <= points
-    assert sum(point["rows"] for point in told) == 24 * 50
-    means = [point["mean_prediction"] * point["rows"] for point in told]
+    returned = _series(api, points=points, start=start, end=start + 24 * HOUR)["points"]
+    assert 1 <= len(returned) <= points
+    assert sum(point["rows"] for point in returned) == 24 * 50
+    means = [point["mean_prediction"] * point["rows"] for point in returned]
     assert sum(means) == pytest.approx(sum(p.sum() for p, _ in rows))
-    assert all(one["end"] <= other["start"] for one, other in pairwise(told))
+    assert all(one["end"] <= other["start"] for one, other in pairwise(returned))
 
 
 @pytest.mark.parametrize("points", [1, 4])
@@ -79,28 +81,28 @@ def test_many_buckets_are_few_points(api: httpx.Client, writer: Writer, points: 
     start, rows = _hours(writer, 200, groups=["a"] * 25 + ["b"] * 25)
     asked = {"points": points, "start": start + 3 * HOUR, "end": start + 200 * HOUR}
     for group in (None, "a"):
-        told = _series(api, **asked, **({} if group is None else {"group": group}))["points"]
+        returned = _series(api, **asked, **({} if group is None else {"group": group}))["points"]
         own = [p if group is None else p[:25] for p, _ in rows[3:]]
-        assert sum(point["rows"] for point in told) == sum(map(len, own))
-        means = [point["mean_prediction"] * point["rows"] for point in told]
+        assert sum(point["rows"] for point in returned) == sum(map(len, own))
+        means = [point["mean_prediction"] * point["rows"] for point in returned]
         assert sum(means) == pytest.approx(sum(p.sum() for p in own))
-    assert 1 <= len(told) <= points
+    assert 1 <= len(returned) <= points
 
 
 def test_a_span_of_time_takes_the_buckets_that_touch_it(api: httpx.Client, writer: Writer) -> None:
     start, _ = _hours(writer, 6)
-    told = _series(api, start=start + 2 * HOUR, end=start + 4 * HOUR)["points"]
-    assert [point["start"] for point in told] == [start + 2 * HOUR, start + 3 * HOUR]
+    returned = _series(api, start=start + 2 * HOUR, end=start + 4 * HOUR)["points"]
+    assert [point["start"] for point in returned] == [start + 2 * HOUR, start + 3 * HOUR]
 
 
-def test_one_group_alone(api: httpx.Client, writer: Writer) -> None:
+def test_a_series_of_one_group_has_its_rows_alone(api: httpx.Client, writer: Writer) -> None:
     _hours(writer, 3, groups=["a"] * 20 + ["b"] * 30)
-    told = _series(api, group="b", window="day")
-    assert told["group"] == "b"
-    assert [(point["rows"], point["predictions"]) for point in told["points"]] == [(30, None)] * 3
+    series = _series(api, group="b", window="day")
+    assert series["group"] == "b"
+    assert [(point["rows"], point["predictions"]) for point in series["points"]] == [(30, None)] * 3
 
 
-def test_intervals_where_they_are_asked_for(api: httpx.Client, writer: Writer) -> None:
+def test_a_series_has_intervals_on_request(api: httpx.Client, writer: Writer) -> None:
     _hours(writer, 2)
     assert all(p["measures"]["ece"]["interval"] is None for p in _series(api, window="day")["points"])
     for point in _series(api, window="day", intervals=True)["points"]:
@@ -121,7 +123,7 @@ def test_intervals_where_they_are_asked_for(api: httpx.Client, writer: Writer) -
         ({"points": 1001}, "/points"),
     ],
 )
-def test_what_is_wrong_with_a_query_is_named(
+def test_an_invalid_query_names_its_parameter(
     api: httpx.Client, writer: Writer, query: dict[str, Any], pointer: str
 ) -> None:
     answer = api.get("/monitors/inbox/series", params=query)
@@ -131,8 +133,8 @@ def test_what_is_wrong_with_a_query_is_named(
 def test_a_series_is_drawn_with_its_alarms(api: httpx.Client, writer: Writer, redis: Redis) -> None:
     start, _ = _hours(writer, 6)
     at = stamp(datetime.fromtimestamp(start + 3.5 * HOUR, UTC))
-    told = AlarmData(monitor="inbox", rule="evidence", kind="evidence")
-    event = MonitorEvent(id="event_" + 30 * "0", type="monitor.alarm.raised", timestamp=at, data=told)
+    alarm = AlarmData(monitor="inbox", rule="evidence", kind="evidence")
+    event = MonitorEvent(id="event_" + 30 * "0", type="monitor.alarm.raised", timestamp=at, data=alarm)
     Standings(redis, Keyspace(), writer.record).change(lambda _, standing: Change(standing, [event]))
     answer = api.get("/monitors/inbox/series.svg", params={"window": "day", "measure": "ece", "width": 400})
     assert answer.status_code == 200, answer.text
@@ -151,7 +153,7 @@ def test_a_window_is_drawn(api: httpx.Client, writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("picture", ["series.svg", "diagram.svg", "diagram.png"])
-def test_what_has_no_rows_is_not_drawn(api: httpx.Client, writer: Writer, picture: str) -> None:
+def test_a_monitor_without_rows_has_no_picture(api: httpx.Client, writer: Writer, picture: str) -> None:
     answer = api.get(f"/monitors/{writer.record.name}/{picture}")
     assert answer.json()["type"] == "/problems/nothing-to-draw"
 
@@ -160,7 +162,7 @@ def test_what_has_no_rows_is_not_drawn(api: httpx.Client, writer: Writer, pictur
 FITS = ["ece-platt", "ece-beta", "ece-isotonic", "ece-es-cv", "ece-ew-cv", "ece-bbq", "ece-kde", "brier"]
 
 
-def test_a_series_that_would_take_too_long_is_refused_with_what_to_ask_for(api: httpx.Client, writer: Writer) -> None:
+def test_a_series_that_would_take_too_long_is_refused_with_a_remedy(api: httpx.Client, writer: Writer) -> None:
     start, _ = _hours(writer, 200)
     assert api.patch("/monitors/inbox", json={"measures": FITS}).status_code == 200
     asked = {"points": 1000, "start": start}
@@ -171,11 +173,11 @@ def test_a_series_that_would_take_too_long_is_refused_with_what_to_ask_for(api: 
     found = re.search(r"request at most (\d+) points, or one measure", error["detail"])
     assert found is not None
     assert 50 < int(found[1]) < 200
-    told = api.get("/monitors/inbox/series", params=asked | {"measure": "brier"})
-    assert (told.status_code, len(told.json()["points"])) == (200, 200)
+    response = api.get("/monitors/inbox/series", params=asked | {"measure": "brier"})
+    assert (response.status_code, len(response.json()["points"])) == (200, 200)
 
 
-def test_more_groups_than_can_be_told_in_time_are_refused(api: httpx.Client, writer: Writer) -> None:
+def test_a_series_of_too_many_groups_is_refused(api: httpx.Client, writer: Writer) -> None:
     writer.labelled(*_drawn(50, 1), time.time())
     assert api.patch("/monitors/inbox", json={"measures": FITS}).status_code == 200
     answer = api.get("/monitors/inbox", params={"groups": 1000})
@@ -186,10 +188,10 @@ def test_more_groups_than_can_be_told_in_time_are_refused(api: httpx.Client, wri
 
 def test_the_series_of_a_new_monitor_starts_at_its_first_rows(api: httpx.Client, writer: Writer) -> None:
     start, rows = _hours(writer, 3)
-    told = _series(api)
-    assert told["span"] == HOUR
-    assert [point["start"] for point in told["points"]] == [start, start + HOUR, start + 2 * HOUR]
-    assert [point["rows"] for point in told["points"]] == [len(p) for p, _ in rows]
+    series = _series(api)
+    assert series["span"] == HOUR
+    assert [point["start"] for point in series["points"]] == [start, start + HOUR, start + 2 * HOUR]
+    assert [point["rows"] for point in series["points"]] == [len(p) for p, _ in rows]
 
 
 def test_the_series_of_a_monitor_without_rows_is_empty(api: httpx.Client, writer: Writer) -> None:

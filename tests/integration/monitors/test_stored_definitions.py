@@ -82,7 +82,7 @@ def test_pages_hold_the_newest_first(store: Store) -> None:
     assert (definitions.number(), [record.name for record in definitions.all()]) == (5, ["m0", "m1", "m2", "m3", "m4"])
 
 
-def test_of_many_who_make_monitors_at_once_as_many_as_may_be_are_made(store: Store) -> None:
+def test_concurrent_creations_stop_at_the_quota_of_monitors(store: Store) -> None:
     def make(i: int) -> bool:
         try:
             _definitions(store, 3).put(record_of(f"m{i % 4}"))
@@ -95,7 +95,7 @@ def test_of_many_who_make_monitors_at_once_as_many_as_may_be_are_made(store: Sto
     assert (made.count(True), _definitions(store).number()) == (3, 3)
 
 
-def test_changes_made_at_once_are_all_made(store: Store) -> None:
+def test_concurrent_changes_are_all_kept(store: Store) -> None:
     definitions = _definitions(store)
     definitions.put(record_of(windows=[{"name": "w0", "seconds": 60}]))
 
@@ -151,7 +151,7 @@ class Dying(Redis):
         return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
 
-def test_what_a_process_that_died_left_of_a_deleted_monitor_goes_later(store: Store) -> None:
+def test_leftovers_of_a_deletion_that_died_are_removed_later(store: Store) -> None:
     dying = Dying(connection_pool=store.redis.connection_pool)
     for commands in range(100):
         _filled(store)

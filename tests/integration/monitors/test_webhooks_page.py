@@ -48,12 +48,12 @@ def got(store: Store) -> Got:
         return receiver.next()
 
 
-def test_what_is_sent_is_genuine_by_either_secret(is_genuine: Check, got: Got) -> None:
+def test_a_delivery_verifies_with_either_secret(is_genuine: Check, got: Got) -> None:
     assert is_genuine(NEW, got.headers, got.body)
     assert is_genuine(OLD, got.headers, got.body)
 
 
-def test_what_is_changed_old_or_of_another_is_not(is_genuine: Check, got: Got) -> None:
+def test_a_changed_old_or_foreign_delivery_does_not_verify(is_genuine: Check, got: Got) -> None:
     def changed(**headers: str) -> Mapping[str, str]:
         return {**got.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
 
@@ -79,12 +79,12 @@ def verified() -> Callable[[str, Mapping[str, str], bytes], Any]:
     return run
 
 
-def test_the_package_verifies_what_is_sent_by_either_secret(verified: Callable[..., Any], got: Got) -> None:
+def test_the_package_verifies_a_delivery_with_either_secret(verified: Callable[..., Any], got: Got) -> None:
     for secret in (NEW, OLD):
         assert verified(secret, got.headers, got.body) == json.loads(got.body)
 
 
-def test_the_package_refuses_what_is_changed_old_or_of_another(verified: Callable[..., Any], got: Got) -> None:
+def test_the_package_refuses_a_changed_old_or_foreign_delivery(verified: Callable[..., Any], got: Got) -> None:
     old = str(int(now().timestamp()) - 301)
     for secret, headers, body in (
         (new_secret(), got.headers, got.body),
@@ -104,8 +104,8 @@ def test_every_event_and_every_error_is_on_the_page() -> None:
 
 
 def test_the_delays_are_those_of_the_page() -> None:
-    told = re.search(r"then after ([^,]+(?:, [^,]+)*?) and (\d+ \w+)\. Each", " ".join(PAGE.split()))
-    assert told is not None
+    delays = re.search(r"then after ([^,]+(?:, [^,]+)*?) and (\d+ \w+)\. Each", " ".join(PAGE.split()))
+    assert delays is not None
     units = {"s": 1, "min": 60, "h": 3600}
-    said = [text.split(" ") for text in [*told[1].split(", "), told[2]]]
+    said = [text.split(" ") for text in [*delays[1].split(", "), delays[2]]]
     assert [int(number) * units[unit] for number, unit in said] == list(DELAYS)
