@@ -1,4 +1,4 @@
-"""What a page is judged by: whom it shuts out (axe-core), and what of it jumps while it loads."""
+"""Checks of a page: whom it shuts out (axe-core), and what of it jumps while it loads."""
 
 from __future__ import annotations
 

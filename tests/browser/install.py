@@ -1,4 +1,4 @@
-"""See to it that there is a Chromium for the tests of the page; where none can be had, fail and say how to get one."""
+"""Install Chromium for the tests of the page if there is none; if that fails, say how to install it."""
 
 from __future__ import annotations
 

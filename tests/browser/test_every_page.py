@@ -50,7 +50,7 @@ def stored(service: Stack) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_a_page_shuts_nobody_out_in_light_or_dark_and_stands_still(
+def test_a_page_is_accessible_in_light_and_dark_and_its_layout_does_not_shift(
     visits: Visits, stored: Mapping[str, str], name: str
 ) -> None:
     visits.expected |= {404} if name == "refusal" else set()

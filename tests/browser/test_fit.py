@@ -89,7 +89,7 @@ def test_a_quick_fit_leads_to_its_map_at_once(page: Page, batch: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("quick")
 
 
-def test_a_name_that_cannot_be_is_told_in_words(page: Page, visits: Visits, batch: str) -> None:
+def test_a_map_with_an_invalid_name_gets_a_readable_error(page: Page, visits: Visits, batch: str) -> None:
     visits.expected.add(422)
     page.goto(f"/ui/reports/{batch}")
     page.get_by_label("Name").fill("map_mine")

@@ -112,7 +112,7 @@ def test_a_button_keeps_the_focus_through_an_update(page: Page, name: str, send:
 
 
 @pytest.mark.parametrize("width", [1100, 390])
-def test_the_pages_of_monitors_shut_nobody_out(visits: Visits, name: str, send: Send, width: int) -> None:
+def test_the_pages_of_monitors_are_accessible(visits: Visits, name: str, send: Send, width: int) -> None:
     send(300, 0.0)
     page = visits.open(viewport={"width": width, "height": 844}, color_scheme="light")
     page.goto(f"/ui/monitors/{name}")

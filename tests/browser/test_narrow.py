@@ -135,7 +135,7 @@ def test_a_file_is_calibrated_and_comes_back(
     assert all(0.0 <= float(row[2]) <= 1.0 for row in found)
 
 
-def test_a_file_with_a_decimal_comma_is_told_and_calibrated_by_the_keyboard(
+def test_a_file_with_a_decimal_comma_is_reported_and_calibrated_by_the_keyboard(
     visits: Visits, stored: Mapping[str, str]
 ) -> None:
     visits.expected.add(422)

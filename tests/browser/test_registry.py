@@ -85,7 +85,7 @@ def _tab_to(page: Page, name: str) -> None:
     raise AssertionError(f"no way by the keyboard to {name}")
 
 
-def test_by_the_keyboard_alone_one_signs_in_and_promotes_a_version(visits: Visits, keyed: Keyed) -> None:
+def test_a_version_is_promoted_after_signing_in_with_the_keyboard_alone(visits: Visits, keyed: Keyed) -> None:
     page = visits.open()
     page.goto("/ui/maps")
     page.keyboard.type(keyed.owner)  # the field has the focus
@@ -119,7 +119,7 @@ def test_nothing_of_a_key_is_left_in_the_browser(visits: Visits, keyed: Keyed) -
     assert page.context.cookies() == []
 
 
-def test_who_comes_late_is_told_that_the_alias_was_moved(visits: Visits, keyed: Keyed) -> None:
+def test_a_late_promotion_reports_that_the_alias_was_moved(visits: Visits, keyed: Keyed) -> None:
     visits.expected.add(412)
     early, late = (_signed_in(visits, keyed.owner, "/ui/maps/spam") for _ in range(2))
     early.get_by_role("button", name="Promote version 3 to champion").click()
@@ -160,7 +160,7 @@ def test_maps_are_compared_and_their_pictures_come(visits: Visits, keyed: Keyed)
     assert grave_violations(page) == []
 
 
-def test_two_tenants_meet_nowhere(visits: Visits, keyed: Keyed) -> None:
+def test_two_tenants_see_nothing_of_each_other(visits: Visits, keyed: Keyed) -> None:
     visits.expected.add(404)
     owner, neighbour = _signed_in(visits, keyed.owner), _signed_in(visits, keyed.neighbour)
     expect(owner.get_by_role("row").filter(has_text="spam")).to_have_count(3)
@@ -171,7 +171,7 @@ def test_two_tenants_meet_nowhere(visits: Visits, keyed: Keyed) -> None:
     expect(neighbour.get_by_role("heading", level=1)).to_have_text("Unknown map")
 
 
-def test_no_page_shuts_anyone_out_or_jumps(visits: Visits, keyed: Keyed) -> None:
+def test_every_page_is_accessible_and_its_layout_does_not_shift(visits: Visits, keyed: Keyed) -> None:
     page = visits.open()
     page.goto("/ui/sign-in")
     assert grave_violations(page) == []

@@ -1,4 +1,4 @@
-"""From a file to its report: what is right is shown, and what is wrong is told next to its field."""
+"""From a file to its report: what is right is shown, and an error is shown next to its field."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def test_a_file_becomes_a_report(page: Page, kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_that_is_called_a_table_is_told_and_stays_chosen(page: Page, visits: Visits) -> None:
+def test_a_picture_named_as_a_table_is_reported_and_stays_chosen(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     page.goto("/")
     page.get_by_text("Columns, classes and numbers").click()
     page.get_by_label("Groups").fill("site")
     page.get_by_label("A file of predictions and labels").set_input_files(image())
     page.get_by_role("button", name=SHOW).click()
-    told = page.locator("#file-hint")
-    expect(told).to_have_class("error")
-    expect(told).to_contain_text("image")
+    hint = page.locator("#file-hint")
+    expect(hint).to_have_class("error")
+    expect(hint).to_contain_text("image")
     assert page.url.endswith("/")
     chosen = page.get_by_label("A file of predictions and labels")
     assert chosen.evaluate("input => input.files[0].name") == "predictions.csv"
@@ -66,16 +66,16 @@ def test_labels_that_are_texts_are_mapped_once_the_mapping_is_confirmed(page: Pa
 
 
 @pytest.mark.slow
-def test_percent_is_told_and_never_converted(page: Page, visits: Visits) -> None:
+def test_percentages_are_reported_and_never_converted(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     _drop(page, csv_file(scale=100.0))
-    told = page.locator("#predictions-hint.error, #scale-hint.error")
-    expect(told).to_contain_text("percent")
+    hint = page.locator("#predictions-hint.error, #scale-hint.error")
+    expect(hint).to_contain_text("percent")
     assert page.url.endswith("/")
 
 
 @pytest.mark.slow
-def test_columns_that_could_be_meant_are_offered(page: Page, visits: Visits) -> None:
+def test_similar_columns_are_offered(page: Page, visits: Visits) -> None:
     visits.expected.add(422)
     page.goto("/")
     page.get_by_text("Columns, classes and numbers").click()
@@ -133,7 +133,7 @@ def test_a_file_over_the_limit_is_refused_with_the_limit_named_before_it_is_sent
 
 @pytest.mark.slow
 def test_the_keyboard_alone_leads_from_a_file_to_its_report(page: Page) -> None:
-    # Dialogs of files are heard from now on: a browser that is asked as the key is pressed may open its own.
+    # Dialogs of files are intercepted from now on: a browser that gets the request at the key press may open its own.
     page.on("filechooser", lambda _: None)
     page.goto("/")
     page.keyboard.press("Tab")

@@ -20,7 +20,7 @@ def seen(browser: Browser, service: Stack) -> Visits:
     return Visits(browser, service.url)
 
 
-def test_an_error_a_refusal_and_another_origin_are_noted(seen: Visits) -> None:
+def test_console_errors_failed_requests_and_other_origins_are_detected(seen: Visits) -> None:
     page = seen.open()
     page.goto("/no-such-page")
     page.goto("/")
@@ -29,22 +29,22 @@ def test_an_error_a_refusal_and_another_origin_are_noted(seen: Visits) -> None:
     page.evaluate("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.2:1/x.png'}))")
     page.evaluate("new Promise(resolve => setTimeout(resolve))")  # behind what was thrown
     seen.close()
-    told = "\n".join(seen.found)
-    assert "404: GET" in told
-    assert "console: something broke" in told
-    assert "error: " in told
-    assert "Content Security Policy" in told
+    noted = "\n".join(seen.found)
+    assert "404: GET" in noted
+    assert "console: something broke" in noted
+    assert "error: " in noted
+    assert "Content Security Policy" in noted
 
 
-def test_a_request_that_leaves_the_service_is_noted(seen: Visits) -> None:
+def test_a_request_that_leaves_the_service_is_detected(seen: Visits) -> None:
     page = seen.open(bypass_csp=True)
     page.goto("/")
     page.evaluate("fetch('http://127.0.0.2:1/', {mode: 'no-cors'}).catch(() => null)")
     seen.close()
-    assert any(told.startswith("request to another origin: http://127.0.0.2:1/") for told in seen.found)
+    assert any(line.startswith("request to another origin: http://127.0.0.2:1/") for line in seen.found)
 
 
-def test_a_chromium_that_is_not_there_is_told_with_the_way_to_get_one(
+def test_a_missing_chromium_is_reported_with_the_command_that_installs_it(
     browser: Browser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere"))
@@ -53,11 +53,11 @@ def test_a_chromium_that_is_not_there_is_told_with_the_way_to_get_one(
     assert VARIABLE in HOW
 
 
-def test_what_jumps_and_what_shuts_someone_out_is_seen(seen: Visits) -> None:
+def test_layout_shifts_and_inaccessible_elements_are_detected(seen: Visits) -> None:
     page = seen.open()
     page.goto("/")
     page.evaluate("document.getElementById('main').prepend(document.createElement('input'))")
     page.evaluate("document.querySelector('input').before('a line that pushes all others down')")
     assert layout_shift(page) > 0
-    assert any(told.startswith("label at") for told in grave_violations(page))
+    assert any(violation.startswith("label at") for violation in grave_violations(page))
     seen.close()

@@ -62,7 +62,7 @@ def test_the_image_holds_every_package_of_the_wheel_and_no_other_folder() -> Non
     assert all((REPOSITORY / path).exists() for path in shown)
 
 
-def test_every_target_runs_unprivileged_and_tells_of_its_health() -> None:
+def test_every_target_runs_unprivileged_and_has_a_health_check() -> None:
     parts = re.split(r"^FROM \S+ AS (\S+)$", DOCKERFILE, flags=re.MULTILINE)[1:]
     built = dict(zip(parts[::2], parts[1::2], strict=True))
     assert "USER 10001:10001" in built["runtime"]
@@ -115,10 +115,10 @@ def test_every_variable_that_is_set_is_a_setting() -> None:
     assert (inside | composed | manifested) - {"REDISCLI_AUTH", "OMP_NUM_THREADS"} <= SETTINGS
 
 
-def test_every_variable_that_compose_reads_is_told_in_the_example() -> None:
-    told = (REPOSITORY / ".env.example").read_text("utf-8")
+def test_every_variable_that_compose_reads_is_in_the_example() -> None:
+    text = (REPOSITORY / ".env.example").read_text("utf-8")
     for name in set(re.findall(r"(?<!\$)\$\{(\w+)", COMPOSE_TEXT)):
-        assert re.search(rf"^#?{name}=", told, re.MULTILINE), name
+        assert re.search(rf"^#?{name}=", text, re.MULTILINE), name
 
 
 def test_images_have_the_version_of_the_project() -> None:
@@ -150,13 +150,13 @@ def test_every_file_names_the_same_redis_and_none_older_than_its_security_fixes(
 
 
 @pytest.mark.parametrize("command", [compose_command(), kubernetes_command()], ids=["compose", "kubernetes"])
-def test_the_store_keeps_every_write_evicts_nothing_and_tells_no_password(command: list[str]) -> None:
+def test_the_store_keeps_every_write_evicts_nothing_and_shows_no_password(command: list[str]) -> None:
     text = " ".join(command)
-    for told in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction", "--dir /data"):
-        assert told in text
-    started, _, told_on_input = command[-1].partition("<<END")
+    for flag in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction", "--dir /data"):
+        assert flag in text
+    started, _, standard_input = command[-1].partition("<<END")
     assert "$" not in started
-    assert told_on_input.split() == ["requirepass", "$REDISCLI_AUTH", "END"]
+    assert standard_input.split() == ["requirepass", "$REDISCLI_AUTH", "END"]
 
 
 def test_the_store_refuses_writes_well_before_its_container_ends_for_want_of_memory() -> None:
@@ -218,8 +218,8 @@ def test_nothing_starts_before_the_store_answers_and_nobody_else_reaches_it() ->
 
 def test_every_file_is_named_by_the_kustomization_beside_it_and_every_name_is_a_file() -> None:
     for path in MANIFESTS.glob("**/kustomization.yaml"):
-        told = yaml.safe_load(path.read_text("utf-8"))
-        named = {*told.get("resources", []), *told.get("components", [])}
+        kustomization = yaml.safe_load(path.read_text("utf-8"))
+        named = {*kustomization.get("resources", []), *kustomization.get("components", [])}
         assert {file.name for file in path.parent.glob("*.yaml")} - {"kustomization.yaml"} == {
             name for name in named if name.endswith(".yaml")
         }

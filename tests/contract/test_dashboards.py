@@ -93,7 +93,7 @@ def test_what_is_of_a_monitor_is_chosen_by_the_variables() -> None:
                 assert ({"tenant", "monitor"} <= labels) == of_a_monitor, panel["title"]
 
 
-def test_every_alert_tells_what_it_is_and_how_grave() -> None:
+def test_every_alert_has_a_description_and_a_severity() -> None:
     assert len({alert["alert"] for alert in ALERTS}) == len(ALERTS)
     for alert in ALERTS:
         assert alert["alert"].startswith("Calibrant")

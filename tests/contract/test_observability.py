@@ -52,11 +52,11 @@ def test_every_field_of_a_line_is_on_the_page_and_the_other_way_round() -> None:
     scope = {"type": "http", "method": "GET", "path": "/", "state": {}}
     request = set(Exchange(scope, receive, send, b"x").fields("/", 200, 0.1))
     task = set(fields(ObservedRun("job_x", "default", "fit"), Observed(), 0.1))
-    told = {name: row[1] for row in _rows("Log lines") for name in _names(row[0].strip("| "))}
+    required = {name: row[1] for row in _rows("Log lines") for name in _names(row[0].strip("| "))}
     both = {"request_id", "trace_id"}
-    assert {name for name, of in told.items() if "request" in of} == request | both
-    assert {name for name, of in told.items() if "task" in of} == task | both
-    assert set(told) == request | task | both | {"exception"}
+    assert {name for name, of in required.items() if "request" in of} == request | both
+    assert {name for name, of in required.items() if "task" in of} == task | both
+    assert set(required) == request | task | both | {"exception"}
 
 
 def test_the_sample_has_every_label_of_every_gauge_of_monitors() -> None:

@@ -161,7 +161,7 @@ def test_inference_is_described_with_its_bodies_and_its_errors(openapi: dict[str
         assert kinds == ({JSON} if uses_protocol(path) else {MEDIA_TYPE}), f"{method} {path}"
 
 
-def test_every_call_tells_every_status_and_what_it_does(openapi: dict[str, Any]) -> None:
+def test_every_call_documents_every_status_and_what_it_does(openapi: dict[str, Any]) -> None:
     names = [operation["operationId"] for _, _, operation in operations(openapi)]
     assert len(set(names)) == len(names)
     for path, method, operation in operations(openapi):
@@ -190,11 +190,11 @@ def test_examples_of_problems_are_problem_documents_of_their_code(openapi: dict[
         for status, codes in problem_codes(operation).items():
             examples = operation["responses"][status]["content"][MEDIA_TYPE]["examples"]
             for code in codes:
-                told = Problem.model_validate(examples[code]["value"])
-                assert (told.type, told.status, told.title) == (PREFIX + code, int(status), TABLE[code].title)
+                problem = Problem.model_validate(examples[code]["value"])
+                assert (problem.type, problem.status, problem.title) == (PREFIX + code, int(status), TABLE[code].title)
 
 
-def test_every_problem_tells_its_cause_and_how_to_mend_it() -> None:
+def test_every_problem_documents_its_cause_and_remedy() -> None:
     for code, row in TABLE.items():
         for text in (row.cause, row.remedy):
             assert text.endswith("."), code
@@ -225,8 +225,8 @@ def test_every_problem_and_every_setting_is_documented() -> None:
     ids=["measures", "diagrams", "methods"],
 )
 def test_everything_of_a_catalogue_is_documented(page: str, catalogue: Mapping[str, Any]) -> None:
-    told = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
-    assert [name for name in catalogue if f"`{name}`" not in told] == []
+    text = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
+    assert [name for name in catalogue if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize(

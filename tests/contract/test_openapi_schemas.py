@@ -37,8 +37,8 @@ def schemas(openapi: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return places
 
 
-def _media(told: dict[str, Any]) -> Found:
-    for kind, about in told.get("content", {}).items():
+def _media(response: dict[str, Any]) -> Found:
+    for kind, about in response.get("content", {}).items():
         yield kind, about.get("schema", {})
 
 
@@ -103,8 +103,8 @@ def test_every_schema_is_one_and_its_examples_are_of_it(
 def test_every_example_of_a_body_and_of_an_answer_is_of_its_schema(openapi: dict[str, Any]) -> None:
     wrong, validators = [], _Validators(openapi)
     for path, method, operation in operations(openapi):
-        told = {"body": operation.get("requestBody", {}), **operation["responses"]}
-        for place, each in told.items():
+        parts = {"body": operation.get("requestBody", {}), **operation["responses"]}
+        for place, each in parts.items():
             for kind, about in each.get("content", {}).items():
                 for name, example in about.get("examples", {}).items():
                     if not validators.is_valid(about["schema"], example["value"]):
@@ -156,7 +156,7 @@ def test_every_body_has_a_schema_and_json_bodies_are_models(openapi: dict[str, A
                 assert "$ref" in schema, f"{method.upper()} {path} {kind}"
 
 
-def test_parameters_stand_once_and_those_of_the_path_are_all_there(openapi: dict[str, Any]) -> None:
+def test_parameters_are_listed_once_and_none_of_the_path_is_missing(openapi: dict[str, Any]) -> None:
     for path, method, operation in operations(openapi):
         parameters = operation.get("parameters", [])
         places = [(parameter["in"], parameter["name"]) for parameter in parameters]
@@ -186,7 +186,7 @@ def test_generators_can_make_every_part(schemas: list[tuple[str, dict[str, Any]]
             assert "properties" not in part or not {"anyOf", "oneOf", "allOf"} & set(part), f"{place}{inside}"
 
 
-def test_a_field_that_tells_unions_apart_is_required(
+def test_the_discriminating_field_of_a_union_is_required(
     openapi: dict[str, Any], schemas: list[tuple[str, dict[str, Any]]]
 ) -> None:
     for place, schema in schemas:

@@ -35,11 +35,11 @@ def _leaves(base: type[Exception]) -> list[type[Exception]]:
     return [base, *(leaf for child in ours for leaf in _leaves(child))]
 
 
-def test_arrows_between_the_rooms_point_down_only() -> None:
+def test_imports_between_packages_point_down_only() -> None:
     # In a process of its own: it rearranges logging.
     code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
 
 
 @pytest.mark.parametrize("base", [CalibrationError, StorageError])

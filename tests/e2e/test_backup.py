@@ -30,19 +30,19 @@ def _run(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProc
     return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False, env=_ENVIRONMENT)
 
 
-def test_what_a_running_service_keeps_is_backed_up_and_served_elsewhere(folder: Path) -> None:
+def test_a_backup_of_a_running_service_is_served_elsewhere(folder: Path) -> None:
     file, here, there = folder / "backup", folder / "here", folder / "there"
     with (folder / "log").open("wb") as log:
         with stack(host="127.0.0.1", port=0, data=here, log=log) as running, Calibrant(running.url) as client:
             client.ready()
             batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
             stored = client.fit("platt", batch.id, name="kept")
-            told = "1 batch, 1 map, 2 idempotency keys"
+            counts = "1 batch, 1 map, 2 idempotency keys"
             made = _run("backup", file, "--data", here)
-            assert (made.returncode, made.stderr.decode().strip()) == (0, f"backed up: {told}")
+            assert (made.returncode, made.stderr.decode().strip()) == (0, f"backed up: {counts}")
             assert file.stat().st_mode & 0o777 == 0o600
         restored = _run("restore", file, "--data", there)
-        assert (restored.returncode, restored.stderr.decode().strip()) == (0, f"restored: {told}")
+        assert (restored.returncode, restored.stderr.decode().strip()) == (0, f"restored: {counts}")
         with stack(host="127.0.0.1", port=0, data=there, log=log) as running, Calibrant(running.url) as client:
             client.ready()
             assert client.map("kept") == stored
@@ -58,7 +58,7 @@ def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
     assert listed[0] == listed[1]
 
 
-def test_what_is_refused_is_told_in_a_line(folder: Path) -> None:
+def test_a_refused_backup_prints_one_line(folder: Path) -> None:
     file, data = folder / "backup", folder / "data"
     assert _run("keys", "create", "ci", "--data", data).returncode == 0
     assert _run("backup", file, "--data", data).returncode == 0
@@ -71,10 +71,10 @@ def test_what_is_refused_is_told_in_a_line(folder: Path) -> None:
         (("restore", file, "--data", data), "the store is not empty"),
         (("restore", file, "--redis-url", "redis://127.0.0.1:1"), "the store cannot be reached"),
     ]
-    for arguments, told in refusals:
+    for arguments, message in refusals:
         refused = _run(*arguments)
         assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1), refused.stderr
-        assert told in refused.stderr.decode()
+        assert message in refused.stderr.decode()
     cut = _run("restore", "-", "--data", folder / "new", given=whole[:-1])
     assert cut.stderr == b"calibrant: the file is not a backup, or is damaged\n"
     merged = _run("restore", file, "--data", data, "--merge")

@@ -220,7 +220,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
             assert text not in log.read()
 
 
-def test_what_keys_refuses_is_told_in_a_line(folder: Path) -> None:
+def test_a_refusal_of_the_command_keys_is_one_line(folder: Path) -> None:
     data = ("--data", str(folder / "data"))
     for arguments, words in (
         (("create", "x", "--tenant", "No Name"), "tenant"),

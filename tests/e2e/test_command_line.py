@@ -55,8 +55,8 @@ def test_a_pipe_carries_rows_in_and_json_out_without_torch_and_the_code_is_the_g
     assert found.returncode == 4
     assert found.stdout.startswith(b'{"n":200,')
     assert found.stdout.endswith(b"}\n")
-    told = found.stderr.decode().splitlines()
-    loaded = {line.rpartition("|")[2].strip() for line in told if line.startswith("import time:")}
+    lines = found.stderr.decode().splitlines()
+    loaded = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
     assert "calibrant.evaluation" in loaded
     assert not {"torch", "matplotlib", "fastapi", "redis"} & loaded
-    assert [line for line in told if "above 0.01" in line]
+    assert [line for line in lines if "above 0.01" in line]

@@ -1,4 +1,4 @@
-"""``calibrant serve`` starts again whatever ends of it, however often, unless its settings are refused."""
+"""``calibrant serve`` restarts every process of it that ends, any number of times, unless its settings are refused."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def served() -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("what", ["store", "api", "worker"])
-def test_what_is_killed_is_started_again_and_nothing_acknowledged_is_lost(served: Served, what: str) -> None:
+def test_killed_processes_are_restarted_and_no_acknowledged_work_is_lost(served: Served, what: str) -> None:
     with Calibrant(served.url) as client:
         kept = client.fit("platt", client.upload(P, Y).id, name="kept")
     served.kill(what)
@@ -120,9 +120,9 @@ def test_a_worker_that_dies_ten_times_leaves_the_api_answering(served: Served) -
 def test_a_child_that_refuses_its_settings_ends_the_service_with_the_reason(tmp_path: Path) -> None:
     log, wrong = tmp_path / "log", {"CALIBRANT_QUEUES": "no-such-queue"}
     command = [sys.executable, "-m", "calibrant", "serve", "--port", "0", "--data", str(tmp_path / "data")]
-    with log.open("wb") as told:
+    with log.open("wb") as stderr:
         ended = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=told, env=os.environ | wrong, timeout=120, check=False
+            command, stdout=subprocess.DEVNULL, stderr=stderr, env=os.environ | wrong, timeout=120, check=False
         )
     assert ended.returncode == 2
     assert "calibrant: the worker rejected its settings and ended with status 2" in log.read_text()

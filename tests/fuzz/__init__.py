@@ -45,10 +45,12 @@ def fuzz(
         "--request-timeout", "60", "--generation-database", "none", "--suppress-health-check", "all",
         "--warnings", "off", "--no-color", "--continue-on-failure",
     ]  # fmt: skip
-    told = {"SCHEMATHESIS_HOOKS": str(_HOOKS), "PYTHONPATH": str(_ROOT), BATCH_VARIABLE: _prepare(url)}
+    variables = {"SCHEMATHESIS_HOOKS": str(_HOOKS), "PYTHONPATH": str(_ROOT), BATCH_VARIABLE: _prepare(url)}
     # It keeps what it found in the folder where it runs, and would begin with that the next time.
     with tempfile.TemporaryDirectory(prefix="calibrant-fuzz-") as folder:
-        return subprocess.run(command, cwd=folder, env=os.environ | told, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=folder, env=os.environ | variables, capture_output=True, text=True, check=False
+        )
 
 
 def _prepare(url: str) -> str:

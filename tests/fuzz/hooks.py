@@ -1,4 +1,4 @@
-"""What Schemathesis is told of this service; loaded by it alone."""
+"""Hooks of Schemathesis for this service; loaded by it alone."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def problem_code_conformance(_: Any, response: schemathesis.Response, case: sche
     """A problem is one of those that the document names for this call and status."""
     if _PROBLEM not in str(response.headers.get("content-type")):
         return
-    told = case.operation.definition.raw["responses"].get(str(response.status_code))
-    if told is None:
+    answer = case.operation.definition.raw["responses"].get(str(response.status_code))
+    if answer is None:
         return  # a status of no call at all, such as 405, is another check's
-    named = told["content"][_PROBLEM]["examples"]
+    named = answer["content"][_PROBLEM]["examples"]
     code = response.json()["type"].removeprefix("/problems/")
     if code not in named:
         raise AssertionError(f"{code} is not among the problems of this call; see raises() in its route")

@@ -109,9 +109,9 @@ class Builder:
 
 def _driver() -> str:
     """How layers are stored: on top of each other where the kernel can, else each as a copy."""
-    told = os.environ.get("STORAGE_DRIVER")
-    if told is not None:
-        return told
+    driver = os.environ.get("STORAGE_DRIVER")
+    if driver is not None:
+        return driver
     return "overlay" if "\toverlay\n" in Path("/proc/filesystems").read_text("utf-8") else "vfs"
 
 

@@ -1,7 +1,7 @@
 """Processes in the root file system of an image, as a container engine would start them.
 
 The root is read-only, /tmp alone is not, and nothing there can be executed; the process is the first of its own list of
-processes, an unprivileged user that can gain nothing, and hears of this machine only what it is told.
+processes, an unprivileged user that can gain nothing, and knows nothing of this machine beyond its options.
 """
 
 from __future__ import annotations

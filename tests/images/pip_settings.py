@@ -35,7 +35,7 @@ def of_listing(listed: str) -> PipSettings:
         name, _, value = line.partition("=")
         section, _, option = name.rpartition(".")
         if section in ("global", "install", ":env:") and option in _NAMES:
-            # Told as Python writes a string: line breaks stand in it as \n.
+            # Printed as a Python string: line breaks are written as \n.
             found[option] = " ".join(shlex.split(value)[0].replace("\\n", " ").split())
     mounts: dict[Path, str] = {}
     lines = ["[global]"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.images.building import Builder, Image
 from tests.images.containers import USER, Container, Started
-from tests.images.stores import compose_command, free_port, told_store
+from tests.images.stores import compose_command, configured_store, free_port
 
 _PATIENCE = 60.0
 
@@ -24,13 +24,13 @@ def show(builder: Builder, api: Image, worker: Image, *, folder: Path) -> Iterat
     """Run both images on a store with a password; give a line for each thing that was seen."""
     password = secrets.token_hex(16)
     with contextlib.ExitStack() as held:
-        store = held.enter_context(told_store(compose_command(), folder, password))
+        store = held.enter_context(configured_store(compose_command(), folder, password))
         port = free_port()
         variables = {"CALIBRANT_REDIS_URL": store.url, "CALIBRANT_PORT": str(port)}
         of_api = Container(api, held.enter_context(builder.mounted(api.name)), variables)
         of_worker = Container(worker, held.enter_context(builder.mounted(worker.name)), variables)
         yield from _trees(of_api, of_worker)
-        key = _told(of_worker.run("calibrant", "keys", "create", "shown", "--scope", "admin"))
+        key = _printed(of_worker.run("calibrant", "keys", "create", "shown", "--scope", "admin"))
         log = folder / "log"
         running = _up(held, "api", of_api, log)
         working = _up(held, "worker-cpu", of_worker, log)
@@ -109,7 +109,7 @@ def _answer(response: httpx.Response, status: int) -> Any:
     return response.json()
 
 
-def _told(ran: subprocess.CompletedProcess[str]) -> str:
+def _printed(ran: subprocess.CompletedProcess[str]) -> str:
     _require(ran.returncode == 0, f"{ran.args[-3:]}: {ran.stderr}")
     return ran.stdout.strip()
 

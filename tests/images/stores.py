@@ -20,7 +20,7 @@ from backend.store.server.embedded import server_binary
 from tests.images.building import REPOSITORY
 
 _PATIENCE = 20.0
-#: A server of this machine, told of a port and a folder of its own; it overwrites its command line, so that is kept.
+#: A server of this machine with a port and a folder of its own; it overwrites its command line, so that is kept.
 _SERVER = """#!/bin/sh
 echo "$0 $*" > {data}/started
 for word; do
@@ -32,7 +32,7 @@ exec {binary} "$@" --bind 127.0.0.1 --port {port}
 """
 
 
-class ToldStore(NamedTuple):
+class ConfiguredStore(NamedTuple):
     """A running store: its URL with the password, the number of its process, and the command line that began it."""
 
     url: str
@@ -64,7 +64,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def told_store(command: list[str], folder: Path, password: str) -> Iterator[ToldStore]:
+def configured_store(command: list[str], folder: Path, password: str) -> Iterator[ConfiguredStore]:
     """Run the command with ``_SERVER`` in the place of its ``redis-server``."""
     port, data, tools = free_port(), folder / "store", folder / "tools"
     for made in (data, tools):
@@ -78,7 +78,7 @@ def told_store(command: list[str], folder: Path, password: str) -> Iterator[Told
         try:
             url = f"redis://:{password}@127.0.0.1:{port}/0"
             _await_ready(url)
-            yield ToldStore(url, process.pid, (data / "started").read_text("utf-8"))
+            yield ConfiguredStore(url, process.pid, (data / "started").read_text("utf-8"))
         finally:
             stop(process, patience=_PATIENCE)
 

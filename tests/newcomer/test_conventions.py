@@ -43,7 +43,7 @@ def test_polars_writes_arrow_files(typed: Typed, scores: Any, pets: Any, compres
 
 
 @pytest.mark.parametrize("names", [("LABEL_0", "LABEL_1"), ("confidence(no)", "confidence(yes)"), ("P(no)", "P(yes)")])
-def test_columns_of_hugging_face_and_rapidminer_are_those_of_classes(typed: Typed, scores: Any, names: Any) -> None:
+def test_columns_of_hugging_face_and_rapidminer_are_read_as_classes(typed: Typed, scores: Any, names: Any) -> None:
     """Evaluate columns that are called LABEL_0 and LABEL_1 or confidence(yes) and confidence(no)."""
     labels = scores["y"] if names[0] == "LABEL_0" else scores["y"].map({0: "no", 1: "yes"})
     pd.DataFrame({names[1]: scores["p"], names[0]: 1 - scores["p"], "label": labels}).to_csv("val.csv", index=False)
@@ -85,7 +85,7 @@ def test_vectors_are_read_as_python_prints_them(typed: Typed, scores: Any, form:
     assert _ece(typed, "calibrant evaluate spark.csv --reduction binary") == _expected(scores)
 
 
-def test_kilograms_are_no_weights_of_rows(typed: Typed, scores: Any) -> None:
+def test_a_column_of_kilograms_is_not_read_as_weights(typed: Typed, scores: Any) -> None:
     """Evaluate predictions beside the features of patients, one of which is called weight."""
     frame = scores.assign(weight=np.linspace(48.5, 110.25, 600), height=180)
     frame.to_csv("patients.csv", index=False)

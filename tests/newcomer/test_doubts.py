@@ -40,7 +40,7 @@ def test_names_of_classes_with_gaps_are_the_labels(typed: Typed, pets: Any) -> N
 
 
 @pytest.mark.slow
-def test_predictions_of_the_other_class_are_doubted(typed: Typed, scores: Any) -> None:
+def test_predictions_of_the_other_class_are_reported(typed: Typed, scores: Any) -> None:
     """Evaluate and fit the probability of survival against deaths, and ``predict_proba(X)[:, 0]``."""
     p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
     pd.DataFrame({"died": y, "survival_prob": 1 - p}).to_csv("patients.csv", index=False)
@@ -57,7 +57,7 @@ def test_predictions_of_the_other_class_are_doubted(typed: Typed, scores: Any) -
         calibrant.evaluate(np.column_stack([p, 1 - p]), y)
 
 
-def test_random_and_few_predictions_are_not_doubted(scores: Any) -> None:
+def test_random_and_few_predictions_are_not_reported_as_of_the_other_class(scores: Any) -> None:
     """Evaluate predictions that say nothing, and a handful of bad ones."""
     random, y = np.random.default_rng(0), scores["y"].to_numpy()
     for rows in (20, 60, 600):

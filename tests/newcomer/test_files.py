@@ -176,7 +176,7 @@ def test_all_missing_values_are_counted(typed: Typed, scores: Any) -> None:
 
 
 def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) -> None:
-    """Evaluate a map on its own rows and be told; hold rows out to do better."""
+    """A map evaluated on its own rows is reported as in-sample; held-out rows do better."""
     scores.to_csv("scores.csv", index=False)
     assert typed("calibrant fit scores.csv --method isotonic --out map.json").exit_code == 0
     own = typed("calibrant evaluate scores.csv --map map.json")
@@ -198,7 +198,7 @@ def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) ->
         ("margin,label\n1.5,1\n-1.25,0\n", "", "--scale logit"),
     ],
 )
-def test_what_a_spreadsheet_did_to_the_numbers_is_named(typed: Typed, text: str, flags: str, remedy: str) -> None:
+def test_damage_done_by_a_spreadsheet_is_named(typed: Typed, text: str, flags: str, remedy: str) -> None:
     """Evaluate files with numbers as people write them, and read how to mend each."""
     Path("excel.csv").write_text(text, "utf-8-sig")
     refused = typed(f"calibrant evaluate excel.csv {flags}")

@@ -118,7 +118,7 @@ def test_other_numbers_of_classes_get_a_remedy(labels: list[int], remedy: str) -
     assert calibrant.evaluate([0.1, 0.9], [-1, 1], pos_label=1)["ece"].value == pytest.approx(0.1)
 
 
-def test_what_is_not_an_array_is_named(matrix: tuple[Any, Any]) -> None:
+def test_an_argument_that_is_not_an_array_is_named(matrix: tuple[Any, Any]) -> None:
     """Pass one-hot rows, swapped arguments, sparse matrices, sets and the tuple of a model with hidden states."""
     p, y = matrix
     for given, labels, remedy in [

@@ -16,7 +16,7 @@ from service.settings import Settings
 from tests.openapi.python import CONFIG, FOLDER, HERE, generate
 
 _FILES = ("package.json", "package-lock.json", "tsconfig.json", "usage.ts")
-#: What openapi-typescript is told: a default is no reason to send a field.
+#: An option of openapi-typescript: a default is no reason to send a field.
 _OPTIONS = ("--default-non-nullable=false",)
 
 

@@ -63,10 +63,10 @@ def generate(document: dict[str, Any], package: Path, *, config: Path | None = C
     return _read(ran.stdout + ran.stderr, package)
 
 
-def _read(told: str, package: Path) -> Generated:
+def _read(output: str, package: Path) -> Generated:
     """What the generator said of each call, warnings apart."""
     types, others, left_out = set[str](), [], []
-    for warning in told.split("WARNING parsing ")[1:]:
+    for warning in output.split("WARNING parsing ")[1:]:
         head, _, rest = warning.partition("\n")
         if "will not be generated" in head:
             left_out.append(head)

@@ -112,7 +112,7 @@ class GeneratedClient(httpx.BaseTransport):
 def _check(parsed: Any, answer: Any) -> None:
     kind = answer.headers.get("content-type", "").partition(";")[0]
     if kind.endswith("json"):
-        assert _told(parsed) == json.loads(answer.content)
+        assert _document(parsed) == json.loads(answer.content)
         assert not [*_unparsed(parsed)]
     elif isinstance(parsed, str):
         assert parsed == answer.content.decode()
@@ -122,8 +122,8 @@ def _check(parsed: Any, answer: Any) -> None:
         assert parsed.payload.read() == answer.content
 
 
-def _told(value: Any) -> Any:
-    return [_told(part) for part in value] if isinstance(value, list) else value.to_dict()
+def _document(value: Any) -> Any:
+    return [_document(part) for part in value] if isinstance(value, list) else value.to_dict()
 
 
 def _unparsed(value: Any) -> Iterator[Any]:

@@ -103,7 +103,7 @@ def check(data: bytes, options: SheetOptions, *, labelled: bool) -> None:
     ),
     labelled=st.booleans(),
 )
-def test_no_content_raises_anything_but_a_refusal(
+def test_any_content_of_a_file_is_read_or_refused(
     peak_of: PeakOf, data: bytes, options: SheetOptions, labelled: bool
 ) -> None:
     assert peak_of(check, data, options, labelled=labelled) < MEMORY

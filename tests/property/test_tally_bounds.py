@@ -52,12 +52,12 @@ def test_the_measures_of_the_rows_lie_within_the_bounds(
 ) -> None:
     p, y = np.array([row[0] for row in of]), np.array([row[1] for row in of], dtype=np.int8)
     tally = tally_of(p, y)
-    told = bounds(tally)
+    bound = bounds(tally)
     (request,) = read_requests([measure])
     exact, read = (request.compute(event).value for event in (Event(p, y), tally.event()))
     assert exact is not None
     assert read is not None
-    assert told.low - 1e-7 <= exact <= told.high + 1e-7
-    assert abs(exact - read) <= told.apart(read) + 1e-7
+    assert bound.low - 1e-7 <= exact <= bound.high + 1e-7
+    assert abs(exact - read) <= bound.apart(read) + 1e-7
     if bounds in (ks_bounds, equal_mass_bounds, equal_width_bounds):
-        assert told.low - 1e-7 <= read <= told.high + 1e-7
+        assert bound.low - 1e-7 <= read <= bound.high + 1e-7

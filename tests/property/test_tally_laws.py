@@ -36,7 +36,7 @@ def _same(one: Tally, other: Tally) -> None:
 
 @pytest.mark.slow
 @given(rows, rows, rows)
-def test_merging_is_counting_together_in_whatever_order(a: Rows, b: Rows, c: Rows) -> None:
+def test_merging_tallies_in_any_order_equals_counting_together(a: Rows, b: Rows, c: Rows) -> None:
     one, two, three = (_counted(part) for part in (a, b, c))
     whole = _counted(a + b + c)
     _same(merged([one, two, three]), whole)
@@ -46,7 +46,7 @@ def test_merging_is_counting_together_in_whatever_order(a: Rows, b: Rows, c: Row
 
 
 @given(rows)
-def test_bytes_tell_the_tally_exactly(of: Rows) -> None:
+def test_a_tally_survives_its_bytes_exactly(of: Rows) -> None:
     tally = _counted(of)
     again = from_bytes(tally.to_bytes())
     for before, after in ((tally.keys, again.keys), (tally.rows, again.rows), (tally.p_sum, again.p_sum)):
@@ -56,15 +56,15 @@ def test_bytes_tell_the_tally_exactly(of: Rows) -> None:
 
 @given(rows, st.data())
 def test_bytes_that_changed_are_refused(of: Rows, data: st.DataObject) -> None:
-    told = bytearray(_counted(of).to_bytes())
-    at = data.draw(st.integers(0, len(told) - 1).filter(lambda i: not 12 <= i < 16))  # the header's empty end
-    told[at] ^= data.draw(st.integers(1, 255))
+    changed = bytearray(_counted(of).to_bytes())
+    at = data.draw(st.integers(0, len(changed) - 1).filter(lambda i: not 12 <= i < 16))  # the header's empty end
+    changed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(ValueError, match="tally"):
-        from_bytes(bytes(told))
+        from_bytes(bytes(changed))
 
 
 @given(rows)
-def test_groups_and_folds_part_the_rows(of: Rows) -> None:
+def test_groups_and_folds_partition_the_rows(of: Rows) -> None:
     tally = _counted(of)
     _same(merged([tally.of_group(group) for group in range(4)]), tally)
     _same(merged([tally.of_folds([0, 3]), tally.of_folds([1, 2, 4])]), tally)
