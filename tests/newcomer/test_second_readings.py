@@ -109,16 +109,32 @@ def test_confidences_of_one_half_and_more_need_no_reduction(typed: Typed, scores
 
 
 @other_class
-def test_scores_above_another_threshold_may_be_those_of_class_1(typed: Typed, scores: Any) -> None:
-    """Evaluate the rows with a score above one half, and predicted classes above a threshold of 0.8."""
-    frame = scores.assign(y_pred=(scores["p"] > 0.8).astype(int))[["y", "y_pred", "p"]]
-    frame = frame.set_axis(["y_true", "y_pred", "score"], axis=1)[scores["p"] > 0.5]
-    frame.to_csv("alerts.csv", index=False)
+@pytest.mark.parametrize("threshold", [0.8, 1.0])
+@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), ("0.0", "1.0"), ("no", "yes"), ("ham", "spam")])
+def test_scores_above_another_threshold_may_be_those_of_one_class(
+    typed: Typed, scores: Any, labels: tuple[Any, Any], threshold: float
+) -> None:
+    """Evaluate the rows with a score above one half, and predicted classes above a threshold of 0.8, or only one."""
+    predicted = (scores["p"] > threshold).astype(int)
+    frame = pd.DataFrame({"y_true": [labels[k] for k in scores["y"]], "y_pred": [labels[k] for k in predicted]})
+    frame.assign(score=scores["p"])[scores["p"] > 0.5].to_csv("alerts.csv", index=False)
     refused = typed(f"calibrant evaluate alerts.csv {_MEASURES}")
     assert refused.exit_code == 2
-    right = frame["y_true"] == frame["y_pred"]
-    expected = [_of_library(frame["score"], frame["y_true"]), _of_library(frame["score"], right)]
+    p, y, right = (column[scores["p"] > 0.5] for column in (scores["p"], scores["y"], scores["y"] == predicted))
+    expected = [_of_library(p, y), _of_library(p, right)]
     assert [values_of(typed, command) for command in commands_of(refused.stderr)] == expected
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), ("ham", "spam")])
+def test_scores_beside_predicted_strings_are_the_confidence_in_them(
+    typed: Typed, scores: Any, labels: tuple[str, str]
+) -> None:
+    """Evaluate scores of both predicted labels that no threshold separates."""
+    predicted = (scores["p"] > 0.5).astype(int)
+    frame = pd.DataFrame({"y_true": [labels[k] for k in scores["y"]], "y_pred": [labels[k] for k in predicted]})
+    frame.assign(score=np.maximum(scores["p"], 1.0 - scores["p"])).to_csv("guesses.csv", index=False)
+    found = values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
+    assert found == _of_library(np.maximum(scores["p"], 1.0 - scores["p"]), predicted == scores["y"])
 
 
 @pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (1, 2), ("0.0", "1.0")])

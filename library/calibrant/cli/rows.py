@@ -33,6 +33,7 @@ _FLAGS = {
     "times": "--time",
     "scale": "--scale",
     "mapping": "--map-label",
+    "pos_label": "--pos-label",
     "reduction": "--reduction",
     "observed": "--label",
     **dict.fromkeys(_PARTS, "--prediction"),
@@ -427,18 +428,24 @@ def _commands(error: TabularError) -> str | None:
     """Return the complete command for each reading of a file with several, one a line; None for other errors."""
     from calibrant.io.errors import UnclearColumns
 
-    flag, readings = _FLAGS.get(error.field, ""), error.readings if isinstance(error, UnclearColumns) else ()
-    flag, readings = _of_two(error) or (flag, readings)
+    readings: list[tuple[str, tuple[str, ...]]] = []
+    if isinstance(error, UnclearColumns):
+        pairs = zip(error.options, error.readings, strict=True)
+        readings = [(_FLAGS.get(option, ""), values) for option, values in pairs]
+    elif (of_two := _of_two(error)) is not None:
+        readings = [(of_two[0], values) for values in of_two[1]]
     if error.encoding is not None and _takes("--encoding"):
-        flag, readings = "--encoding", ((error.encoding,),)
+        readings = [("--encoding", (error.encoding,))]
     context = current_context()
-    if not readings or (context is not None and not _has(flag)):
+    if not readings or (context is not None and not all(_has(flag) for flag, _ in readings)):
         return None
-    without = (flag, "--pos-label") if flag == "--class-names" else (flag,)
-    given = "" if context is None else f"{command_line(context, without=without)} "
-    flags = [" ".join(f"{flag} {_shell(name)}" for name in reading) for reading in readings[:_READINGS]]
-    rest = len(readings) - len(flags)
-    return "".join(f"\n  {given}{each}" for each in flags) + (f"\nand {rest} more" if rest else "")
+    lines = []
+    for flag, values in readings[:_READINGS]:
+        without = (flag, "--pos-label") if flag == "--class-names" else (flag,)
+        start = [] if context is None else [command_line(context, without=without)]
+        lines.append("\n  " + " ".join([*start, *(f"{flag} {_shell(value)}" for value in values)]))
+    rest = len(readings) - len(lines)
+    return "".join(lines) + (f"\nand {rest} more" if rest else "")
 
 
 def _has(flag: str) -> bool:

@@ -41,7 +41,7 @@ from calibrant.io.errors import (
     UnclearColumns,
     UnclearOrder,
 )
-from calibrant.io.labels import one_hot, without_gaps
+from calibrant.io.labels import in_digits, one_hot, without_gaps
 from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, rule, rules_of
 from calibrant.io.scale import logarithms, scale_error
 from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
@@ -58,9 +58,6 @@ from calibrant.io.texts import (
     row_of,
     span,
 )
-
-#: From this many rows on, scores of the predicted class 0 of at least one half are those of this class.
-_SOME_ROWS = 5
 
 # --- Choosing columns: those of the options, else those of the rules
 
@@ -488,8 +485,8 @@ def _can_be_confidence(cells: ColumnChoice, score: str) -> bool:
     f"{_AS_CONFIDENCE}: labels are whether the class in {{predicted}} is that in {{labels}}",
 )
 def _of_predicted_class(cells: ColumnChoice) -> list[int]:
-    """A label, a predicted class, and a score of at least 1/K that is called `confidence`, beside strings, of more than
-    two classes, or at least one half where class 0 is predicted: the event that the predicted class is the label.
+    """A label, a predicted class, and a score of at least 1/K that is called `confidence`, of more than two classes, or
+    not above a threshold for one of two classes alone: the event that the predicted class is the label.
     """
     labels, score = cells.labels or 0, cells.family.places[0]
     texts, name = cells.texts(labels), cells.names[score]
@@ -508,25 +505,38 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
         )
     if len(places) != 1 or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
         return []
-    is_top = cells.pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None
-    if not is_top and len(texts) == 2 and all(map(is_number, texts)):
-        pairs = zip(cells.columns[score].sample, cells.columns[places[0]].sample, strict=True)
-        numbers = [(float(of_class), float(text)) for text, of_class in pairs if is_number(of_class)]
-        of_0 = [value for of_class, value in numbers if of_class == min(map(float, texts))]
-        of_1 = [value for of_class, value in numbers if of_class == max(map(float, texts))]
-        if not of_0 or max(of_0) <= 0.5:
+    if cells.pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None:
+        return places
+    scores: dict[str, list[float]] = {in_digits(text): [] for text in texts}  # of the predicted classes
+    for value, text in zip(cells.columns[score].sample, cells.columns[places[0]].sample, strict=True):
+        if is_number(value):
+            scores.setdefault(in_digits(text), []).append(float(value))
+    of_numbers = all(map(is_number, scores))
+    pair = sorted(scores, key=float) if of_numbers else known_pair(sorted(scores))
+    for event in () if len(scores) > 2 else scores if pair is None else pair[1:]:
+        others = [value for label in scores if label != event for value in scores[label]]
+        if of_numbers and max(others, default=0.0) <= 0.5:
             return []
-        if len(of_0) < _SOME_ROWS or max(of_0) < min(of_1, default=0.0):  # perhaps above another threshold than 1/2
-            raise _unclear_reduction(name, "of class 1", cells.quoted(places[0]))
+        if others and max(others) < min(scores[event], default=1.0):  # perhaps above another threshold than 1/2
+            raise _unclear_reduction(name, f"of {quoted(event)}", cells.quoted(places[0]), pos_label=event)
     return places
 
 
 def _unclear_reduction(
-    score: str, event: str, predicted: str, remedy: str = "call the column 'confidence'"
+    score: str,
+    event: str,
+    predicted: str,
+    remedy: str = "call the column 'confidence'",
+    *,
+    pos_label: str | None = None,
 ) -> UnclearColumns:
     text = f"column {quoted(score)} can be the probability {event}, or the confidence in {predicted}"
-    text += f"; name the positive label, or {remedy}, or choose a reduction"
-    return UnclearColumns(text, field="reduction", readings=(("binary",), ("confidence",)))
+    return UnclearColumns(
+        f"{text}; name the positive label, or {remedy}, or choose a reduction",
+        field="reduction",
+        readings=(("binary",) if pos_label is None else (pos_label,), ("confidence",)),
+        options=("reduction" if pos_label is None else "pos_label", "reduction"),
+    )
 
 
 # --- Errors

@@ -23,6 +23,7 @@ Field = Literal[
     "scale",
     "mapping",
     "reduction",
+    "pos_label",
     # Of predictive distributions
     "observed",
     "mean",
@@ -186,15 +187,25 @@ class UnknownColumn(TabularError):
 
 
 class UnclearColumns(TabularError):
-    """Several columns that fit, or a column given for two purposes; ``readings`` are the columns of each choice."""
+    """Several columns that fit, or a column given for two purposes.
+
+    ``readings`` are the values of each choice, and ``options`` the option that takes them if it is not ``field``.
+    """
 
     code = "unclear-columns"
 
     def __init__(
-        self, detail: str, *, field: Field, offer: Offer | None = None, readings: tuple[tuple[str, ...], ...] = ()
+        self,
+        detail: str,
+        *,
+        field: Field,
+        offer: Offer | None = None,
+        readings: tuple[tuple[str, ...], ...] = (),
+        options: tuple[Field, ...] = (),
     ) -> None:
         super().__init__(detail, field=field, offer=offer)
         self.readings = readings
+        self.options = options or (field,) * len(readings)
 
 
 class UnclearOrder(UnclearColumns):

@@ -253,14 +253,16 @@ def _are_flags(sample: Sequence[str]) -> bool:
 
 def whether_equal(labels: Coded, predicted: Coded) -> Ints:
     """Return 1 for each row in which both columns name the same class, else 0."""
-    codes = {_plain(text): code for code, text in enumerate(labels.texts)}
-    same = np.array([codes.get(_plain(text), -1) for text in predicted.texts], dtype=np.int64)
-    merged = np.array([codes[_plain(text)] for text in labels.texts], dtype=np.int64)
+    codes = {in_digits(text): code for code, text in enumerate(labels.texts)}
+    same = np.array([codes.get(in_digits(text), -1) for text in predicted.texts], dtype=np.int64)
+    merged = np.array([codes[in_digits(text)] for text in labels.texts], dtype=np.int64)
     equal: Ints = (same[predicted.codes] == merged[labels.codes]).astype(np.int64)
     return equal
 
 
-def _plain(text: str) -> str:
+def in_digits(text: str) -> str:
+    """Return the number of a class as ``1`` if it is written as ``1.0`` or ``LABEL_1``; other labels as they are."""
+    text = text.strip()
     return number_of(text) if (whole := integer(text)) is None else str(whole)
 
 

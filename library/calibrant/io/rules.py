@@ -272,10 +272,8 @@ class ColumnChoice(Choice):
     def is_class(self, at: int) -> bool:
         """Whether a column has the values of the labels, or only 0 and 1: predicted classes, not probabilities."""
         numbers = self.numbers(at)
-        if len(numbers) == 1 and numbers <= {0.0, 1.0}:
-            return self.is_predicted_class(at)
-        whole = are_integers(numbers) and numbers <= self.numbers(self.labels)
-        return len(numbers) > 1 and (numbers == {0.0, 1.0} or whole)
+        are_classes = numbers <= {0.0, 1.0} or (are_integers(numbers) and numbers <= self.numbers(self.labels))
+        return are_classes and (len(numbers) > 1 or (len(numbers) == 1 and self.is_predicted_class(at)))
 
     def is_predicted_class(self, at: int) -> bool:
         """Whether a name is that of a predicted class, such as ``y_pred``; SAS writes ``I_y`` beside ``F_y``."""
