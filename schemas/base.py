@@ -22,6 +22,12 @@ Reference = Annotated[str, Field(min_length=1, max_length=160)]
 #: One less than 2^32 - 1, so that seed + 1 is also a valid seed of the generator.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
 
+#: The name of a window, rule or hook of a monitor.
+Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+
+#: In seconds.
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+
 
 class Document(BaseModel):
     """Base of all models."""

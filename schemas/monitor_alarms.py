@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from schemas.base import Document
 from schemas.monitor_online import OnlineReason, OnlineStanding
+from schemas.monitor_rules import ChangeReading, DriftEvidence, Rule, RuleKind, RuleState
 from schemas.monitors import RecalibrationSpec
 from schemas.pages import PageQuery
 
@@ -26,37 +27,7 @@ RecalibrationType = Literal[
 HookTestType = Literal["monitor.test"]
 EventType = Literal[AlarmType, RecalibrationType, HookTestType]
 
-RuleKind = Literal["evidence", "threshold", "drift"]
 EventId = Annotated[str, Field(pattern=r"^event_[0-9a-f]{30}$")]
-
-
-class ChangeReading(Document):
-    """When calibration changed, estimated from the time buckets up to the alarm, and how."""
-
-    time: str = Field(description="estimated time of the change")
-    interval: tuple[str, str] = Field(description="95 % interval of the time")
-    predictions: tuple[float, float] = Field(description="predictions whose gap since then is clearest")
-    gap: float = Field(description="their observed frequency minus their mean since then; above 0: they are too low")
-    rows: int = Field(description="number of their labelled rows since then")
-    message: str = Field(examples=["since 14 March predictions of 0.2 to 0.4 are 8 points too low"])
-
-
-class DriftEvidence(Document):
-    """Evidence that predictions are distributed differently than in the reference, since the last start of the rule.
-
-    Without drift, the probability that ``log_e`` ever reaches ``bound`` is at most the rule's alpha.
-    """
-
-    log_e: float = Field(description="natural logarithm of the e-value at the last check")
-    largest: float = Field(description="largest value at any check since the start")
-    bound: float = Field(description="log(1 / alpha)")
-    level: float = Field(description="exp(-largest), at most 1: an anytime-valid p-value")
-    since: str = Field(description="start of the period with the strongest evidence, a time bucket")
-    low: float = Field(description="predictions from here to ``high`` changed most clearly")
-    high: float
-    reference_share: float = Field(description="share of the predictions in this range in the reference")
-    share: float = Field(description="share of the predictions in this range since then")
-    message: str = Field(examples=["since 14 March 31 % of the predictions are from 0.2 to 0.4, 12 % in the reference"])
 
 
 class AlarmData(Document):
@@ -65,17 +36,19 @@ class AlarmData(Document):
     monitor: str
     rule: str = Field(description="name of the rule")
     kind: RuleKind
-    measure: str | None = Field(None, description="for a threshold: key of the measure")
-    window: str | None = Field(None, description="for a threshold: name of the window")
-    group: str | None = Field(None, description="for a threshold: the group; null for all rows")
+    measure: str | None = Field(None, description="key of the compared measure, if there is one")
+    window: str | None = Field(None, description="name of the window, if there is one")
+    group: str | None = Field(None, description="the group of the window; null for all rows")
     value: float | None = Field(
-        None, description="the compared value; for evidence and drift: the logarithm of the e-value"
+        None, description="the compared value; of an anytime-valid test: the logarithm of the e-value"
     )
     bound: float | None = Field(None, description="the bound that the value is compared with")
-    rows: int | None = Field(None, description="number of labelled rows in the computation; for drift: of predictions")
+    rows: int | None = Field(
+        None, description="number of rows in the computation: labelled rows, or for drift predictions"
+    )
     since: str | None = Field(None, description="when the alarm was raised")
     change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
-    description: str | None = Field(None, description="for evidence and drift: the error or the drift in words")
+    description: str | None = Field(None, description="what the alarm reports, in words")
     drift: DriftEvidence | None = Field(None, description="for drift: how the predictions changed")
 
 
@@ -131,7 +104,6 @@ class MonitorEvent(Document):
 
 # --- ``/monitors/{name}/alarms``, ``/audit`` and ``/proposal``: the state of the rules, and the log of actions
 
-RuleStatus = Literal["unknown", "ok", "alarm"]
 #: Actions in the audit log; ``who`` of the entry gives the actor, null for the service itself.
 AuditAction = Literal[
     "alarm-raised",
@@ -148,67 +120,6 @@ AuditAction = Literal[
     "alias-moved",
     "alias-not-moved",
 ]
-
-
-class EvidenceReading(Document):
-    """Evidence against calibration since the last start of the rule.
-
-    ``log_e`` may be compared with ``bound`` at any time: if the model is calibrated, the probability that it ever
-    reaches ``bound`` is at most the rule's alpha.
-    """
-
-    log_e: float = Field(description="natural logarithm of the e-value at the last check")
-    largest: float = Field(description="largest value at any check since the start")
-    bound: float = Field(description="log(1 / alpha)")
-    level: float = Field(description="exp(-largest), at most 1: an anytime-valid p-value")
-    since: str | None = Field(description="start of the period with the strongest evidence, a time bucket")
-    shape: Literal["line", "curve", "part"] = Field(description="shape of the error with the strongest evidence")
-    delta: float = Field(description="its size: log-odds of the outcome minus those of the prediction")
-    spread: float = Field(description="for a line: change of ``delta`` per unit of half the logit")
-    low: float = Field(description="smallest prediction that it concerns")
-    high: float = Field(description="largest prediction that it concerns")
-    description: str = Field(
-        validation_alias=AliasChoices("description", "told"),  # the name in documents of earlier versions
-        description="description of the error",
-    )
-    change: ChangeReading | None = Field(
-        None, description="once the alarm is raised: when calibration changed, and how; null if it is unknown"
-    )
-
-
-class ThresholdReading(Document):
-    """A measure and its bound at the last check."""
-
-    measure: str
-    window: str
-    group: str | None = None
-    value: float | None = Field(description="the compared value; null if undefined")
-    above: float
-    clear_below: float
-    looks: int = Field(description="consecutive checks, each on different rows, that indicate the other status")
-
-
-class RuleState(Document):
-    """The current state of a rule, and since when."""
-
-    rule: str
-    kind: RuleKind
-    status: RuleStatus = Field("unknown", description="``unknown`` until there are enough rows")
-    since: str | None = Field(None, description="when the status last changed")
-    alarms: int = Field(0, description="number of times that the alarm was raised")
-    rows: int = Field(0, description="number of labelled rows in the last check; for drift: of predictions")
-    looked_at: str | None = None
-    challengers: int = Field(0, description="number of challengers requested for the raised alarm")
-    acknowledged_at: str | None = Field(None, description="for a threshold that is still raised")
-    acknowledged_by: str | None = None
-    started_at: float = Field(
-        0.0, description="for evidence and drift: rows predicted earlier are excluded; seconds since 1970"
-    )
-    definition: str = Field("", description="digest of the rule; a changed rule starts again")
-    evidence: EvidenceReading | None = None
-    threshold: ThresholdReading | None = None
-    drift: DriftEvidence | None = None
-    reason: str | None = Field(None, description="for drift: why the rule cannot be checked")
 
 
 class ReferenceState(Document):
@@ -292,6 +203,10 @@ class Standing(Document):
     reference: ReferenceState | None = None
     online: OnlineStanding | None = Field(None, description="the map that follows the stream")
     versions: int = Field(0, description="number of attempts to write a version of it, including failed ones")
+
+    def state_of(self, rule: Rule) -> RuleState:
+        """The state of a rule; an unknown one before its first check."""
+        return self.rules.get(rule.name, RuleState(rule=rule.name, kind=rule.kind))
 
 
 class AuditEntry(Document):

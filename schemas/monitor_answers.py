@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Document
+from schemas.base import Document, Label
 from schemas.diagrams import PictureQuery
-from schemas.monitor_alarms import RuleState
 from schemas.monitor_online import OnlineReading
-from schemas.monitors import Counts, Label, MonitorRecord
+from schemas.monitor_rules import RuleState
+from schemas.monitors import Counts, MonitorRecord
 from schemas.pages import PageQuery
 
 #: Options and parts of measures: numbers, strings, and lists of them.

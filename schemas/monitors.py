@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Document, Name, Reference
+from schemas.base import DAY, HOUR, MINUTE, Document, Label, Name, Reference
 from schemas.batches import Scale
 from schemas.distributions import ForecastKind, Level, PredictionKind
+from schemas.monitor_rules import EvidenceRule, Rule
 
-#: In seconds.
-MINUTE, HOUR, DAY = 60, 3600, 86_400
 #: Maximum number of each in one monitor.
 MAX_WINDOWS, MAX_RULES, MAX_MONITOR_MEASURES, MAX_HOOKS = 8, 16, 8, 4
 #: Maximum number of groups, and of time buckets, of a monitor.
@@ -23,7 +22,6 @@ MIN_RESERVOIR, MAX_RESERVOIR, MAX_RESERVOIR_NUMBERS = 1000, 20_000, 1_000_000
 #: Replaces the path and query of a hook's URL.
 HIDDEN_PATH = "/..."
 
-Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Recalibrating = Literal["off", "propose", "auto", "online"]
 
 
@@ -49,53 +47,6 @@ class ReferenceSpec(Document):
     start: float | None = Field(None, description="seconds since 1970")
     end: float | None = Field(None, description="seconds since 1970")
     batch: str | None = Field(None, description="id of a stored batch; the monitor keeps a tally of it")
-
-
-class EvidenceRule(Document):
-    """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
-
-    kind: Literal["evidence"]
-    name: Label = Field("evidence")
-    alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
-    after: int = Field(
-        0,
-        ge=0,
-        le=400 * DAY,
-        description="only buckets that ended at least this many seconds ago count; if one outcome is known sooner than "
-        "the "
-        "other, set it to the time after which labels are complete",
-    )
-
-
-class ThresholdRule(Document):
-    """An alarm when a measure exceeds a bound, with hysteresis."""
-
-    kind: Literal["threshold"]
-    name: Label = Field("threshold")
-    measure: str = Field("ece", description="key of one of the monitor's measures")
-    window: Label
-    group: str | None = Field(None, description="only this group; null: all rows")
-    above: float = Field(description="the alarm is raised above this value")
-    clear_below: float | None = Field(
-        None, description="the alarm is cleared at or below this value; default: ``above``"
-    )
-    by: Literal["value", "lower", "debiased"] = Field(
-        "value",
-        description="which value is compared: the estimate, the lower end of its interval, or the debiased estimate",
-    )
-    looks: int = Field(1, ge=1, le=1000, description="number of consecutive checks needed to raise or clear the alarm")
-    least_rows: int = Field(100, ge=1, description="minimum number of labelled rows in the window")
-
-
-class DriftRule(Document):
-    """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
-
-    kind: Literal["drift"]
-    name: Label = Field("drift")
-    alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
-
-
-Rule = Annotated[EvidenceRule | ThresholdRule | DriftRule, Field(discriminator="kind")]
 
 
 class HookSpec(Document):

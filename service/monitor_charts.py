@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from backend.monitors.answers import Reader
+from backend.monitors.rules.catalogue import RULE_TYPES
+from backend.monitors.rules.evidence import EVIDENCE
 from backend.monitors.timeline import TimelinePoint, frequency_interval
 from backend.store.clock import seconds
 from calibrant.plots.canvas import Drawn
 from calibrant.plots.timeline import draw_groups, draw_timeline
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import RowsReading
-from schemas.monitors import EvidenceRule, MonitorRecord
+from schemas.monitors import MonitorRecord
 
 #: Pixels of a chart.
 WIDTH = 420
@@ -46,7 +48,7 @@ def raised_alarms(reader: Reader) -> list[tuple[float, AlarmData]]:
 def chart_titles(record: MonitorRecord, measure: str) -> dict[str, str]:
     """The title of each chart that a monitor has, by its key in URLs."""
     titles = {"error": f"Calibration error: {measure}"}
-    if _evidence_rules(record):
+    if EVIDENCE.among(record.rules):
         titles["evidence"] = "Evidence against calibration"
     if record.forecast is not None:  # outcomes are numbers: there is no frequency of an event
         return titles | {"volume": "Rows", "delay": "Delay of outcomes"}
@@ -67,7 +69,11 @@ def _chart(data: ChartData, key: str, axis: str, lines: Sequence[Mapping[str, An
         "lines": lines,
         "filled": False,
         "bound": None,
-        "alarms": [at for at, alarm in data.alarms if alarm.measure in (None, data.measure)],
+        "alarms": [
+            at
+            for at, alarm in data.alarms
+            if key in RULE_TYPES[alarm.kind].charts and alarm.measure in (None, data.measure)
+        ],
         "empty": _NO_LABELS,
     }
     return draw_timeline(chart | more, width=WIDTH)
@@ -84,16 +90,14 @@ def _error(data: ChartData) -> Drawn:
 
 
 def _evidence(data: ChartData) -> Drawn:
-    alpha = min(rule.alpha for rule in _evidence_rules(data.record))
+    alpha = min(rule.alpha for rule in EVIDENCE.among(data.record.rules))
     since = [(point, point.log_e / _LN_10) for point in data.points if point.log_e is not None]
     line = {"name": "evidence", "values": [value for _, value in since], "intervals": None}
     spans = [(point.start, point.end) for point, _ in since]
     bound = {"name": f"threshold: e-value {1.0 / alpha:,.0f}", "value": -math.log10(alpha)}
-    alarms = [at for at, alarm in data.alarms if alarm.kind == "evidence" and at >= data.record.started_at]
+    data = replace(data, alarms=[(at, alarm) for at, alarm in data.alarms if at >= data.record.started_at])
     empty = "no rows since the evidence started"
-    return _chart(
-        data, "evidence", "log10 of the e-value", [line], spans=spans, bound=bound, alarms=alarms, empty=empty
-    )
+    return _chart(data, "evidence", "log10 of the e-value", [line], spans=spans, bound=bound, empty=empty)
 
 
 def _frequency(data: ChartData) -> Drawn:
@@ -110,7 +114,7 @@ def _frequency(data: ChartData) -> Drawn:
 def _volume(data: ChartData) -> Drawn:
     predictions = {"name": "predictions", "values": [point.predictions for point in data.points], "intervals": None}
     labelled = {"name": "with a label", "values": [point.rows for point in data.points], "intervals": None}
-    return _chart(data, "volume", "rows", [predictions, labelled], filled=True, alarms=[], empty="no rows yet")
+    return _chart(data, "volume", "rows", [predictions, labelled], filled=True, empty="no rows yet")
 
 
 def _delay(data: ChartData) -> Drawn:
@@ -124,7 +128,7 @@ def _delay(data: ChartData) -> Drawn:
         }
         for i, label in enumerate(("median", "90th percentile"))
     ]
-    return _chart(data, "delay", name, lines, alarms=[])
+    return _chart(data, "delay", name, lines)
 
 
 def _groups(data: ChartData) -> Drawn:
@@ -135,10 +139,6 @@ def _groups(data: ChartData) -> Drawn:
             values = {"predicted": rows.mean_prediction, "observed": rows.label_rate, "interval": interval}
             shown.append({"name": name, "rows": rows.rows, **values})
     return draw_groups(shown, width=WIDTH)
-
-
-def _evidence_rules(record: MonitorRecord) -> list[EvidenceRule]:
-    return [rule for rule in record.rules if isinstance(rule, EvidenceRule)]
 
 
 _DRAWN: Mapping[str, Callable[[ChartData], Drawn]] = {

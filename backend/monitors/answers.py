@@ -78,7 +78,7 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureRequest
 from calibrant.monitoring.label_shift import LabelShift
 from calibrant.monitoring.tally import CELLS, Tally, merged
-from schemas.monitor_alarms import MonitorEvent, RuleState
+from schemas.monitor_alarms import MonitorEvent
 from schemas.monitor_answers import (
     DelayReading,
     Difference,
@@ -100,6 +100,7 @@ from schemas.monitor_answers import (
     answer_of,
 )
 from schemas.monitor_online import OnlineReading
+from schemas.monitor_rules import RuleState
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 
 # --- Comparison of two independent sets of rows: measures, event rates and predictions

@@ -16,7 +16,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.change import ChangeTime, change_time
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.tally import Tally, merged
-from schemas.monitor_alarms import ChangeReading
+from schemas.monitor_rules import ChangeReading
 from schemas.monitors import MonitorRecord
 
 #: The most time buckets that are compared; more are first compared by span. A bucket takes about 0.5 ms.

@@ -20,11 +20,11 @@ from backend.monitors.forecasts import (
 )
 from backend.monitors.online_maps import started
 from backend.monitors.readings import numbers_by_measure
-from backend.monitors.rows import MAX_GROUP_BYTES
+from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.webhook_requests import check_secret, made_secret
 from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import prepare
-from backend.monitors.windows import reservoir_of_batch, tally_of_batch, window_named
+from backend.monitors.windows import check_window, reservoir_of_batch, tally_of_batch, window_named
 from backend.requester import Requester
 from backend.store.batches import read_stored_batch
 from backend.store.chores import Chore, schedule
@@ -47,21 +47,17 @@ from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally
-from schemas.base import Document
+from schemas.base import HOUR, MINUTE, Document
 from schemas.monitor_answers import answer_of
 from schemas.monitors import (
-    HOUR,
     MAX_BUCKETS,
     MAX_RESERVOIR_NUMBERS,
     MIN_RESERVOIR,
-    MINUTE,
-    DriftRule,
     HookSpec,
     MonitorBody,
     MonitorPatch,
     MonitorRecord,
     ReferenceSpec,
-    ThresholdRule,
     WindowSpec,
 )
 
@@ -227,43 +223,10 @@ def _check_reservoir(body: MonitorBody) -> None:
 
 
 def _check_rules(body: MonitorBody) -> None:
-    measures = numbers_by_measure(body)
+    numbers_by_measure(body)  # raises if the measures are invalid
     _check_distinct([rule.name for rule in body.rules], "rules")
     for i, rule in enumerate(body.rules):
-        if isinstance(rule, ThresholdRule):
-            _check_threshold(body, rule, measures, f"/rules/{i}")
-        elif isinstance(rule, DriftRule):
-            _check_drift(body, f"/rules/{i}")
-        elif rule.after + (body.bucket or MINUTE) > body.retention:
-            raise InvalidOption.at(f"/rules/{i}/after", "is too long: buckets would be dropped before they count")
-
-
-def _check_drift(body: MonitorBody, where: str) -> None:
-    if body.prediction_kind == "regression":
-        raise PredictionKindMismatch.at(where, "drift is not applicable to a monitor of regression")
-    if body.reference is None:
-        raise InvalidOption.at(where, "needs a reference, which predictions are compared with; set reference")
-    if body.recalibration.policy == "online":
-        raise InvalidOption.at(where, "drift is not supported with online recalibration, which changes predictions")
-
-
-def _check_threshold(
-    body: MonitorBody, rule: ThresholdRule, measures: Mapping[str, Callable[[], Sequence[str]]], where: str
-) -> None:
-    if rule.measure not in measures:
-        raise InvalidOption.at(f"{where}/measure", f"must be the key of one of the measures: {_listed(set(measures))}")
-    _check_window(body, rule.window, f"{where}/window")
-    if rule.group is not None and len(rule.group.encode("utf-8", "replace")) > MAX_GROUP_BYTES:
-        raise InvalidOption.at(f"{where}/group", f"must be at most {MAX_GROUP_BYTES} bytes, as the groups of rows")
-    if rule.clear_below is not None and rule.clear_below > rule.above:
-        raise InvalidOption.at(f"{where}/clear_below", "must not exceed above")
-    if rule.by == "lower" and body.interval is None:
-        raise InvalidOption.at(f"{where}/by", "lower needs an interval, and the monitor has none")
-    if rule.by != "value":
-        numbers = measures[rule.measure]()
-        if rule.by not in numbers:
-            message = f"{rule.by} is not available for {rule.measure}, which has {', '.join(numbers)}"
-            raise InvalidOption.at(f"{where}/by", message)
+        RULE_TYPES[rule.kind].validate(rule, body, f"/rules/{i}")
 
 
 def _check_recalibration(body: MonitorBody) -> None:
@@ -275,7 +238,7 @@ def _check_recalibration(body: MonitorBody) -> None:
     if unlike is not None:
         raise InvalidOption.at("/recalibration", unlike)
     if policy.window is not None:
-        _check_window(body, policy.window, "/recalibration/window")
+        check_window(body, policy.window, "/recalibration/window")
     if policy.policy == "online":
         if body.forecast is not None:
             raise PredictionKindMismatch.at("/recalibration/policy", "must not be online for a monitor of regression")
@@ -326,20 +289,10 @@ def _check_settling(body: MonitorBody) -> None:
         )
 
 
-def _check_window(body: MonitorBody, name: str, where: str) -> None:
-    names = {window.name for window in body.windows}
-    if name not in names:
-        raise InvalidOption.at(where, f"must be one of the monitor's windows: {_listed(names)}")
-
-
 def _check_distinct(names: Sequence[str], field: str) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise InvalidOption.at(f"/{field}/{i}/name", "repeats an earlier name")
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 # --- Creating, changing and deleting monitors

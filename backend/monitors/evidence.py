@@ -16,7 +16,7 @@ from calibrant.core.cells import Floats
 from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_weights
 from calibrant.monitoring.pit_tally import counts_of, log_pit_factors, log_pit_weights, pit_evidence_of
 from calibrant.monitoring.tally import Tally, merged
-from schemas.monitors import EvidenceRule, MonitorBody, MonitorRecord
+from schemas.monitors import MonitorBody, MonitorRecord
 
 #: Bytes of bets that a process caches for all monitors: at 3.4 kB per bucket, 14,800 buckets.
 _MOST_BYTES = 48 * 2**20
@@ -24,15 +24,11 @@ _MOST_BYTES = 48 * 2**20
 
 @dataclass(frozen=True)
 class CheckedEvidence:
-    """The evidence at a check, with its number of rows and start; ``started_at`` was that of the monitor.
-
-    ``description`` is None for that of the evidence.
-    """
+    """The evidence at a check, with its number of rows and start; ``description`` is None for that of the evidence."""
 
     evidence: Evidence
     rows: int
     since: float
-    started_at: float
     description: str | None = None
 
     def message(self) -> str:
@@ -112,13 +108,13 @@ def look_at_evidence(
     rows = sum(one.rows for one in bets.values())
     if record.forecast is None:
         found = evidence(factors, first - start)
-        return CheckedEvidence(found, rows, buckets.began(start + found.start), record.started_at)
+        return CheckedEvidence(found, rows, buckets.began(start + found.start))
     levels = levels_of(record.forecast)
     found = pit_evidence_of(factors, levels, first - start)
     since = [one.counts for number, one in bets.items() if number >= start + found.start and one.counts is not None]
     counts = np.sum([np.zeros(len(levels) + 1, np.int64), *since], axis=0)
     description = describe(found, counts, record.forecast)
-    return CheckedEvidence(found, rows, buckets.began(start + found.start), record.started_at, description)
+    return CheckedEvidence(found, rows, buckets.began(start + found.start), description)
 
 
 def factors_of(tally: Tally, record: MonitorRecord) -> Floats:
@@ -136,8 +132,7 @@ def log_prior_of(record: MonitorRecord) -> Floats:
 def settling(body: MonitorBody) -> int:
     """The seconds after which the labels of the window that a challenger is fitted to are complete."""
     after = body.recalibration.after
-    afters = [rule.after for rule in body.rules if isinstance(rule, EvidenceRule)]
-    return max(afters, default=0) if after is None else after
+    return max((rule.settling for rule in body.rules), default=0) if after is None else after
 
 
 def last_counted(record: MonitorRecord, now: float, after: int) -> int:

@@ -55,7 +55,8 @@ from calibrant.core.batch import Integers, Predictions
 from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, Vectors, priorities_of
 from calibrant.monitoring.tally import FOLDS
-from schemas.monitors import DAY, MINUTE, IngestionResult, MonitorRecord, RefusedRow
+from schemas.base import DAY, MINUTE
+from schemas.monitors import IngestionResult, MonitorRecord, RefusedRow
 
 # --- The changes of decided rows
 

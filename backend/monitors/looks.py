@@ -12,17 +12,11 @@ import numpy as np
 from redis import Redis
 
 from backend.monitors.alarms import (
-    Measured,
     Turn,
-    begun,
-    check_evidence,
-    check_threshold,
     entry_of,
     happened,
-    is_raised,
 )
 from backend.monitors.answers import Kept, Reader, ReferenceTally
-from backend.monitors.change_times import estimate_change
 from backend.monitors.class_shift import is_due
 from backend.monitors.decisions import (
     PREDICTION,
@@ -33,29 +27,19 @@ from backend.monitors.decisions import (
     known,
     nothing,
 )
-from backend.monitors.drift import (
-    CheckedDrift,
-    RememberedCounts,
-    begun_drift,
-    check_drift,
-    drift_reason,
-    look_at_drift,
-    paused_drift,
-    reference_state,
-)
 from backend.monitors.evidence import (
-    CheckedEvidence,
-    Remembered,
     last_counted,
     last_settled,
-    look_at_evidence,
     next_start,
     oldest_kept,
 )
-from backend.monitors.forecasts import layout_of, measure_pit, read_forecast_measures
-from backend.monitors.readings import Memory, counts_of, event_of, measured, read_measures, read_rows
+from backend.monitors.forecasts import layout_of, read_forecast_measures
+from backend.monitors.meter import Meter
+from backend.monitors.readings import counts_of, read_measures
+from backend.monitors.rules.catalogue import RULE_TYPES
+from backend.monitors.rules.rule import Check, digest
 from backend.monitors.webhooks import queue_deliveries
-from backend.monitors.windows import Gathered, Gatherer, Leaves, keep_reference, window_span
+from backend.monitors.windows import Leaves, keep_reference, window_span
 from backend.store.chores import Chore, schedule
 from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
@@ -63,99 +47,16 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
 from backend.store.monitors.ledger import Change as LedgerChange
-from backend.store.monitors.ledger import Groups, Ledger, Pieces
+from backend.store.monitors.ledger import Ledger, Pieces
 from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import Change, Standings, put_latest
 from backend.store.monitors.vectors import read_label_shifts
 from backend.store.store import Store
-from calibrant.core.errors import CalibrationError
-from calibrant.core.reductions import Event
-from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import PLAIN
-from calibrant.measures.measure import MeasureRequest, answers
+from calibrant.measures.measure import MeasureRequest
 from calibrant.monitoring.tally import Tally
-from schemas.monitor_alarms import (
-    AuditEntry,
-    ChangeReading,
-    MonitorEvent,
-    Occasion,
-    ReferenceState,
-    RuleState,
-    Standing,
-)
-from schemas.monitor_answers import MeasureReading
-from schemas.monitors import DriftRule, EvidenceRule, MonitorRecord, ThresholdRule, WindowSpec
-
-# --- What a check measures: each window is read once, each measure computed once
-
-
-class Meter:
-    """The measurements of one check at time ``now``; ``leaves`` caches what the process has read before."""
-
-    def __init__(self, store: Store, record: MonitorRecord, now: float, leaves: Leaves) -> None:
-        self._store = store
-        self._record = record
-        self._now = now
-        self._gatherer = Gatherer(leaves, Buckets(store.redis, store.keys, record), record.uid)
-        self._memory = Memory()
-        self._windows: dict[str, Gathered] = {}
-        forecast = record.forecast is not None
-        self._requests = {} if forecast else {request.key: request for request in read_requests(list(record.measures))}
-
-    def compared(self, rule: ThresholdRule) -> Measured:
-        """The value that a rule compares; None without its window, measure or group, or with too few rows."""
-        found = self._window(rule.window)
-        tally, groups = (None, None) if found is None else (found.tally, found.groups)
-        if found is not None and rule.group is not None:
-            index = Groups(self._store.redis, self._store.keys, self._record).all().get(rule.group)
-            tally = None if index is None or groups is None else groups.of_group(index)
-        if tally is None or not len(tally) or len(tally) < rule.least_rows:
-            return Measured(0 if tally is None else len(tally), None)
-        level = self._record.interval if rule.by == "lower" else None
-        reading = self._measured(tally, rule.measure, level)
-        if reading is None:
-            return Measured(len(tally), None)
-        lower = None if reading.interval is None else reading.interval[0]
-        return Measured(len(tally), {"value": reading.value, "lower": lower, "debiased": reading.debiased}[rule.by])
-
-    def values(self, window: str) -> tuple[int, dict[str, float | None]]:
-        """The number of labelled rows of a window, and the value of each measure."""
-        found = self._window(window)
-        if found is None or not len(found.tally):
-            return 0, {}
-        if self._record.forecast is not None:
-            results = measure_pit(found.tally, self._record, None)
-            return len(found.tally), {key: result.value for key, result in results.items()}
-        found_values = answers(self._requests.values(), self._event(found.tally), PLAIN)
-        return len(found.tally), {key: result.value for key, result in found_values.items()}
-
-    def coverage(self, window: str) -> float | None:
-        """The share of a time window's predictions that have a label; None for other windows or without predictions."""
-        found = self._window(window)
-        return None if found is None else found.coverage
-
-    def _measured(self, tally: Tally, key: str, level: float | None) -> MeasureReading | None:
-        if self._record.forecast is not None:
-            only = self._record.model_copy(update={"interval": level})
-            return read_rows(tally, only, self._memory, intervals=True).measures.get(key)
-        request = self._requests.get(key)
-        if request is None:
-            return None
-        try:
-            return measured([request], self._event(tally), level)[key]
-        except CalibrationError:
-            return None
-
-    def _event(self, tally: Tally) -> Event:
-        return event_of(tally, self._record.reduction or "binary")
-
-    def _window(self, name: str) -> Gathered | None:
-        window = next((window for window in self._record.windows if window.name == name), None)
-        if window is None:
-            return None
-        if name not in self._windows:
-            self._windows[name] = self._gatherer.window(self._record, window, self._now)
-        return self._windows[name]
+from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, ReferenceState, Standing
+from schemas.monitor_rules import RuleState
+from schemas.monitors import MonitorRecord, WindowSpec
 
 
 def tally_of_window(
@@ -318,7 +219,7 @@ def next_attempt(
     if joined < standing.rows_wanted or not rested(record, standing, now):
         return None
     raised = (rules[rule.name] for rule in record.rules if rules[rule.name].status == "alarm")
-    return next((state for state in raised if state.kind != "drift"), None)
+    return next((state for state in raised if RULE_TYPES[state.kind].recalibrates), None)
 
 
 def follows(record: MonitorRecord, standing: Standing, now: float) -> bool:
@@ -354,8 +255,6 @@ LOOK_SECONDS = 60.0
 #: Maximum seconds that a check spends on expired ids; the next check then continues immediately.
 EXPIRING_SECONDS = 10.0
 
-_REMEMBERED = Remembered()
-_COUNTS = RememberedCounts()
 _LEAVES = Leaves()
 _KEPT = Kept(_LEAVES)
 
@@ -364,21 +263,16 @@ _KEPT = Kept(_LEAVES)
 class Observations:
     """The observations of a check at ``moment``, in seconds since 1970.
 
-    ``evidence`` is keyed by ``after``, ``measured`` by threshold. ``applied`` is the id of the monitor's map, None if
-    it has none or the map does not exist; ``started_at`` was that of the monitor. ``joined`` is the number of labelled
-    rows since the monitor was created. ``changes`` are keyed by the name of a rule whose alarm is about to be raised.
-    ``drifts`` are keyed by the name of the rule, and ``referred`` is the number of rows of the reference.
+    ``seen`` has for the name of each rule the state that the check began with, and what it saw. ``applied`` is the id
+    of the monitor's map, None if it has none or the map does not exist; ``started_at`` was that of the monitor.
+    ``joined`` is the number of labelled rows since the monitor was created.
     """
 
     moment: float
-    evidence: Mapping[int, CheckedEvidence]
-    measured: Mapping[str, Measured]
+    seen: Mapping[str, tuple[RuleState, Any]]
     applied: str | None
     started_at: float
     joined: int
-    changes: Mapping[str, ChangeReading | None]
-    drifts: Mapping[str, CheckedDrift]
-    referred: int
 
 
 def look(redis: Redis, chore: Chore) -> float | None:
@@ -420,27 +314,19 @@ def observe(store: Store, reader: Reader, ledger: Ledger, meter: Meter, standing
     if record.map is not None:
         with contextlib.suppress(UnknownMap):
             applied = store.maps.resolve(record.map)
-    tests = [rule for rule in record.rules if isinstance(rule, EvidenceRule)]
-    afters = {rule.after for rule in tests}
-    evidence = {after: look_at_evidence(ledger.buckets, record, _REMEMBERED, now, after) for after in sorted(afters)}
-    thresholds = [rule for rule in record.rules if isinstance(rule, ThresholdRule)]
-    measured = {rule.name: meter.compared(rule) for rule in thresholds}
-    joined = ledger.totals().get("joined", 0)
-    changes = {
-        rule.name: estimate_change(ledger.buckets, record, now, rule.after)
-        for rule in tests
-        if is_raised(rule, begun(rule, standing.rules.get(rule.name), record.started_at), evidence[rule.after])
-    }
-    drifting = [rule for rule in record.rules if isinstance(rule, DriftRule)]
-    reference = reader.reference() if drifting else None
-    tally = None if reference is None else reference.tally
-    drifts = {}
-    if tally is not None and len(tally):
-        for rule in drifting:
-            state = begun_drift(rule, standing.rules.get(rule.name), record)
-            drifts[rule.name] = look_at_drift(ledger.buckets, record, tally, state, _COUNTS, now)
-    referred = 0 if tally is None else len(tally)
-    return Observations(now, evidence, measured, applied, record.started_at, joined, changes, drifts, referred)
+
+    def reference_tally() -> Tally | None:
+        reference = reader.reference()
+        return None if reference is None else reference.tally
+
+    reference = reference_state(record, standing.reference, applied)
+    check = Check(record, ledger.buckets, meter, reference, reference_tally, applied, now)
+    seen = {}
+    for rule in record.rules:
+        kind = RULE_TYPES[rule.kind]
+        state = kind.begin(rule, standing.rules.get(rule.name), record)
+        seen[rule.name] = (state, kind.observe(rule, state, check))
+    return Observations(now, seen, applied, record.started_at, ledger.totals().get("joined", 0))
 
 
 def conclude(record: MonitorRecord, standing: Standing, observed: Observations, tenant: str) -> Change:
@@ -449,23 +335,20 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
     events: list[MonitorEvent] = []
     entries: list[AuditEntry] = []
     requests = list(standing.asked)
-    restarted = _restarted(record, standing, observed)
+    restarted, begins_again = _restarted(record, standing, observed), record
     if restarted is not None:
+        begins_again = record.model_copy(update={"started_at": restarted})
         detail = f"the monitor's map {record.map} has changed"
         entries.append(AuditEntry(at=at(observed.moment), action="evidence-restarted", detail=detail))
     reference = reference_state(record, standing.reference, observed.applied)
     for rule in record.rules:
-        before = standing.rules.get(rule.name)
-        if isinstance(rule, DriftRule):
-            after = _drifted(rule, before, record, reference, observed)
-        else:
-            after = begun(rule, before, record.started_at if restarted is None else restarted)
-        if isinstance(rule, EvidenceRule):
-            seen = observed.evidence.get(rule.after)
-            if seen is not None and seen.started_at == after.started_at:
-                after = check_evidence(rule, after, seen, observed.moment, observed.changes.get(rule.name))
-        elif isinstance(rule, ThresholdRule) and rule.name in observed.measured:
-            after = check_threshold(rule, after, observed.measured[rule.name], observed.moment)
+        kind, before = RULE_TYPES[rule.kind], standing.rules.get(rule.name)
+        after = kind.begin(rule, before, begins_again)
+        begun, seen = observed.seen.get(rule.name, (None, None))
+        if begun is not None and (begun.definition, begun.started_at) == (after.definition, after.started_at):
+            after = kind.conclude(rule, after, seen, observed.moment)
+            message = kind.describe(after).message if after.status == "alarm" else None
+            after = after.model_copy(update={"message": message})
         states[rule.name] = after
         turn = _turn(before, after)
         if turn is None:
@@ -473,7 +356,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
         state = after if turn == "raised" or before is None else before
         events.append(happened(record, state, turn, observed.moment))
         entries.append(entry_of(state, turn, observed.moment))
-        if turn == "raised" and rule.kind != "drift" and record.recalibration.policy != "off":
+        if turn == "raised" and kind.recalibrates and record.recalibration.policy != "off":
             states[rule.name], occasion = occasion_of(after)
             requests.append(occasion)
     for name, gone in standing.rules.items():
@@ -493,21 +376,14 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
     return Change(after_all, events, entries, restarted, chores)
 
 
-def _drifted(
-    rule: DriftRule,
-    before: RuleState | None,
-    record: MonitorRecord,
-    reference: ReferenceState | None,
-    observed: Observations,
-) -> RuleState:
-    """The state of a rule of drift after a check."""
-    after, seen = begun_drift(rule, before, record), observed.drifts.get(rule.name)
-    reason = drift_reason(record, reference, observed.referred, observed.applied)
-    if reason is not None:
-        return paused_drift(after, reason, observed.moment)
-    if seen is None or seen.started_at != after.started_at:
-        return after
-    return check_drift(rule, after, seen, observed.moment)
+def reference_state(record: MonitorRecord, before: ReferenceState | None, applied: str | None) -> ReferenceState | None:
+    """The reference with the map that was applied when it was set: later maps make other predictions."""
+    if record.reference is None:
+        return None
+    definition = digest(record.reference.model_dump_json())
+    if before is not None and before.definition == definition:
+        return before if before.map is not None else before.model_copy(update={"map": applied})
+    return ReferenceState(definition=definition, map=applied)
 
 
 def _restarted(record: MonitorRecord, standing: Standing, observed: Observations) -> float | None:

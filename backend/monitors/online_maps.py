@@ -18,9 +18,10 @@ from calibrant.core.cells import Floats, Outcomes
 from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.online import OnlineMap, start_online
+from schemas.base import MINUTE
 from schemas.monitor_alarms import Standing
 from schemas.monitor_online import OnlineReading, OnlineStanding
-from schemas.monitors import MINUTE, MonitorBody, MonitorRecord
+from schemas.monitors import MonitorBody, MonitorRecord
 
 # --- The map, and its experts as they were when rows were predicted
 #

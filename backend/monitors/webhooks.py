@@ -32,6 +32,7 @@ from backend.store.monitors.deliveries import Deliveries
 from backend.store.store import Store
 from calibrant import __version__
 from calibrant.core.errors import CalibrationError
+from schemas.base import DAY
 from schemas.monitor_alarms import (
     AlarmData,
     DeliveryRecord,
@@ -41,7 +42,7 @@ from schemas.monitor_alarms import (
     MonitorEvent,
     RecalibrationData,
 )
-from schemas.monitors import DAY, HIDDEN_PATH, HookSpec, MonitorRecord
+from schemas.monitors import HIDDEN_PATH, HookSpec, MonitorRecord
 
 # --- Validation of hooks, and their signing keys
 

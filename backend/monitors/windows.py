@@ -29,7 +29,8 @@ from calibrant.evaluation import calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, borders, merged, tally_of
-from schemas.monitors import MINUTE, MonitorBody, MonitorRecord, WindowSpec
+from schemas.base import MINUTE
+from schemas.monitors import MonitorBody, MonitorRecord, WindowSpec
 
 # --- The buckets of a window or of any span of time
 
@@ -84,6 +85,13 @@ def window_named(record: MonitorBody, name: str | None) -> WindowSpec | None:
     if name is None:
         return record.windows[0]
     return next((window for window in record.windows if window.name == name), None)
+
+
+def check_window(record: MonitorBody, name: str, where: str) -> None:
+    """Raise ``InvalidOption`` at ``where`` if there is no window with this name."""
+    if window_named(record, name) is None:
+        names = sorted(window.name for window in record.windows)
+        raise InvalidOption.at(where, f"must be one of the monitor's windows: {', '.join(names)}")
 
 
 def _floor(moment: float, bucket: int) -> int:

@@ -26,7 +26,7 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from benchmarks.timing import machine
 from calibrant.monitoring.tally import FOLDS, Tally, tally_of, tally_of_keys
-from schemas.monitors import DAY, HOUR
+from schemas.base import DAY, HOUR
 from service.stack import stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-answers.md"

@@ -24,7 +24,8 @@ from backend.store.monitors.lists import KINDS
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from calibrant.monitoring.tally import FOLDS, Tally, merged, tally_of
-from schemas.monitors import HOUR, MonitorBody, MonitorRecord
+from schemas.base import HOUR
+from schemas.monitors import MonitorBody, MonitorRecord
 
 #: Committed rows with ids, and buckets of about 2,000 cells each.
 ROWS, BUCKETS, ROWS_OF_BUCKET = 500_000, 10_000, 2_200

@@ -24,7 +24,7 @@ from benchmarks.monitors.answers import add_rows, fill, service
 from benchmarks.page_speed import PAINT, first_paint
 from benchmarks.timing import machine
 from calibrant.monitoring.tally import tally_of
-from schemas.monitors import DAY, MINUTE
+from schemas.base import DAY, MINUTE
 from tests.browser.checks import DECODED, layout_shift
 from tests.browser.chromium import find_chromium, flags
 

@@ -15,6 +15,7 @@ from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.errors import Offence
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.base import Document
+from schemas.monitor_rules import RuleKind
 from service.errors import InvalidField
 from service.formats.json_body import check_keys, skeleton_of
 from service.formats.payload import Payload
@@ -181,5 +182,5 @@ def _pointer(location: tuple[int | str, ...]) -> str:
 
 _BRANCHES = ("str", "int", "float", "constrained-str")
 #: Branches of a list of objects: kinds of rules.
-_TAGS = ("drift", "evidence", "threshold")
+_TAGS = get_args(RuleKind)
 _TAG_ERRORS = ("union_tag_invalid", "union_tag_not_found")

@@ -17,8 +17,8 @@ from schemas.monitor_alarms import (
     Proposal,
     RecalibrationQuery,
     RecalibrationRequested,
-    RuleState,
 )
+from schemas.monitor_rules import RuleState
 from service.context import Context, Here, answer
 from service.formats.body import read_no_fields
 from service.headers import Conditions, to_bytes

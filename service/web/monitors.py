@@ -17,6 +17,8 @@ from backend.monitors.challengers import RequireSeen, accept, reject
 from backend.monitors.estimates import Weighted
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import measure_keys
+from backend.monitors.rules.catalogue import RULE_TYPES
+from backend.monitors.rules.rule import Fact
 from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
 from backend.store.clock import now
 from backend.store.errors import NoAlarm, StorageError, UnknownProposal, problem_of
@@ -27,10 +29,11 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.label_shift import most_changed
 from calibrant.plots.canvas import Drawn, NothingToDraw
-from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal, RuleState
+from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal
 from schemas.monitor_answers import MonitorAnswer, MonitorsQuery, WindowPictureQuery, WindowReading, answer_of
 from schemas.monitor_online import OnlineReading
-from schemas.monitors import Counts, DriftRule, EvidenceRule, MonitorRecord
+from schemas.monitor_rules import RuleState
+from schemas.monitors import Counts, MonitorRecord
 from schemas.problems import Problem
 from service.errors import Busy, InvalidField, NotFound
 from service.jobs import EventStream
@@ -107,10 +110,29 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class RuleCard:
+    """A rule on the page: its state, a sentence, facts, and whether an acknowledgement restarts it."""
+
+    state: RuleState
+    sentence: str | None
+    facts: Sequence[Fact]
+    restarts: bool
+
+    @classmethod
+    def of(cls, state: RuleState) -> RuleCard:
+        """Create the card of a rule in a state."""
+        kind = RULE_TYPES[state.kind]
+        found = kind.describe(state)
+        message = found.message if state.status == "alarm" else kind.calm if found.facts else None
+        facts = found.facts or [Fact("Kind", state.kind, "text")]
+        return cls(state, message, facts, kind.restarts is not None)
+
+
+@dataclass(frozen=True)
 class Actions:
     """What a visitor can act on, and see of the rules: challenger, online map, latest deliveries and events."""
 
-    rules: Sequence[tuple[RuleState, EvidenceRule | DriftRule | None]]
+    rules: Sequence[RuleCard]
     proposal: Proposal | None
     online: OnlineReading | None
     deliveries: Sequence[DeliveryRecord]
@@ -119,7 +141,7 @@ class Actions:
     @property
     def status(self) -> str:
         """The status of the monitor."""
-        return status_of([state for state, _ in self.rules])
+        return status_of([card.state for card in self.rules])
 
 
 def status_of(rules: Sequence[RuleState]) -> str:
@@ -168,9 +190,8 @@ def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
     store = visit.here.store
     standings = Standings(store.redis, store.keys, record)
     standing = standings.read()
-    states = [(standing.rules.get(rule.name, RuleState(rule=rule.name, kind=rule.kind)), rule) for rule in record.rules]
     return Actions(
-        [(state, rule if isinstance(rule, EvidenceRule | DriftRule) else None) for state, rule in states],
+        [RuleCard.of(standing.state_of(rule)) for rule in record.rules],
         standing.proposal,
         read_online(record, standing),
         latest_deliveries(store, record),

@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from backend.monitors.rules.rule import Fact
 from calibrant.core.errors import in_rows
 from calibrant.maps.calibration_map import binned, scored
 from calibrant.reports.numbers import class_list
@@ -95,6 +96,17 @@ def e_value(log_e: float) -> str:
     return f"{math.exp(log_e):,.2f}" if abs(log_e) < _LARGE else f"10^{log_e / math.log(10.0):.1f}".replace("-", _MINUS)
 
 
+def times(values: Sequence[str]) -> str:
+    """A time in UTC, with the ends of its 95 % interval if they are known."""
+    first, *ends = (moment(value) for value in values)
+    return f"{first} UTC (95 % interval: {ends[0]} to {ends[1]})" if ends else f"{first} UTC"
+
+
+def fact(found: Fact) -> str:
+    """The value of a fact about a rule."""
+    return str(found.value) if found.unit == "text" else str(FILTERS[found.unit](found.value))
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "decimals": decimals,
@@ -108,6 +120,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "class_list": class_list,
     "shortened": shortened,
     "e_value": e_value,
+    "times": times,
+    "fact": fact,
     "explanation": explanation,
     "prose": prose,
 }

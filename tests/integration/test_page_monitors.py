@@ -19,8 +19,9 @@ from backend.store.clock import stamp
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import Change, Standings
 from backend.store.store import Store
-from schemas.monitor_alarms import ChangeReading, EvidenceReading, Occasion, Proposal, RecalibrationData, RuleState
+from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData
 from schemas.monitor_online import OnlineStanding, OnlineVersion
+from schemas.monitor_rules import ChangeReading, EvidenceReading, RuleState
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor, hidden

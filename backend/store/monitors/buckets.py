@@ -27,7 +27,8 @@ from backend.store.monitors.scripts import COVER, DROP
 from backend.store.monitors.vectors import Vectors
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
-from schemas.monitors import MINUTE, MonitorRecord
+from schemas.base import MINUTE
+from schemas.monitors import MonitorRecord
 
 #: Number of row buckets per row window, and maximum number of all row buckets.
 _OF_A_WINDOW, _OF_ALL = 16, 4096

@@ -286,12 +286,7 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
         shown = table("rule", "kind", "status", "since", "alarms", "rows", left=4)
         for rule in rules:
             shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
-        changed = {rule.rule: rule.evidence.change for rule in rules if rule.evidence is not None}
-        lines = [f"{plain(rule)}: {plain(one.message)}" for rule, one in changed.items() if one is not None]
-        drifted = [rule for rule in rules if rule.kind == "drift" and (rule.status == "alarm" or rule.reason)]
-        lines += [
-            f"{plain(one.rule)}: {plain(one.reason or (one.drift.message if one.drift else ''))}" for one in drifted
-        ]
+        lines = [f"{plain(rule.rule)}: {plain(text)}" for rule in rules if (text := rule.reason or rule.message)]
         write_lines(shown, *lines)
     if any(rule.status == "alarm" for rule in rules):
         raise typer.Exit(ABOVE)
@@ -333,11 +328,8 @@ def _print_event(event: MonitorEvent, as_json: bool) -> None:
         write_json(event.to_dict())
         return
     about = {field: value for field, value in event.data.to_dict().items() if field != "monitor" and value is not None}
-    if "change" in about:
-        about["change"] = about["change"]["message"]
-    if "drift" in about:
-        about["drift"] = about["drift"]["message"]
-    facts = " ".join(f"{field}={plain(str(value))}" for field, value in about.items())
+    texts = {field: value.get("message", value) if isinstance(value, dict) else value for field, value in about.items()}
+    facts = " ".join(f"{field}={plain(str(value))}" for field, value in texts.items())
     write_lines(f"{event.timestamp} {event.type} {facts}")
 
 

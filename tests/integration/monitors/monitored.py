@@ -11,7 +11,8 @@ from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger
 from backend.store.store import Store
-from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord
+from schemas.base import DAY, HOUR
+from schemas.monitors import MonitorBody, MonitorRecord
 
 
 def monitored(store: Store, name: str = "m", **changes: Any) -> Ledger:

@@ -10,8 +10,9 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
+from schemas.base import DAY
 from schemas.monitor_alarms import Standing
-from schemas.monitors import DAY, MonitorRecord
+from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 from tests.integration.monitors.test_recalibrating import actions, entries

@@ -19,8 +19,9 @@ from backend.store.monitors.ledger import Change, Groups, Ledger
 from backend.store.monitors.lists import SPAN
 from backend.store.monitors.standings import Standings
 from backend.store.store import Store
+from schemas.base import DAY
 from schemas.monitor_alarms import JournalQuery
-from schemas.monitors import DAY, MonitorRecord
+from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 

@@ -24,7 +24,8 @@ from backend.store.monitors.reference import read_reference_vectors
 from backend.store.store import Store
 from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, from_bytes
-from schemas.monitors import DAY, HOUR, MonitorRecord
+from schemas.base import DAY, HOUR
+from schemas.monitors import MonitorRecord
 from tests.integration.test_workers import supervisor, until
 
 K = 3

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from backend.monitors.alarms import acknowledge
-from backend.monitors.drift import RememberedCounts, begun_drift, look_at_drift, reference_state
-from backend.monitors.looks import look_at
+from backend.monitors.looks import look_at, reference_state
+from backend.monitors.rules.drift import DRIFT, RememberedCounts, look_at_drift
 from backend.store.errors import NoAlarm
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Change, Ledger
@@ -18,8 +18,10 @@ from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally, merged, tally_of
-from schemas.monitor_alarms import AlarmData, RuleState, Standing
-from schemas.monitors import DAY, DriftRule, MonitorRecord, ReferenceSpec
+from schemas.base import DAY
+from schemas.monitor_alarms import AlarmData, Standing
+from schemas.monitor_rules import DriftRule, RuleState
+from schemas.monitors import MonitorRecord, ReferenceSpec
 from tests.integration.monitors.stored import monitor, put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, pour
 
@@ -103,7 +105,7 @@ def test_predictions_without_a_label_count_once(store: Store) -> None:
     assert ledger.commit(arrived) is None
     rule = record.rules[0]
     assert isinstance(rule, DriftRule)
-    state, reference = begun_drift(rule, None, record), drawn(10_000, 99)
+    state, reference = DRIFT.begin(rule, None, record), drawn(10_000, 99)
     before = look_at_drift(ledger.buckets, record, reference, state, remembered, now)
     assert before.rows == 3000
     labelled = Change(None, None, None, now, {FIRST: (tally_of(p, ones), None)}, waiting={FIRST: tally_of(p, ones)})
@@ -119,7 +121,7 @@ def test_dropped_buckets_never_raise_the_evidence_of_the_others(store: Store) ->
         pour(store, record, hour, drawn(500, hour, 1.1))
     ledger, rule = Ledger(store.redis, store.keys, record), record.rules[0]
     assert isinstance(rule, DriftRule)
-    state, reference, now = begun_drift(rule, None, record), drawn(2000, 99), BEGAN + 4 * HOUR
+    state, reference, now = DRIFT.begin(rule, None, record), drawn(2000, 99), BEGAN + 4 * HOUR
     found = []
     for before in range(FIRST, FIRST + 4):
         ledger.buckets.drop(before)

@@ -12,7 +12,8 @@ from backend.monitors.looks import expire
 from backend.monitors.rows import MonitorRows, What
 from backend.store.monitors.ledger import Groups, Ids, Ledger
 from backend.store.store import Store
-from schemas.monitors import DAY, HOUR, IngestionResult
+from schemas.base import DAY, HOUR
+from schemas.monitors import IngestionResult
 from tests.integration.monitors.monitored import counted, monitored
 
 NOW = 1_700_000_000.0

@@ -25,8 +25,9 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import answers
 from calibrant.monitoring.tally import Tally, merged
-from schemas.monitor_alarms import RuleState
-from schemas.monitors import DAY, MonitorRecord
+from schemas.base import DAY
+from schemas.monitor_rules import RuleState
+from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor, put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 

@@ -35,10 +35,11 @@ from calibrant.core.errors import InvalidDocument
 from calibrant.maps.calibration_map import load
 from calibrant.monitoring.online import FORMAT, OnlineMap, start_online
 from calibrant.monitoring.tally import Tally, tally_of
+from schemas.base import DAY
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Standing
 from schemas.monitor_online import OnlineStanding
-from schemas.monitors import DAY, MonitorRecord
+from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 from tests.integration.monitors.test_recalibrating import champion

@@ -25,9 +25,10 @@ from calibrant.core.reductions import Event
 from calibrant.maps.calibration_map import load
 from calibrant.monitoring.event_tally import gain
 from calibrant.monitoring.tally import tally_of
+from schemas.base import DAY
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
-from schemas.monitors import DAY, MonitorRecord
+from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 

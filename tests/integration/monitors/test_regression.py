@@ -32,8 +32,9 @@ from calibrant.core.errors import UnusableRows
 from calibrant.distributions.evaluation import evaluate_distribution
 from calibrant.distributions.maps.distribution_map import load_distribution
 from calibrant.monitoring.pit_tally import counts_of
+from schemas.base import DAY, HOUR
 from schemas.monitor_alarms import AlarmData
-from schemas.monitors import DAY, HOUR, MonitorBody, MonitorRecord, RecalibrationSpec
+from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
 from service.formats.media import ARROW, NDJSON, NPZ
 from service.stack import Stack
 from tests.integration.monitors.monitored import answered

@@ -17,7 +17,7 @@ from backend.store.monitors.ledger import Groups, Ids, Ledger
 from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, priorities_of
-from schemas.monitors import HOUR
+from schemas.base import HOUR
 from tests.integration.monitors.monitored import monitored
 
 pytestmark = pytest.mark.slow

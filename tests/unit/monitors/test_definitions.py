@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from backend.monitors.definitions import settled
 from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import load
-from schemas.monitors import DAY, HOUR, MonitorBody
+from schemas.base import DAY, HOUR
+from schemas.monitors import MonitorBody
 
 _DOCUMENT: dict[str, Any] = {
     "format": 1,

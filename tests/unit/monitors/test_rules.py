@@ -1,19 +1,27 @@
-"""Rules: what becomes of them at a look."""
+"""Rules: their states after checks, and what every kind of rule has."""
 
 from __future__ import annotations
 
-import pytest
+from typing import get_args
 
-from backend.monitors.alarms import Measured, begun, check_threshold
-from schemas.monitor_alarms import RuleState
-from schemas.monitors import ThresholdRule
+import pytest
+from pydantic import TypeAdapter
+
+from backend.monitors.rules.catalogue import RULE_TYPES
+from backend.monitors.rules.threshold import THRESHOLD, ComparedValue
+from schemas.monitor_rules import RuleKind, RuleState, ThresholdRule
+from schemas.monitors import MonitorBody, MonitorFields, MonitorRecord
+from service.errors import InvalidField
+from service.formats.options import read_options
+from service.formats.payload import Payload
+from service.monitor_charts import chart_titles
 
 
 def watched(rule: ThresholdRule, *seen: tuple[int, float | None]) -> list[RuleState]:
     """The states after looks that saw so many rows and such values."""
-    state, found = begun(rule, None, 0.0), []
+    state, found = THRESHOLD.begin(rule, None, RECORD), []
     for moment, (n, value) in enumerate(seen):
-        state = check_threshold(rule, state, Measured(n, value), float(moment))
+        state = THRESHOLD.conclude(rule, state, ComparedValue(n, value), float(moment))
         found.append(state)
     return found
 
@@ -22,6 +30,7 @@ def statuses(rule: ThresholdRule, *seen: tuple[int, float | None]) -> str:
     return "".join(state.status[0] for state in watched(rule, *seen))
 
 
+RECORD = MonitorRecord(name="inbox", uid="monitor_1", created_at="", started_at=0.0, bucket=3600)
 RULE = ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05, clear_below=0.03, looks=2)
 
 
@@ -59,6 +68,30 @@ def test_an_alarm_whose_rows_are_gone_stays() -> None:
 
 def test_a_changed_rule_is_reset_and_keeps_counting() -> None:
     raised = watched(RULE, (1000, 0.06), (1001, 0.07))[-1]
-    assert begun(RULE, raised, 5.0) is raised
-    again = begun(RULE.model_copy(update={"above": 0.04}), raised, 0.0)
+    assert THRESHOLD.begin(RULE, raised, RECORD.model_copy(update={"started_at": 5.0})) is raised
+    again = THRESHOLD.begin(RULE.model_copy(update={"above": 0.04}), raised, RECORD)
     assert (again.status, again.alarms) == ("unknown", 1)
+
+
+@pytest.mark.parametrize("kind", get_args(RuleKind))
+def test_every_kind_of_rule_has_an_object_a_model_and_a_field_of_its_state(kind: str) -> None:
+    rule_type = RULE_TYPES[kind]
+    assert get_args(rule_type.model.model_fields["kind"].annotation) == (kind,)
+    definitions = TypeAdapter(MonitorFields).json_schema()["$defs"]
+    assert rule_type.model.__name__ in definitions
+    assert kind in RuleState.model_fields
+    assert not rule_type.describe(RuleState(rule=kind, kind=rule_type.kind)).facts
+    assert set(rule_type.charts) <= set(chart_titles(RECORD, "ece"))
+
+
+def test_every_object_is_of_a_kind_that_definitions_accept() -> None:
+    assert tuple(RULE_TYPES) == get_args(RuleKind)
+
+
+@pytest.mark.parametrize("kind", get_args(RuleKind))
+def test_a_wrong_field_of_a_rule_is_named_without_its_kind(kind: str) -> None:
+    with pytest.raises(InvalidField) as raised:
+        read_options(
+            Payload({}, {"name": "inbox", "rules": [{"kind": kind, "name": 5}]}, from_query=False), MonitorBody
+        )
+    assert "/rules/0/name" in [offence.pointer for offence in raised.value.offences]

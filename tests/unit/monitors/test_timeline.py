@@ -9,7 +9,8 @@ from backend.monitors.timeline import evidence_path, frequency_interval
 from backend.monitors.windows import Gathered, Span
 from calibrant.monitoring.evidence import evidence, log_factors
 from calibrant.monitoring.tally import Tally, merged, tally_of
-from schemas.monitors import HOUR, MonitorBody, MonitorRecord
+from schemas.base import HOUR
+from schemas.monitors import MonitorBody, MonitorRecord
 
 START = 1_000
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from calibrant.client.answers.document import Document
+from calibrant.client.answers.monitor_rules import ChangeReading, DriftEvidence, RuleState
 from calibrant.client.answers.monitors import RecalibrationSpec
 
 RuleKind = Literal["evidence", "threshold", "drift"]
@@ -19,7 +20,6 @@ EventType = Literal[
     "monitor.recalibration.failed",
     "monitor.test",
 ]
-RuleStatus = Literal["unknown", "ok", "alarm"]
 OnlineReason = Literal["schedule", "evidence", "alarm", "request"]
 Correction = Literal["label-shift"]
 AuditAction = Literal[
@@ -53,52 +53,21 @@ DeliveryStatus = Literal["pending", "succeeded", "dead"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeReading(Document):
-    """When calibration changed, estimated from the time buckets up to the alarm, and how."""
-
-    time: str  # estimated time of the change
-    interval: tuple[str, str]  # 95 % interval of the time
-    predictions: tuple[float, float]  # predictions whose gap since then is clearest
-    gap: float  # their observed frequency minus their mean since then; above 0: they are too low
-    rows: int  # number of their labelled rows since then
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftEvidence(Document):
-    """Evidence that predictions are distributed differently than in the reference, since the last start of the rule.
-
-    Without drift, the probability that ``log_e`` ever reaches ``bound`` is at most the rule's alpha.
-    """
-
-    log_e: float  # natural logarithm of the e-value at the last check
-    largest: float  # largest value at any check since the start
-    bound: float  # log(1 / alpha)
-    level: float  # exp(-largest), at most 1: an anytime-valid p-value
-    since: str  # start of the period with the strongest evidence, a time bucket
-    low: float  # predictions from here to `high` changed most clearly
-    high: float
-    reference_share: float  # share of the predictions in this range in the reference
-    share: float  # share of the predictions in this range since then
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmData(Document):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
     monitor: str
     rule: str  # name of the rule
     kind: RuleKind
-    measure: str | None = None  # for a threshold: key of the measure
-    window: str | None = None  # for a threshold: name of the window
-    group: str | None = None  # for a threshold: the group; None for all rows
-    value: float | None = None  # the compared value; for evidence and drift: the logarithm of the e-value
+    measure: str | None = None  # key of the compared measure, if there is one
+    window: str | None = None  # name of the window, if there is one
+    group: str | None = None  # the group of the window; None for all rows
+    value: float | None = None  # the compared value; of an anytime-valid test: the logarithm of the e-value
     bound: float | None = None  # the bound that the value is compared with
-    rows: int | None = None  # number of labelled rows in the computation; for drift: of predictions
+    rows: int | None = None  # number of rows in the computation: labelled rows, or for drift predictions
     since: str | None = None  # when the alarm was raised
     change: ChangeReading | None = None  # for an evidence rule: when calibration changed, and how
-    description: str | None = None  # for evidence and drift: the error or the drift in words
+    description: str | None = None  # what the alarm reports, in words
     drift: DriftEvidence | None = None  # for drift: how the predictions changed
 
 
@@ -140,64 +109,6 @@ class MonitorEvent(Document):
     timestamp: str  # time of the event, not of the delivery
     data: AlarmData | HookTestData | RecalibrationData
     page: str | None = None  # address of the monitor's page; only in webhooks, if the workers have `--public-url`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceReading(Document):
-    """Evidence against calibration since the last start of the rule.
-
-    ``log_e`` may be compared with ``bound`` at any time: if the model is calibrated, the probability that it ever
-    reaches ``bound`` is at most the rule's alpha.
-    """
-
-    log_e: float  # natural logarithm of the e-value at the last check
-    largest: float  # largest value at any check since the start
-    bound: float  # log(1 / alpha)
-    level: float  # exp(-largest), at most 1: an anytime-valid p-value
-    since: str | None  # start of the period with the strongest evidence, a time bucket
-    shape: Literal["line", "curve", "part"]  # shape of the error with the strongest evidence
-    delta: float  # its size: log-odds of the outcome minus those of the prediction
-    spread: float  # for a line: change of `delta` per unit of half the logit
-    low: float  # smallest prediction that it concerns
-    high: float  # largest prediction that it concerns
-    description: str  # description of the error
-    #: once the alarm is raised: when calibration changed, and how; None if it is unknown
-    change: ChangeReading | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdReading(Document):
-    """A measure and its bound at the last check."""
-
-    measure: str
-    window: str
-    group: str | None = None
-    value: float | None  # the compared value; None if undefined
-    above: float
-    clear_below: float
-    looks: int  # consecutive checks, each on different rows, that indicate the other status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleState(Document):
-    """The current state of a rule, and since when."""
-
-    rule: str
-    kind: RuleKind
-    status: RuleStatus = "unknown"  # `unknown` until there are enough rows
-    since: str | None = None  # when the status last changed
-    alarms: int = 0  # number of times that the alarm was raised
-    rows: int = 0  # number of labelled rows in the last check; for drift: of predictions
-    looked_at: str | None = None
-    challengers: int = 0  # number of challengers requested for the raised alarm
-    acknowledged_at: str | None = None  # for a threshold that is still raised
-    acknowledged_by: str | None = None
-    started_at: float = 0.0  # for evidence and drift: rows predicted earlier are excluded; seconds since 1970
-    definition: str = ""  # digest of the rule; a changed rule starts again
-    evidence: EvidenceReading | None = None
-    threshold: ThresholdReading | None = None
-    drift: DriftEvidence | None = None
-    reason: str | None = None  # for drift: why the rule cannot be checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

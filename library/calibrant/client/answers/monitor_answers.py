@@ -7,17 +7,14 @@ from typing import Any, Literal
 
 from calibrant.client.answers.conveniences import ReadingConveniences, SeriesConveniences
 from calibrant.client.answers.document import Document
-from calibrant.client.answers.monitor_alarms import RuleState
 from calibrant.client.answers.monitor_online import OnlineReading
+from calibrant.client.answers.monitor_rules import DriftRule, EvidenceRule, RuleState, ThresholdRule
 from calibrant.client.answers.monitors import (
     Counts,
-    DriftRule,
-    EvidenceRule,
     HookSpec,
     MonitorForecast,
     RecalibrationSpec,
     ReferenceSpec,
-    ThresholdRule,
     WindowSpec,
 )
 

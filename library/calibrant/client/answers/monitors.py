@@ -32,44 +32,6 @@ class ReferenceSpec(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceRule(Document):
-    """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
-
-    kind: Literal["evidence"]
-    name: str = "evidence"
-    alpha: float = 0.01  # probability of any false alarm since the last start
-    #: only buckets that ended at least this many seconds ago count; if one outcome is known sooner than the other, set
-    #: it to the time after which labels are complete
-    after: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdRule(Document):
-    """An alarm when a measure exceeds a bound, with hysteresis."""
-
-    kind: Literal["threshold"]
-    name: str = "threshold"
-    measure: str = "ece"  # key of one of the monitor's measures
-    window: str
-    group: str | None = None  # only this group; None: all rows
-    above: float  # the alarm is raised above this value
-    clear_below: float | None = None  # the alarm is cleared at or below this value; default: `above`
-    #: which value is compared: the estimate, the lower end of its interval, or the debiased estimate
-    by: Literal["value", "lower", "debiased"] = "value"
-    looks: int = 1  # number of consecutive checks needed to raise or clear the alarm
-    least_rows: int = 100  # minimum number of labelled rows in the window
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRule(Document):
-    """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
-
-    kind: Literal["drift"]
-    name: str = "drift"
-    alpha: float = 0.01  # probability of any false alarm since the last start
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HookSpec(Document):
     """A webhook that receives alarms, signed according to Standard Webhooks 1.0."""
 

@@ -30,7 +30,7 @@ class Watched(TypedDict, total=False):
     interval : float or None
         Level of the intervals.
     rules : sequence of mapping
-        Alarm rules of kind ``evidence``, ``threshold`` or ``drift``.
+        Alarm rules, each with its ``kind``, such as ``evidence``.
     reference : mapping or None
         Time span or batch that windows are compared with.
     hooks : sequence of mapping

@@ -1,0 +1,1 @@
+"""The kinds of rules of monitors, each one object: checked, observed, concluded and described."""

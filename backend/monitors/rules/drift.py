@@ -1,0 +1,188 @@
+"""The rule ``drift``: an anytime-valid test of whether predictions are distributed as in the reference."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from backend.monitors.evidence import oldest_kept
+from backend.monitors.rules.rule import NOTHING, Check, Description, Fact, RuleType, moved
+from backend.monitors.windows import bucket_seconds, reference_span, without_label
+from backend.store.clock import at
+from backend.store.monitors.buckets import MEASURED, WAITING, Buckets
+from backend.store.monitors.lists import Version
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption, PredictionKindMismatch
+from calibrant.monitoring.drift import PredictionDrift, drift_counts, drift_of_counts, drift_ranges
+from calibrant.monitoring.tally import Tally, merged
+from schemas.monitor_rules import DriftEvidence, DriftRule, RuleState
+from schemas.monitors import MonitorBody, MonitorRecord
+
+#: Bytes of counts that a process caches for all monitors: at 500 bytes per bucket, 30,000 buckets.
+_MOST_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class CheckedDrift:
+    """The drift at a check, of ``rows`` predictions ``since`` then."""
+
+    found: PredictionDrift
+    rows: int
+    since: float
+
+
+# --- The numbers of predictions in each range, by time bucket; only changed buckets are read again
+
+
+class RememberedCounts:
+    """A cache of the counts of buckets; the least recently used are dropped."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most = most_bytes // (2 * drift_ranges().shape[0] * 8)
+        self._kept: OrderedDict[tuple[str, int], tuple[tuple[Version, Version], Floats]] = OrderedDict()
+
+    def of(self, buckets: Buckets, uid: str, numbers: list[int]) -> dict[int, Floats]:
+        """The counts of some buckets of a monitor, of labelled and unlabelled predictions together."""
+        # A row whose label arrives in between is in neither tally, rather than in both.
+        series = (MEASURED, WAITING)
+        versions = dict(
+            zip(numbers, zip(*(buckets.versions(one, numbers) for one in series), strict=True), strict=True)
+        )
+        held = {n: self._kept.get((uid, n)) for n in numbers}
+        stale = [n for n, one in held.items() if one is None or one[0] != versions[n]]
+        read = [buckets.tails(one, [(n, 0) for n in stale]) for one in series]
+        for n, labelled, waiting in zip(stale, *read, strict=True):
+            left = without_label(merged(waiting.parts)) if waiting.parts else merged([])
+            held[n] = (versions[n], drift_counts(merged([*labelled.parts, left])))
+        found = {}
+        for n, one in held.items():
+            if one is not None:
+                self._kept[uid, n], found[n] = one, one[1]
+                self._kept.move_to_end((uid, n))
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return found
+
+
+_COUNTS = RememberedCounts()
+
+
+def look_at_drift(
+    buckets: Buckets,
+    record: MonitorRecord,
+    reference: Tally,
+    state: RuleState,
+    remembered: RememberedCounts,
+    now: float,
+) -> CheckedDrift:
+    """The drift of the predictions since a rule's start, from stored buckets. O(buckets, changed cells)."""
+    start = int(state.started_at // bucket_seconds(record))
+    first = max(start, oldest_kept(record, now), buckets.dropped())
+    counts = remembered.of(buckets, record.uid, buckets.numbers(first, 2**32))
+    last = max(counts, default=first - 1)
+    stream = np.zeros((last + 1 - first, 2, len(drift_ranges())))
+    for number, one in counts.items():
+        stream[number - first] = one
+    found = drift_of_counts(drift_counts(reference), stream, first - start)
+    return CheckedDrift(found, int(stream[:, 1, 0].sum()), buckets.began(start + found.start))
+
+
+# --- The rule
+
+
+class DriftRuleType(RuleType[DriftRule, CheckedDrift | str]):
+    """A check sees the drift, or the reason why the predictions cannot be compared with the reference.
+
+    A challenger does not help against drift.
+    """
+
+    kind = "drift"
+    model = DriftRule
+    calm = "no evidence that predictions are distributed differently than in the reference"
+    restarts = "rule"
+    recalibrates = False
+
+    def validate(self, rule: DriftRule, body: MonitorBody, where: str) -> None:
+        """Predictions can be compared with a reference, and no online map changes them."""
+        if body.prediction_kind == "regression":
+            raise PredictionKindMismatch.at(where, "drift is not applicable to a monitor of regression")
+        if body.reference is None:
+            raise InvalidOption.at(where, "needs a reference, which predictions are compared with; set reference")
+        if body.recalibration.policy == "online":
+            raise InvalidOption.at(where, "drift is not supported with online recalibration, which changes predictions")
+
+    def definition(self, rule: DriftRule, record: MonitorRecord) -> str:
+        """The rule and the reference."""
+        return rule.model_dump_json() + ("" if record.reference is None else record.reference.model_dump_json())
+
+    def start(self, record: MonitorRecord) -> float:
+        """The test starts with the monitor, or after the end of the reference."""
+        bucket, span = bucket_seconds(record), reference_span(record)
+        return float(bucket * max(int(record.started_at // bucket), 0 if span is None else span.last + 1))
+
+    def observe(self, rule: DriftRule, state: RuleState, check: Check) -> CheckedDrift | str:
+        """The drift, or why there is none."""
+        known = check.reference
+        if known is not None and None not in (known.map, check.applied) and known.map != check.applied:
+            return f"the monitor's map {check.record.map} has changed since the reference was set; set a new reference"
+        reference = check.reference_tally()
+        if reference is None or not len(reference):
+            return "the reference has no labelled rows"
+        return look_at_drift(check.buckets, check.record, reference, state, _COUNTS, check.now)
+
+    def conclude(self, rule: DriftRule, state: RuleState, seen: CheckedDrift | str, moment: float) -> RuleState:
+        """Raise an alarm once the e-value reaches 1 / alpha at any check since the start; it lasts until acknowledged.
+
+        The reported drift is that of the check with the largest e-value. A rule that cannot be checked keeps its alarm.
+        """
+        if isinstance(seen, str):
+            after = state.model_copy(update={"looked_at": at(moment), "reason": seen})
+            return after if state.status == "alarm" else moved(after, "unknown", moment)
+        if not seen.rows:
+            return state.model_copy(update={"looked_at": at(moment), "reason": None})
+        bound, found, largest = math.log(1.0 / rule.alpha), seen.found, state.drift
+        if largest is None or found.log_e >= largest.largest:
+            since = at(seen.since)
+            largest = DriftEvidence(
+                log_e=found.log_e,
+                largest=found.log_e,
+                bound=bound,
+                level=found.level,
+                since=since,
+                low=found.low,
+                high=found.high,
+                reference_share=found.before,
+                share=found.since,
+                message=_message(found, since),
+            )
+        reading = largest.model_copy(update={"log_e": found.log_e, "bound": bound})
+        changes = {"rows": seen.rows, "looked_at": at(moment), "drift": reading, "reason": None}
+        return moved(state.model_copy(update=changes), "alarm" if reading.largest >= bound else "ok", moment)
+
+    def describe(self, state: RuleState) -> Description:
+        """The predictions that changed most clearly."""
+        found = state.drift
+        if found is None:
+            return NOTHING
+        facts = [
+            Fact("E-value", found.log_e, "e_value"),
+            Fact("Threshold", found.bound, "e_value"),
+            Fact("Strongest since", (found.since,), "times"),
+        ]
+        return Description(found.message, facts, {"value": found.largest, "bound": found.bound, "drift": found})
+
+
+def _message(found: PredictionDrift, since: str) -> str:
+    day = datetime.fromisoformat(since)
+    now, before = (f"{100.0 * share:.3g} %" for share in (found.since, found.before))
+    return (
+        f"since {day.day} {day:%B} {now} of the predictions are from {found.low:.2g} to {found.high:.2g}, "
+        f"{before} in the reference"
+    )
+
+
+DRIFT = DriftRuleType()

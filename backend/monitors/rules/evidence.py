@@ -1,0 +1,105 @@
+"""The rule ``evidence``: an anytime-valid test of calibration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from backend.monitors.change_times import estimate_change
+from backend.monitors.evidence import CheckedEvidence, Remembered, look_at_evidence
+from backend.monitors.rules.rule import NOTHING, Check, Description, Fact, RuleType, moved
+from backend.store.clock import at
+from calibrant.core.errors import InvalidOption
+from schemas.base import MINUTE
+from schemas.monitor_rules import ChangeReading, EvidenceReading, EvidenceRule, RuleState
+from schemas.monitors import MonitorBody, MonitorRecord
+
+_REMEMBERED = Remembered()
+
+
+@dataclass(frozen=True)
+class EvidenceSeen:
+    """The evidence at a check; with the time of the change if the check raises the alarm."""
+
+    evidence: CheckedEvidence
+    change: ChangeReading | None = None
+
+
+class EvidenceRuleType(RuleType[EvidenceRule, EvidenceSeen]):
+    """Rules of evidence start with the monitor's evidence, and restart together."""
+
+    kind = "evidence"
+    model = EvidenceRule
+    calm = "the evidence against calibration does not reach the threshold"
+    restarts = "evidence"
+    charts = ("error", "frequency", "evidence")
+
+    def validate(self, rule: EvidenceRule, body: MonitorBody, where: str) -> None:
+        """Buckets must count before they are dropped."""
+        if rule.after + (body.bucket or MINUTE) > body.retention:
+            raise InvalidOption.at(f"{where}/after", "is too long: buckets would be dropped before they count")
+
+    def start(self, record: MonitorRecord) -> float:
+        """The start of the monitor's evidence."""
+        return record.started_at
+
+    def continues(self, state: RuleState, record: MonitorRecord) -> bool:
+        """Whether the monitor's evidence has not restarted since."""
+        return state.started_at == record.started_at
+
+    def observe(self, rule: EvidenceRule, state: RuleState, check: Check) -> EvidenceSeen:
+        """The evidence of the rows since the start, and when calibration changed if the alarm is about to be raised."""
+        found = look_at_evidence(check.buckets, check.record, _REMEMBERED, check.now, rule.after)
+        is_raised = state.status != "alarm" and found.rows > 0 and found.evidence.log_e >= math.log(1.0 / rule.alpha)
+        if not is_raised:
+            return EvidenceSeen(found)
+        return EvidenceSeen(found, estimate_change(check.buckets, check.record, check.now, rule.after))
+
+    def conclude(self, rule: EvidenceRule, state: RuleState, seen: EvidenceSeen, moment: float) -> RuleState:
+        """Raise an alarm, until the next start, once the e-value reaches 1 / alpha at any check.
+
+        The reported evidence is that of the check with the largest e-value.
+        """
+        if not seen.evidence.rows:
+            return state.model_copy(update={"looked_at": at(moment)})
+        bound, found, largest = math.log(1.0 / rule.alpha), seen.evidence.evidence, state.evidence
+        if largest is None or found.log_e >= largest.largest:
+            shift = found.shift
+            largest = EvidenceReading(
+                log_e=found.log_e,
+                largest=found.log_e,
+                bound=bound,
+                level=found.level,
+                since=at(seen.evidence.since),
+                shape=shift.shape,
+                delta=shift.delta,
+                spread=shift.spread,
+                low=shift.low,
+                high=shift.high,
+                description=seen.evidence.message(),
+            )
+        raised = largest.largest >= bound
+        change = state.evidence.change if state.status == "alarm" and state.evidence is not None else seen.change
+        reading = largest.model_copy(
+            update={"log_e": found.log_e, "bound": bound, "change": change if raised else None},
+        )
+        after = state.model_copy(update={"rows": seen.evidence.rows, "looked_at": at(moment), "evidence": reading})
+        return moved(after, "alarm" if raised else "ok", moment)
+
+    def describe(self, state: RuleState) -> Description:
+        """The error with the strongest evidence, or when calibration changed."""
+        found = state.evidence
+        if found is None:
+            return NOTHING
+        facts = [Fact("E-value", found.log_e, "e_value"), Fact("Threshold", found.bound, "e_value")]
+        change = found.change
+        if change is not None:
+            facts.append(Fact("Changed", (change.time, *change.interval), "times"))
+            facts.append(Fact("Rows since then", change.rows, "count"))
+        elif found.since is not None:
+            facts.append(Fact("Strongest since", (found.since,), "times"))
+        message = found.description if change is None else change.message
+        return Description(message, facts, {"value": found.largest, "bound": found.bound, "change": change})
+
+
+EVIDENCE = EvidenceRuleType()

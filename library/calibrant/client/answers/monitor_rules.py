@@ -1,0 +1,139 @@
+"""Generated from schemas/monitor_rules.py by `make reference`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from calibrant.client.answers.document import Document
+
+RuleKind = Literal["evidence", "threshold", "drift"]
+RuleStatus = Literal["unknown", "ok", "alarm"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceRule(Document):
+    """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
+
+    kind: Literal["evidence"]
+    name: str = "evidence"
+    alpha: float = 0.01  # probability of any false alarm since the last start
+    #: only buckets that ended at least this many seconds ago count; if one outcome is known sooner than the other, set
+    #: it to the time after which labels are complete
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReading(Document):
+    """When calibration changed, estimated from the time buckets up to the alarm, and how."""
+
+    time: str  # estimated time of the change
+    interval: tuple[str, str]  # 95 % interval of the time
+    predictions: tuple[float, float]  # predictions whose gap since then is clearest
+    gap: float  # their observed frequency minus their mean since then; above 0: they are too low
+    rows: int  # number of their labelled rows since then
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceReading(Document):
+    """Evidence against calibration since the last start of the rule.
+
+    ``log_e`` may be compared with ``bound`` at any time: if the model is calibrated, the probability that it ever
+    reaches ``bound`` is at most the rule's alpha.
+    """
+
+    log_e: float  # natural logarithm of the e-value at the last check
+    largest: float  # largest value at any check since the start
+    bound: float  # log(1 / alpha)
+    level: float  # exp(-largest), at most 1: an anytime-valid p-value
+    since: str | None  # start of the period with the strongest evidence, a time bucket
+    shape: Literal["line", "curve", "part"]  # shape of the error with the strongest evidence
+    delta: float  # its size: log-odds of the outcome minus those of the prediction
+    spread: float  # for a line: change of `delta` per unit of half the logit
+    low: float  # smallest prediction that it concerns
+    high: float  # largest prediction that it concerns
+    description: str  # description of the error
+    #: once the alarm is raised: when calibration changed, and how; None if it is unknown
+    change: ChangeReading | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdRule(Document):
+    """An alarm when a measure exceeds a bound, with hysteresis."""
+
+    kind: Literal["threshold"]
+    name: str = "threshold"
+    measure: str = "ece"  # key of one of the monitor's measures
+    window: str
+    group: str | None = None  # only this group; None: all rows
+    above: float  # the alarm is raised above this value
+    clear_below: float | None = None  # the alarm is cleared at or below this value; default: `above`
+    #: which value is compared: the estimate, the lower end of its interval, or the debiased estimate
+    by: Literal["value", "lower", "debiased"] = "value"
+    looks: int = 1  # number of consecutive checks needed to raise or clear the alarm
+    least_rows: int = 100  # minimum number of labelled rows in the window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdReading(Document):
+    """A measure and its bound at the last check."""
+
+    measure: str
+    window: str
+    group: str | None = None
+    value: float | None  # the compared value; None if undefined
+    above: float
+    clear_below: float
+    looks: int  # consecutive checks, each on different rows, that indicate the other status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRule(Document):
+    """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
+
+    kind: Literal["drift"]
+    name: str = "drift"
+    alpha: float = 0.01  # probability of any false alarm since the last start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftEvidence(Document):
+    """Evidence that predictions are distributed differently than in the reference, since the last start of the rule.
+
+    Without drift, the probability that ``log_e`` ever reaches ``bound`` is at most the rule's alpha.
+    """
+
+    log_e: float  # natural logarithm of the e-value at the last check
+    largest: float  # largest value at any check since the start
+    bound: float  # log(1 / alpha)
+    level: float  # exp(-largest), at most 1: an anytime-valid p-value
+    since: str  # start of the period with the strongest evidence, a time bucket
+    low: float  # predictions from here to `high` changed most clearly
+    high: float
+    reference_share: float  # share of the predictions in this range in the reference
+    share: float  # share of the predictions in this range since then
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleState(Document):
+    """The current state of a rule, and since when."""
+
+    rule: str
+    kind: RuleKind
+    status: RuleStatus = "unknown"  # `unknown` until there are enough rows
+    since: str | None = None  # when the status last changed
+    alarms: int = 0  # number of times that the alarm was raised
+    rows: int = 0  # number of rows in the last check: labelled rows, or for drift predictions
+    looked_at: str | None = None
+    message: str | None = None  # what a raised alarm reports, in words
+    challengers: int = 0  # number of challengers requested for the raised alarm
+    acknowledged_at: str | None = None  # for an alarm that stays raised after its acknowledgement
+    acknowledged_by: str | None = None
+    started_at: float = 0.0  # rows predicted earlier are excluded; seconds since 1970
+    definition: str = ""  # digest of the rule; a changed rule starts again
+    evidence: EvidenceReading | None = None
+    threshold: ThresholdReading | None = None
+    drift: DriftEvidence | None = None
+    reason: str | None = None  # why the rule cannot be checked

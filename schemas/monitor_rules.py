@@ -1,0 +1,172 @@
+"""The rules of monitors: definitions, what a check reads for them, and their states."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field
+
+from schemas.base import DAY, Document, Label
+
+
+class RuleFields(Document):
+    """The base of the rules."""
+
+    @property
+    def settling(self) -> int:
+        """The seconds after which the labels that the rule counts are complete."""
+        return 0
+
+
+class EProcessReading(Document):
+    """The values of an anytime-valid test since its last start."""
+
+    log_e: float = Field(description="natural logarithm of the e-value at the last check")
+    largest: float = Field(description="largest value at any check since the start")
+    bound: float = Field(description="log(1 / alpha)")
+    level: float = Field(description="exp(-largest), at most 1: an anytime-valid p-value")
+
+
+# --- Evidence against calibration
+
+
+class EvidenceRule(RuleFields):
+    """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
+
+    kind: Literal["evidence"]
+    name: Label = Field("evidence")
+    alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
+    after: int = Field(
+        0,
+        ge=0,
+        le=400 * DAY,
+        description="only buckets that ended at least this many seconds ago count; if one outcome is known sooner than "
+        "the other, set it to the time after which labels are complete",
+    )
+
+    @property
+    def settling(self) -> int:
+        """The time after which buckets count."""
+        return self.after
+
+
+class ChangeReading(Document):
+    """When calibration changed, estimated from the time buckets up to the alarm, and how."""
+
+    time: str = Field(description="estimated time of the change")
+    interval: tuple[str, str] = Field(description="95 % interval of the time")
+    predictions: tuple[float, float] = Field(description="predictions whose gap since then is clearest")
+    gap: float = Field(description="their observed frequency minus their mean since then; above 0: they are too low")
+    rows: int = Field(description="number of their labelled rows since then")
+    message: str = Field(examples=["since 14 March predictions of 0.2 to 0.4 are 8 points too low"])
+
+
+class EvidenceReading(EProcessReading):
+    """Evidence against calibration since the last start of the rule.
+
+    ``log_e`` may be compared with ``bound`` at any time: if the model is calibrated, the probability that it ever
+    reaches ``bound`` is at most the rule's alpha.
+    """
+
+    since: str | None = Field(description="start of the period with the strongest evidence, a time bucket")
+    shape: Literal["line", "curve", "part"] = Field(description="shape of the error with the strongest evidence")
+    delta: float = Field(description="its size: log-odds of the outcome minus those of the prediction")
+    spread: float = Field(description="for a line: change of ``delta`` per unit of half the logit")
+    low: float = Field(description="smallest prediction that it concerns")
+    high: float = Field(description="largest prediction that it concerns")
+    description: str = Field(
+        validation_alias=AliasChoices("description", "told"),  # the name in documents of earlier versions
+        description="description of the error",
+    )
+    change: ChangeReading | None = Field(
+        None, description="once the alarm is raised: when calibration changed, and how; null if it is unknown"
+    )
+
+
+# --- A measure above a bound
+
+
+class ThresholdRule(RuleFields):
+    """An alarm when a measure exceeds a bound, with hysteresis."""
+
+    kind: Literal["threshold"]
+    name: Label = Field("threshold")
+    measure: str = Field("ece", description="key of one of the monitor's measures")
+    window: Label
+    group: str | None = Field(None, description="only this group; null: all rows")
+    above: float = Field(description="the alarm is raised above this value")
+    clear_below: float | None = Field(
+        None, description="the alarm is cleared at or below this value; default: ``above``"
+    )
+    by: Literal["value", "lower", "debiased"] = Field(
+        "value",
+        description="which value is compared: the estimate, the lower end of its interval, or the debiased estimate",
+    )
+    looks: int = Field(1, ge=1, le=1000, description="number of consecutive checks needed to raise or clear the alarm")
+    least_rows: int = Field(100, ge=1, description="minimum number of labelled rows in the window")
+
+
+class ThresholdReading(Document):
+    """A measure and its bound at the last check."""
+
+    measure: str
+    window: str
+    group: str | None = None
+    value: float | None = Field(description="the compared value; null if undefined")
+    above: float
+    clear_below: float
+    looks: int = Field(description="consecutive checks, each on different rows, that indicate the other status")
+
+
+# --- Drift of predictions
+
+
+class DriftRule(RuleFields):
+    """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
+
+    kind: Literal["drift"]
+    name: Label = Field("drift")
+    alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
+
+
+class DriftEvidence(EProcessReading):
+    """Evidence that predictions are distributed differently than in the reference, since the last start of the rule.
+
+    Without drift, the probability that ``log_e`` ever reaches ``bound`` is at most the rule's alpha.
+    """
+
+    since: str = Field(description="start of the period with the strongest evidence, a time bucket")
+    low: float = Field(description="predictions from here to ``high`` changed most clearly")
+    high: float
+    reference_share: float = Field(description="share of the predictions in this range in the reference")
+    share: float = Field(description="share of the predictions in this range since then")
+    message: str = Field(examples=["since 14 March 31 % of the predictions are from 0.2 to 0.4, 12 % in the reference"])
+
+
+# --- All kinds: a kind is the value of ``kind`` in its rule, and the name of its field in the state
+
+Rule = Annotated[EvidenceRule | ThresholdRule | DriftRule, Field(discriminator="kind")]
+RuleKind = Literal["evidence", "threshold", "drift"]
+RuleStatus = Literal["unknown", "ok", "alarm"]
+
+
+class RuleState(Document):
+    """The current state of a rule, and since when."""
+
+    rule: str
+    kind: RuleKind
+    status: RuleStatus = Field("unknown", description="``unknown`` until there are enough rows")
+    since: str | None = Field(None, description="when the status last changed")
+    alarms: int = Field(0, description="number of times that the alarm was raised")
+    rows: int = Field(0, description="number of rows in the last check: labelled rows, or for drift predictions")
+    looked_at: str | None = None
+    message: str | None = Field(None, description="what a raised alarm reports, in words")
+    challengers: int = Field(0, description="number of challengers requested for the raised alarm")
+    acknowledged_at: str | None = Field(None, description="for an alarm that stays raised after its acknowledgement")
+    acknowledged_by: str | None = None
+    started_at: float = Field(0.0, description="rows predicted earlier are excluded; seconds since 1970")
+    definition: str = Field("", description="digest of the rule; a changed rule starts again")
+    evidence: EvidenceReading | None = None
+    threshold: ThresholdReading | None = None
+    drift: DriftEvidence | None = None
+    reason: str | None = Field(None, description="why the rule cannot be checked")
