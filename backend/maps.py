@@ -35,15 +35,7 @@ def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
     try:
         fitted = _read(options.document)
         if isinstance(fitted, CalibrationMap):
-            record = record_without_fit(
-                map_id,
-                fitted,
-                name=options.name,
-                tags=options.tags,
-                description=options.description,
-                who=requester.who,
-                imported=True,
-            )
+            record = record_without_fit(map_id, fitted, options, who=requester.who, imported=True)
         else:
             from backend import forecasts
 

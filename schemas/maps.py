@@ -25,16 +25,37 @@ TagValue = Annotated[str, Field(max_length=256)]
 #: Maximum number of tags of a map.
 MAX_TAGS = 32
 Tags = Annotated[dict[TagName, TagValue], Field(max_length=MAX_TAGS, examples=[{"stage": "shadow"}])]
-Description = Annotated[str, Field(max_length=2000)]
+#: Maximum length of a text about a map.
+MAX_TEXT = 2000
+Description = Annotated[str, Field(max_length=MAX_TEXT)]
 Support = Annotated[list[float | None], Field(min_length=2, max_length=2)]
 
 
-class FitOptions(Document):
+class About(Document):
+    """What callers say about a map, and may change later."""
+
+    description: Description | None = Field(None, description="free text")
+    tags: Tags = Field({}, description="up to 32 short strings by name")
+
+    def about(self) -> dict[str, Any]:
+        """These fields alone, for another document about the same map."""
+        return {name: getattr(self, name) for name in About.model_fields}
+
+
+class Registration(About):
+    """How a new map is stored."""
+
+    name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
+    allow_shape_change: bool = Field(
+        False, description="allow the shape of the output to differ from that of the newest map with this name"
+    )
+
+
+class FitOptions(Registration):
     """All options of a fit except its arrays; ``batch`` may replace the arrays."""
 
     prediction_kind: Literal["classification"] = "classification"
     method: str = Field("averaged", examples=["pl3"])
-    name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
@@ -42,11 +63,6 @@ class FitOptions(Document):
     class_names: ClassNames | None = None
     reduction: str | None = None
     seed: Seed = 0
-    tags: Tags = Field({}, description="up to 32 short strings by name")
-    description: Description | None = None
-    allow_shape_change: bool = Field(
-        False, description="allow the shape of the output to differ from that of the newest map with this name"
-    )
     group_folds: bool = Field(
         False, description="keep the rows of a group in one fold of every cross-validation; needs `groups` in the rows"
     )
@@ -58,12 +74,11 @@ class FitBody(FitOptions, Arrays):
     predictions: Predictions | None = None  # type: ignore[assignment]
 
 
-class FitDistributionOptions(Document):
+class FitDistributionOptions(Registration):
     """All options of a fit to forecasts except their arrays; ``batch`` may replace the arrays."""
 
     prediction_kind: Literal["regression"]
     method: str = Field("averaged", examples=["variance-platt"])
-    name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"shape": "pl"}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     level: Level | None = Field(None, description="of intervals")
@@ -81,52 +96,38 @@ class FitDistributionOptions(Document):
         "samples",
     )
     seed: Seed = 0
-    tags: Tags = Field({}, description="up to 32 short strings by name")
-    description: Description | None = None
-    allow_shape_change: bool = Field(
-        False, description="allow the shape of the output to differ from that of the newest map with this name"
-    )
 
 
 class FitDistributionBody(FitDistributionOptions, DistributionArrays):
     """The body of ``POST /maps`` for predictive distributions of a number."""
 
 
-class FitDistributionSpec(Document):
-    """A fit to forecasts as stored with a job: ids and options, never arrays."""
-
-    prediction_kind: Literal["regression"] = "regression"
-    method: str
-    name: str | None
-    options: dict[str, Any]
-    batch: str
-    parts: int | None = Field(None, description="only the first parts of the batch; None: all")
-    scale: OutcomeScale
-    support: list[float | None]
-    output_levels: list[float] | None
-    seed: int
-    tags: dict[str, str] = Field({})
-    description: str | None = None
-    allow_shape_change: bool = False
-    created_by: str | None = None
-
-
-class FitSpec(Document):
+class StoredFit(Registration):
     """A fit as stored with a job: ids and options, never arrays."""
 
     method: str
-    name: str | None
     options: dict[str, Any]
     batch: str
     parts: int | None = Field(None, description="only the first parts of the batch; None: all")
+    seed: int
+    created_by: str | None = None
+
+
+class FitDistributionSpec(StoredFit):
+    """A fit to forecasts as stored with a job."""
+
+    prediction_kind: Literal["regression"] = "regression"
+    scale: OutcomeScale
+    support: list[float | None]
+    output_levels: list[float] | None
+
+
+class FitSpec(StoredFit):
+    """A fit to predictions of classes as stored with a job."""
+
     reduction: str | None
     class_names: list[str] | None = None
-    seed: int
-    tags: dict[str, str] = Field({})
-    description: str | None = None
-    allow_shape_change: bool = False
     group_folds: bool = False
-    created_by: str | None = None
 
 
 class Scores(Document):
@@ -164,14 +165,19 @@ class FitBins(Document):
     after: Bins
 
 
-class MapSummary(Document):
-    """The metadata of a stored map: name, how and to what it was fitted, by whom and when; without its parameters."""
+class MapIdentity(Document):
+    """Which map it is; the first fields of every answer about a stored map."""
 
     format: int = 1
     id: str
     prediction_kind: PredictionKind = "classification"
     name: str | None
     version: int | None
+
+
+class MapSummary(About, MapIdentity):
+    """The metadata of a stored map: name, how and to what it was fitted, by whom and when; without its parameters."""
+
     method: str
     options: dict[str, Any]
     reduction: str | None = Field(description="null for regression")
@@ -183,8 +189,6 @@ class MapSummary(Document):
     created_at: str
     created_by: str | None = Field(None, description="name of the API key")
     updated_at: str | None = Field(None, description="when the tags or the description last changed")
-    tags: dict[str, str] = Field({})
-    description: str | None = None
     imported: bool = False
     digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
     label_rate: float | None = Field(None, description="event rate in the rows of the fit")
@@ -253,23 +257,18 @@ class DistributionMapDocument(Document):
     training_digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
 
 
-class MapChanges(Document):
+class MapChanges(About):
     """The body of ``PATCH /maps/{ref}``, a JSON merge patch (RFC 7396): null removes, omitted fields are kept."""
 
-    tags: dict[TagName, TagValue | None] | None = Field(None, examples=[{"stage": "live", "ticket": None}])
-    description: Description | None = None
+    tags: dict[TagName, TagValue | None] | None = Field(  # type: ignore[assignment]
+        None, examples=[{"stage": "live", "ticket": None}]
+    )
 
 
-class ImportOptions(Document):
+class ImportOptions(Registration):
     """The body of ``POST /maps/import``."""
 
     document: dict[str, Any] = Field(description="document of a map, as GET /maps/{ref}/document returns it")
-    name: Name | None = Field(None, description="name of the map; a name in use gets its next version")
-    tags: Tags = Field({})
-    description: Description | None = None
-    allow_shape_change: bool = Field(
-        False, description="allow the shape of the output to differ from that of the newest map with this name"
-    )
 
 
 class CalibrateOptions(Document):

@@ -16,7 +16,7 @@ from backend.store.store import Store, record_without_fit
 from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.label_shift import LabelShift
-from schemas.maps import MapRecord
+from schemas.maps import MapRecord, Registration
 from schemas.monitor_alarms import Occasion
 from schemas.monitors import MonitorRecord, WindowSpec
 
@@ -81,6 +81,8 @@ def _draft(record: MonitorRecord, occasion: Occasion, shift: LabelShift, made: C
     return record_without_fit(
         derived_id("map", f"{record.uid} {occasion.seed}"),
         made,
-        tags=tags_of(record, occasion, shift.n) | {"correction": "label-shift"},
-        description=f"corrected for the class frequencies of a window; assumes that {ASSUMPTION}",
+        Registration(
+            tags=tags_of(record, occasion, shift.n) | {"correction": "label-shift"},
+            description=f"corrected for the class frequencies of a window; assumes that {ASSUMPTION}",
+        ),
     )

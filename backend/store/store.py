@@ -25,7 +25,17 @@ from calibrant.core.batch import Batch
 from calibrant.diagrams.in_sample import FitSummary, in_sample
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.distributions import ForecastShape, HeldOutGain
-from schemas.maps import Bins, FitBins, FitDistributionSpec, FitSpec, ImportOptions, InSample, MapRecord, Scores
+from schemas.maps import (
+    Bins,
+    FitBins,
+    FitDistributionSpec,
+    FitSpec,
+    ImportOptions,
+    InSample,
+    MapRecord,
+    Registration,
+    Scores,
+)
 
 if TYPE_CHECKING:
     from backend.store.monitors.definitions import Definitions
@@ -126,8 +136,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         seed=spec.seed,
         created_at=stamp(),
         created_by=spec.created_by,
-        tags=spec.tags,
-        description=spec.description,
+        **spec.about(),
         digest=seen.digest,
         label_rate=seen.label_rate,
         in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
@@ -179,8 +188,7 @@ def distribution_record(
         seed=None if fit is None else fit.seed,
         created_at=stamp(),
         created_by=who if fit is None else fit.created_by,
-        tags=spec.tags,
-        description=spec.description,
+        **spec.about(),
         imported=fit is None,
         digest=fitted.training_digest,
         accepts=shapes[0],
@@ -194,17 +202,15 @@ def distribution_record(
 def record_without_fit(
     map_id: str,
     fitted: CalibrationMap,
+    registration: Registration,
     *,
-    name: str | None = None,
-    tags: dict[str, str],
-    description: str | None,
     who: str | None = None,
     imported: bool = False,
 ) -> MapRecord:
     """The record of a map that was imported or derived from another, without a summary of a fit to rows."""
     return MapRecord(
         id=map_id,
-        name=name,
+        name=registration.name,
         version=None,
         method=fitted.method,
         options={},
@@ -216,8 +222,7 @@ def record_without_fit(
         seed=None,
         created_at=stamp(),
         created_by=who,
-        tags=tags,
-        description=description,
+        **registration.about(),
         digest=fitted.training_digest,
         imported=imported,
         document=fitted.to_document(),

@@ -53,6 +53,8 @@ ROOTS = (
     "ReportsAnswer",
     "SeriesAnswer",
 )
+#: Groups of arguments, which become typed dictionaries.
+ARGUMENTS = ("About",)
 _WIDTH = 120
 #: A shorter type hint is written out.
 _LONG = 40
@@ -89,7 +91,7 @@ def _models() -> list[type[BaseModel]]:
     """The models that responses consist of, in the order of their definition."""
     known = {model.__name__: model for module in _modules() for model in _defined(module)}
     wanted: set[type[BaseModel]] = set()
-    queue = [known[name] for name in ROOTS]
+    queue = [known[name] for name in (*ROOTS, *ARGUMENTS)]
     while queue:
         model = queue.pop()
         if model not in wanted:
@@ -159,6 +161,8 @@ def _text(module: str, models: Sequence[type[BaseModel]]) -> str:
 
 
 def _class(model: type[BaseModel], names: _Names) -> str:
+    if model.__name__ in ARGUMENTS:
+        return _dictionary(model, names)
     names.use("dataclasses", "dataclass")
     bases = [names.use(f"calibrant.client.answers.{_module(base)}", base.__name__) for base in _shared(model)]
     bases = bases or [names.use("calibrant.client.answers.document", "Document")]
@@ -184,6 +188,13 @@ def _class(model: type[BaseModel], names: _Names) -> str:
     )
 
 
+def _dictionary(model: type[BaseModel], names: _Names) -> str:
+    hints = get_type_hints(model)
+    head = f"class {model.__name__}({names.use('typing', 'TypedDict')}, total=False):"
+    fields = [_field(name, hints[name], field, names, optional=True) for name, field in model.model_fields.items()]
+    return "\n".join([head, _docstring(model), "", *fields])
+
+
 def _shared(model: type[BaseModel]) -> list[type[BaseModel]]:
     return [base for base in model.__bases__ if base.__name__ in _SHARED]
 
@@ -199,8 +210,8 @@ def _docstring(model: type[BaseModel]) -> str:
     return "\n".join([f'    """{lines[0]}', *(f"    {line}".rstrip() for line in lines[1:]), '    """'])
 
 
-def _field(name: str, hint: Any, field: FieldInfo, names: _Names) -> str:
-    code = f"    {name}: {_type(hint, names)}{_default(field, names)}"
+def _field(name: str, hint: Any, field: FieldInfo, names: _Names, *, optional: bool = False) -> str:
+    code = f"    {name}: {_type(hint, names)}{'' if optional else _default(field, names)}"
     text = _none(field.description or "").replace("``", "`")
     if not text:
         return code

@@ -17,7 +17,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.listing import ListedMap, MapPage, MapQuery
-from schemas.maps import MapChanges, MapRecord, MapSummary
+from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
 from schemas.problems import Problem
 from service.context import Context
 from service.errors import PreconditionFailed
@@ -224,6 +224,7 @@ async def map_page(
     status: int = 200,
 ) -> Response:
     """The page of one map; ``form`` contains rejected input, ``upload`` the rejected form that calibrates a file."""
+    said = record.about()
     return visit.page(
         "map.html",
         status=status if problem is None else problem.status,
@@ -231,18 +232,23 @@ async def map_page(
         about=None if record.prediction_kind == "regression" else await run_in_thread(explained, record),
         reference=reference_of(record),
         seen=(entity_tag_of(record) or "").strip('"') if form is None else text_of(form, "seen"),
-        tags=write_tags(record.tags) if form is None else text_of(form, "tags"),
-        description=(record.description or "") if form is None else text_of(form, "description"),
+        longest=MAX_TEXT,
+        entries={name: _written(value) if form is None else text_of(form, name) for name, value in said.items()},
         problem=problem,
         form=upload or UploadForm(visit.here.settings.max_body_bytes, Choices(record.prediction_kind)),
     )
 
 
 def _changes(form: FormData, record: MapRecord) -> dict[str, object]:
-    """The merge patch that sets a map's tags and description to those of the form."""
+    """The merge patch that replaces what callers say about a map by the fields of the form."""
     tags = read_tags(text_of(form, "tags"))
     gone = dict.fromkeys(name for name in record.tags if name not in tags)
-    return {"tags": {**gone, **tags}, "description": text_of(form, "description") or None}
+    texts = {name: text_of(form, name) or None for name in About.model_fields}
+    return texts | {"tags": {**gone, **tags}}
+
+
+def _written(value: Mapping[str, str] | str | None) -> str:
+    return write_tags(value) if isinstance(value, Mapping) else value or ""
 
 
 def _as_it_stands(visit: Visit, name: str, alias: str) -> AliasRecord | None:

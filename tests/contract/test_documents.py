@@ -8,7 +8,7 @@ import numpy as np
 import calibrant
 from schemas.aliases import AliasRecord
 from schemas.jobs import JobRecord
-from schemas.maps import MapRecord
+from schemas.maps import About, MapRecord
 
 STORED = Path(__file__).parent / "stored"
 
@@ -30,10 +30,10 @@ def test_records_of_the_registry_still_hold_what_they_held() -> None:
         held = json.loads(json.dumps(stored[name]).replace('"label_share"', '"observed_frequency"'))  # its earlier name
         later = {"class_names": None, "prediction_kind": "classification"}
         later |= dict.fromkeys(("accepts", "returns", "held_out_gain", "warning"))
-        assert MapRecord.model_validate(stored[name]).model_dump() == later | held
+        assert MapRecord.model_validate(stored[name]).model_dump() == About().about() | later | held
     before = MapRecord.model_validate(stored["canonical"])
-    assert (before.tags, before.created_by, before.digest, before.in_sample, before.imported) == (
-        {},
+    assert (before.about(), before.created_by, before.digest, before.in_sample, before.imported) == (
+        About().about(),
         None,
         None,
         None,

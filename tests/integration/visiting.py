@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
+ROWS: dict[str, Any] = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 _TOKEN = re.compile(r'<meta name="csrf-token" content="([^"]+)">')
 
 

@@ -139,10 +139,14 @@ def _classes(listed: ListedMap | MapRecord) -> str:
 
 
 def _facts(record: MapRecord) -> dict[str, Any]:
+    from calibrant.client.answers import About
+
     facts: dict[str, Any] = {"id": record.id, "method": record.method, "options": _pairs(record.options)}
     facts |= {"reduction": record.reduction, "scale": record.scale, "classes": _classes(record), "rows": record.n}
-    facts |= {"created": record.created_at, "by": record.created_by, "tags": _pairs(record.tags)}
-    facts["description"] = record.description
+    facts |= {"created": record.created_at, "by": record.created_by}
+    for name in About.__annotations__:
+        value = getattr(record, name)
+        facts[name] = _pairs(value) if isinstance(value, Mapping) else value
     if record.in_sample is not None:
         from calibrant.maps.calibration_map import binned, scored
 

@@ -18,7 +18,7 @@ from schemas.batches import BatchRecord, UploadRecord
 from schemas.jobs import IdempotencyRecord, JobRecord, WorkersRecord
 from schemas.keys import KeyRecord, SessionRecord
 from schemas.listing import ListedMap
-from schemas.maps import DistributionMapDocument, MapDocument, MapRecord, MapSummary
+from schemas.maps import DistributionMapDocument, MapDocument, MapIdentity, MapRecord, MapSummary
 from schemas.monitor_alarms import DeliveryRecord, Standing
 from schemas.monitor_answers import StoredLabelShifts
 from schemas.monitors import StoredMonitor
@@ -28,7 +28,7 @@ STORED = (
     StoredAlias, StoredLabelShifts, StoredMonitor, UploadRecord, WorkersRecord,
 )  # fmt: skip
 #: A line of a file, and what two stored documents have in common.
-NOT_STORED = (DistributionMapDocument, Header, MapDocument, MapSummary)
+NOT_STORED = (DistributionMapDocument, Header, MapDocument, MapIdentity, MapSummary)
 
 
 class _Third(Document):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers.final import FINAL
     from calibrant.client.answers.jobs import JobAnswer, JobsAnswer, JobSummary, Progress
     from calibrant.client.answers.listing import ListedMap, MapPage
-    from calibrant.client.answers.maps import Bins, FitBins, InSample, MapRecord, MapSummary, Scores
+    from calibrant.client.answers.maps import About, Bins, FitBins, InSample, MapRecord, MapSummary, Scores
     from calibrant.client.answers.monitor_alarms import (
         AlarmData,
         AlarmsAnswer,
@@ -112,6 +112,7 @@ if TYPE_CHECKING:
 
 #: Name -> the module that it is loaded from.
 _MODULE_OF = {
+    "About": "maps",
     "After": "evaluate",
     "AlarmData": "monitor_alarms",
     "AlarmsAnswer": "monitor_alarms",
@@ -220,6 +221,7 @@ _MODULE_OF = {
 
 __all__ = [
     "FINAL",
+    "About",
     "After",
     "AlarmData",
     "AlarmsAnswer",

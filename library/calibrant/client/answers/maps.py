@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from calibrant.client.answers.conveniences import MapConveniences
 from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
@@ -11,6 +11,13 @@ from calibrant.client.answers.document import Document
 
 PredictionKind = Literal["classification", "regression"]
 Scale = Literal["probability", "logit"]
+
+
+class About(TypedDict, total=False):
+    """What callers say about a map, and may change later."""
+
+    description: str | None  # free text
+    tags: dict[str, str]  # up to 32 short strings by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +67,8 @@ class MapSummary(Document):
     prediction_kind: PredictionKind = "classification"
     name: str | None
     version: int | None
+    description: str | None = None  # free text
+    tags: dict[str, str] = field(default_factory=dict)  # up to 32 short strings by name
     method: str
     options: dict[str, Any]
     reduction: str | None  # None for regression
@@ -71,8 +80,6 @@ class MapSummary(Document):
     created_at: str
     created_by: str | None = None  # name of the API key
     updated_at: str | None = None  # when the tags or the description last changed
-    tags: dict[str, str] = field(default_factory=dict)
-    description: str | None = None
     imported: bool = False
     digest: str | None = None  # digest of the rows of the fit, independent of their order
     label_rate: float | None = None  # event rate in the rows of the fit

@@ -1,0 +1,108 @@
+"""What callers say about a map reaches every place that accepts, stores or shows it, whichever fields it has."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+from typer.testing import CliRunner
+
+from backend.store.api_keys import ApiKeyStore
+from calibrant.cli.maps import maps as maps_command
+from calibrant.client import Calibrant
+from schemas.keys import Scope
+from schemas.maps import About, MapChanges
+from service.settings import Settings
+from service.stack import Stack
+from tests.integration.conftest import serving
+from tests.integration.visiting import ROWS, Visitor
+
+#: A value for each field.
+SAID: dict[str, Any] = {name: {"stage": "live"} if name == "tags" else f"the {name}" for name in About.model_fields}
+FORECASTS: dict[str, Any] = {
+    "mean": [0.0, 1.0, 2.0, 4.0] * 5,
+    "variance": [1.0] * 20,
+    "observed": [0.5, 0.5, 3.5, 3.5] * 5,
+}
+P, Y = ROWS["predictions"], ROWS["labels"]
+REGRESSION = {"prediction_kind": "regression"}
+LATER = {"Prefer": "respond-async"}
+
+
+def _said(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in SAID}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(ROWS | {"method": "platt"}, id="classes"),
+        pytest.param(REGRESSION | FORECASTS | {"method": "variance-scaling"}, id="forecasts"),
+    ],
+)
+@pytest.mark.parametrize("headers", [pytest.param({}, id="at once"), pytest.param(LATER, id="as a job")])
+def test_a_fitted_and_an_imported_map_have_every_field_that_the_caller_sent(
+    http: httpx.Client, client: Calibrant, body: dict[str, Any], headers: dict[str, str]
+) -> None:
+    answer = http.post("/maps", json=body | SAID, headers=headers)
+    made = answer.json()
+    if headers:
+        assert answer.status_code == 202
+        made = client.map(str((client.wait(made["id"], timeout=60).result or {})["map"])).to_dict()
+    assert _said(made) == SAID
+    document = http.get(f"/maps/{made['id']}/document").json()
+    assert _said(http.post("/maps/import", json={"document": document} | SAID).json()) == SAID
+
+
+def test_every_field_is_changed_removed_and_listed(http: httpx.Client) -> None:
+    made = http.post("/maps", json=ROWS | {"method": "platt", "name": "changed-about"}).json()
+    without = _said(made)
+    assert not any(without.values())
+    assert MapChanges.model_fields.keys() == SAID.keys()
+    path = f"/maps/{made['id']}"
+    assert _said(http.patch(path, json=SAID).json()) == SAID
+    assert _said(http.get("/maps", params={"name": "changed-about"}).json()["items"][0]) == SAID
+    assert _said(http.patch(path, json=dict.fromkeys(SAID)).json()) == without
+
+
+def test_the_calls_of_the_client_have_every_field(client: Calibrant) -> None:
+    forecasts = {name: FORECASTS[name] for name in ("mean", "variance")}
+    made = client.fit("platt", P, Y, **SAID)
+    of_forecasts = client.fit_distribution("variance-scaling", FORECASTS["observed"], **forecasts, **SAID)
+    imported = client.import_map(client.export_map(made.id), **SAID)
+    described = client.describe(client.fit("platt", P, Y).id, **SAID)
+    for record in (made, of_forecasts, imported, described):
+        assert _said(record.to_dict()) == SAID
+
+
+def test_the_command_shows_every_field(service: Stack, client: Calibrant) -> None:
+    made = client.fit("platt", P, Y, **SAID)
+    shown = CliRunner().invoke(maps_command, ["show", made.id, "--server", service.url]).stdout
+    for name, value in SAID.items():
+        assert [line for line in shown.splitlines() if name in line and _text(value) in line], name
+
+
+def test_the_page_of_a_map_shows_every_field_and_changes_it(redis: Redis, redis_url: str) -> None:
+    scopes: tuple[Scope, ...] = ("write", "read")
+    keys = [ApiKeyStore(redis).create(scope, tenant="about", scope=scope).text for scope in scopes]
+    with serving(Settings(redis_url)) as url, Visitor(url) as owner, Visitor(url) as reader:
+        for visitor, key in zip((owner, reader), keys, strict=True):
+            assert visitor.sign_in(key).status_code == 303
+        token = {"x-csrf-token": owner.token()}
+        made = owner.post("/maps", json=ROWS | {"method": "platt"} | SAID, headers=token).json()["id"]
+        path = f"/ui/maps/{made}"
+        for visitor in (owner, reader):
+            page = visitor.get(path).text
+            assert [name for name, value in SAID.items() if _text(value) not in html.unescape(page)] == []
+        seen = owner.get(path).text.split('name="seen" value="')[1].split('"')[0]
+        changed = {name: {"stage": "next"} if name == "tags" else f"another {name}" for name in SAID}
+        form = {name: _text(value) for name, value in changed.items()}
+        assert owner.submit(f"{path}/about", form | {"seen": seen}).status_code == 303
+        assert _said(owner.get(f"/maps/{made}").json()) == changed
+
+
+def _text(value: dict[str, str] | str) -> str:
+    return value if isinstance(value, str) else "\n".join(f"{name}={text}" for name, text in value.items())
