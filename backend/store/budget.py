@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 
 from backend.store.errors import QuotaExceeded, StoreFull
 from backend.store.keyspace import Keyspace, Shared
+from backend.store.scripts import Script
 from backend.store.server.connection import AsyncRedis, StoreRefuses, connect, connect_async, error_name
 
 # --- The budget of the store: the share of its memory that requests may fill, and the share of one tenant
@@ -52,20 +53,7 @@ _TIMEOUT = 5.0
 #: Number of keys measured per call.
 _KEYS = 500
 
-# ARGV: cursor, number of keys. Returns the next cursor, then tenants and the bytes of their keys.
-_MEASURE = """#!lua flags=no-writes,allow-oom
-local found, bytes = redis.call('SCAN', ARGV[1], 'MATCH', 'calibrant:*', 'COUNT', ARGV[2]), {}
-for _, key in ipairs(found[2]) do
-    local tenant = string.match(key, '^calibrant:([^:]*):')
-    if tenant then bytes[tenant] = (bytes[tenant] or 0) + (redis.call('MEMORY', 'USAGE', key) or 0) end
-end
-local answer = {found[1]}
-for tenant, size in pairs(bytes) do
-    answer[#answer + 1] = tenant
-    answer[#answer + 1] = string.format('%.0f', size)
-end
-return answer
-"""
+_MEASURE = Script("budget/measure")
 
 
 class Budget:
@@ -218,7 +206,7 @@ class Budget:
 def measure(redis: Redis) -> dict[str, int]:
     """The bytes of each tenant, from the prefixes of the keys. O(keys)."""
     found = Counter[str]()
-    count = redis.register_script(_MEASURE)
+    count = redis.register_script(_MEASURE.text)
     cursor = b"0"
     while True:
         cursor, *counted = cast(list[bytes], count(args=[cursor, _KEYS]))

@@ -22,6 +22,7 @@ from redis.client import Pipeline
 from backend.store.errors import IdempotencyConflict, IdempotencyInProgress
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
+from backend.store.scripts import Script
 from backend.store.server.connection import transact
 from schemas.jobs import IdempotencyRecord, StoredAnswer
 
@@ -30,7 +31,7 @@ MOST_BYTES = 1024 * 1024
 #: Number of renewals of a lease in its duration.
 RENEWALS = 5
 
-_RENEW = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXPIRE', KEYS[1], ARGV[2]) or 0"
+_RENEW = Script("idempotency/renew")
 
 
 class Reservation(NamedTuple):
@@ -78,7 +79,7 @@ class IdempotencyStore:
 
     def renew(self, held: Reservation, *, lease: int) -> None:
         """Reserve a key for ``lease`` seconds from now on, unless another caller has taken over."""
-        self._redis.eval(_RENEW, 1, self._names(held.digest)[1], held.holder, lease)
+        _RENEW.run(self._redis, [self._names(held.digest)[1]], held.holder, lease)
 
     def settle(self, held: Reservation, answer: StoredAnswer, *, ttl: int) -> None:
         """Store the response of a reserved request; the first stored response is kept."""

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: One regular expression a line; those under the heading ``identifiers`` are looked for in Python code alone.
 _RETIRED = Path(__file__).parent / "retired.txt"
-_TEXTS = (".md", ".rst", ".html", ".j2", ".yml", ".yaml", ".json", ".js", ".toml", "Makefile", "Dockerfile")
+_TEXTS = (".md", ".rst", ".html", ".j2", ".lua", ".yml", ".yaml", ".json", ".js", ".toml", "Makefile", "Dockerfile")
 #: Generated from measurements or by others, or stored by earlier versions.
 _EXEMPT = ("service/assets/", "locks/", "docs/pictures/")
 

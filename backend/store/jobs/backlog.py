@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast, get_args
+from typing import NamedTuple, get_args
 
 from redis import Redis
 from redis.client import Pipeline
@@ -14,6 +14,7 @@ from backend.store.clock import seconds, seconds_of
 from backend.store.errors import QueueFull, TooManyJobs
 from backend.store.jobs.queues import QUEUES
 from backend.store.keyspace import Keyspace, Shared
+from backend.store.scripts import Script
 from schemas.jobs import JobRecord, Kind
 
 # --- The rate at which jobs end, measured from the latest ends of each queue with the clock of the store
@@ -27,11 +28,7 @@ KEPT = 64
 #: Minimum seconds per end, because of the resolution and differences of clocks.
 _LEAST = 0.001
 
-_ENDED = """
-local now = redis.call('TIME')
-redis.call('LPUSH', KEYS[1], string.format('%d.%06d %s', now[1], now[2], ARGV[1]))
-redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
-"""
+_ENDED, _TAKE, _BEGIN, _END = (Script(f"backlog/{name}") for name in ("ended", "take", "begin", "end"))
 
 
 class End(NamedTuple):
@@ -64,7 +61,7 @@ class Pace(NamedTuple):
 def ended(pipe: Pipeline, record: JobRecord) -> None:
     """Queue the command that records the end of a job that ran."""
     if record.started_at is not None:
-        pipe.eval(_ENDED, 1, Shared.ends(record.queue), repr(seconds(record.created_at)), KEPT)
+        _ENDED.run(pipe, [Shared.ends(record.queue)], repr(seconds(record.created_at)), KEPT)
 
 
 def read_ends(stored: Iterable[bytes]) -> list[End]:
@@ -154,57 +151,18 @@ PATIENCE = 120
 #: Places are reserved only if fewer than this many are left, more than ever lie between count and submission.
 NEAR = 1000
 
-# KEYS: the job, the tenant's unfinished jobs and reserved places, those of all tenants.
-# ARGV: tenant:job, job, the limits of the tenant and of all, patience, near.
-# Returns by how many places the limits of the tenant and of all would be exceeded.
-_TAKE = """
-if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 0} end
-local now = tonumber(redis.call('TIME')[1])
-local over, near = {0, 0}, false
-for i = 1, 2 do
-    local unended, taken = KEYS[2 * i], KEYS[2 * i + 1]
-    redis.call('ZREMRANGEBYSCORE', taken, '-inf', now - ARGV[5])
-    redis.call('ZREM', taken, ARGV[3 - i])
-    local bound = tonumber(ARGV[2 + i])
-    local more = redis.call('SCARD', unended) + redis.call('ZCARD', taken) + 1
-    if bound > 0 and more > bound then over[i] = more - bound end
-    near = near or (bound > 0 and more + ARGV[6] > bound)
-end
-if near and over[1] == 0 and over[2] == 0 then
-    redis.call('ZADD', KEYS[3], now, ARGV[2])
-    redis.call('ZADD', KEYS[5], now, ARGV[1])
-end
-return over
-"""
-
-# KEYS: the tenant's unfinished jobs and reserved places, those of all, the counts by tenant, the time of first work.
-# ARGV: job, tenant.
-_BEGIN = """
-local named = ARGV[2] .. ':' .. ARGV[1]
-redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('ZREM', KEYS[4], named)
-redis.call('SADD', KEYS[1], ARGV[1])
-if redis.call('SADD', KEYS[3], named) == 1 then redis.call('HINCRBY', KEYS[5], ARGV[2], 1) end
-if redis.call('SCARD', KEYS[3]) == 1 then redis.call('SET', KEYS[6], redis.call('TIME')[1]) end
-"""
-
-_END = """
-redis.call('SREM', KEYS[1], ARGV[1])
-if redis.call('SREM', KEYS[2], ARGV[2] .. ':' .. ARGV[1]) == 1
-    and redis.call('HINCRBY', KEYS[3], ARGV[2], -1) <= 0 then redis.call('HDEL', KEYS[3], ARGV[2]) end
-"""
-
 
 def begin(pipe: Pipeline, keys: Keyspace, record: JobRecord) -> None:
     """Queue the commands that count a job, using its reserved place if there is one."""
     own, shared = (keys.unended_jobs(), keys.taken_places()), (Shared.unended(), Shared.taken_places())
-    pipe.eval(_BEGIN, 6, *own, *shared, Shared.unended_of(record.kind), Shared.busy_since(), record.id, keys.tenant)
+    keys_of_counts = (*own, *shared, Shared.unended_of(record.kind), Shared.busy_since())
+    _BEGIN.run(pipe, keys_of_counts, record.id, keys.tenant)
 
 
 def end(pipe: Pipeline, keys: Keyspace, record: JobRecord) -> None:
     """Queue the commands that stop counting a job; idempotent."""
     counts = (keys.unended_jobs(), Shared.unended(), Shared.unended_of(record.kind))
-    pipe.eval(_END, 3, *counts, record.id, keys.tenant)
+    _END.run(pipe, counts, record.id, keys.tenant)
 
 
 class Places:
@@ -220,8 +178,8 @@ class Places:
         keys, quotas = self._keys, self._quotas
         places = (keys.unended_jobs(), keys.taken_places(), Shared.unended(), Shared.taken_places())
         named, bounds = f"{keys.tenant}:{job_id}", (quotas.queued_jobs, quotas.all_jobs)
-        answered = self._redis.eval(_TAKE, 5, keys.job(job_id), *places, named, job_id, *bounds, PATIENCE, NEAR)
-        of_tenant, of_all = cast(list[int], answered)
+        names = (keys.job(job_id), *places)
+        of_tenant, of_all = _TAKE.run(self._redis, names, named, job_id, *bounds, PATIENCE, NEAR)
         if of_tenant:
             message = f"this tenant may have at most {quotas.queued_jobs} queued or running jobs"
             raise TooManyJobs(message, retry_after=wait_for_place(self._redis, of_tenant, own=True))

@@ -16,6 +16,7 @@ from backend.store.formats import check_format
 from backend.store.jobs.backlog import end, ended
 from backend.store.jobs.leases import end_lease
 from backend.store.keyspace import Keyspace, Shared
+from backend.store.scripts import Script
 from backend.telemetry.observed import Spread
 from schemas.jobs import FINAL, JobRecord, JobSummary
 
@@ -72,25 +73,7 @@ def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
 #: The field of a held batch with its previous time of expiry, in milliseconds since 1970.
 HELD_EXPIRES = "expires"
 
-_HOLD = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return end
-redis.call('SADD', KEYS[2], ARGV[1])
-local expires = redis.call('PEXPIRETIME', KEYS[1])
-if expires > 0 then
-    redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', expires))
-    redis.call('PERSIST', KEYS[1])
-end
-"""
-
-# A time of expiry in the past deletes the key immediately.
-_RELEASE = """
-if redis.call('SREM', KEYS[2], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 1 then return end
-local expires = redis.call('HGET', KEYS[1], ARGV[2])
-if expires then
-    redis.call('HDEL', KEYS[1], ARGV[2])
-    redis.call('PEXPIREAT', KEYS[1], expires)
-end
-"""
+_HOLD, _RELEASE = Script("events/hold"), Script("events/release")
 
 
 def batches_of(spec: Mapping[str, Any]) -> list[str]:
@@ -114,9 +97,9 @@ def release(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str
     _each(pipe, _RELEASE, keys, job_id, batch_ids)
 
 
-def _each(pipe: Pipeline, script: str, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
+def _each(pipe: Pipeline, script: Script, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
     for batch_id in batch_ids:
-        pipe.eval(script, 2, keys.batch(batch_id), keys.batch_holds(batch_id), job_id, HELD_EXPIRES)
+        script.run(pipe, (keys.batch(batch_id), keys.batch_holds(batch_id)), job_id, HELD_EXPIRES)
 
 
 # --- The changes of a job, each written in one transaction with its record, and published

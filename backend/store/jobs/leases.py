@@ -13,6 +13,7 @@ from backend.store.errors import StorageError
 from backend.store.formats import read_stored
 from backend.store.jobs.queues import renew_workers
 from backend.store.keyspace import Shared, job_field, read_job_field
+from backend.store.scripts import Script
 from schemas.jobs import WorkersRecord
 
 # --- Leases, renewed while a job runs
@@ -25,13 +26,7 @@ RENEWAL_SECONDS = 0.5
 #: Seconds without a renewal after which a lease is lost.
 LOST_SECONDS = 2.0
 
-# Allowed even if Redis is out of memory: a lease keeps its size, and would otherwise be lost.
-_RENEW = """#!lua flags=allow-oom
-local held = redis.call('HGET', KEYS[1], ARGV[1])
-if not held or string.sub(held, 1, #ARGV[2]) ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ARGV[3])
-return 1
-"""
+_RENEW = Script("leases/renew")
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ def end_lease(pipe: Pipeline, tenant: str, job_id: str) -> None:
 
 def renew(redis: Redis, lease: Lease, times: int) -> bool:
     """Renew a lease for the ``times``-th time; returns False if it has ended or was replaced."""
-    return bool(redis.eval(_RENEW, 1, Shared.leases(), lease.field, lease.prefix, str(times)))
+    return bool(_RENEW.run(redis, [Shared.leases()], lease.field, lease.prefix, times))
 
 
 def read_leases(redis: Redis) -> dict[Lease, int]:

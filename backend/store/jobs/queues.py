@@ -13,6 +13,7 @@ from rq.serializers import JSONSerializer
 from rq.utils import import_attribute, now
 
 from backend.store.keyspace import Keyspace, Shared
+from backend.store.scripts import Script
 from schemas.jobs import JobRecord, Kind
 
 # --- RQ queues and their messages, each of which contains only the id of a job
@@ -133,133 +134,8 @@ def write_message(pipe: Pipeline, redis: Redis, tenant: str, record: JobRecord) 
 #: Maximum seconds of estimated work for which a waiting message lets shorter ones pass.
 MOST_SECONDS_AHEAD = 60.0
 
-#: KEYS: fronts, work, and those of one line. ``settle`` makes the first message of a line stand in its queue; one that
-#: goes ahead of another takes over its turn.
-_COMMON = """
-local fronts, work, line, taken, queue, wake = unpack(KEYS)
-local MESSAGE = 'rq:job:'
-local function rouse(wake)
-  if redis.call('EXISTS', wake) == 0 then redis.call('RPUSH', wake, '') end
-end
-local function settle(of, line, taken, queue, wake)
-  local first, front = redis.call('ZRANGE', line, 0, 0)[1], redis.call('HGET', fronts, of)
-  local stands = front and redis.call('LPOS', queue, front)
-  if not first then
-    if redis.call('SCARD', taken) == 0 then redis.call('HDEL', fronts, of) else redis.call('HSET', fronts, of, '') end
-    if stands then redis.call('LREM', queue, 1, front) end
-    return
-  end
-  redis.call('HSET', fronts, of, first)
-  if first == front and stands then return end
-  if stands then
-    redis.call('HSET', MESSAGE .. first, 'turn', redis.call('HGET', MESSAGE .. front, 'turn') or 0)
-    redis.call('LINSERT', queue, 'BEFORE', front, first)
-    redis.call('LREM', queue, 1, front)
-  elseif not redis.call('LPOS', queue, first) then
-    redis.call('HSET', MESSAGE .. first, 'turn', redis.call('GET', work) or 0)
-    redis.call('RPUSH', queue, first)
-  end
-  rouse(wake)
-end
-"""
-
-#: ARGV: message, field of ``fronts``, tenant, estimated seconds, whether at the front of the line. Each message counts
-#: as a microsecond of work, so that messages with equal estimates keep their order.
-_ENTER = (
-    _COMMON
-    + """
-if redis.call('SISMEMBER', taken, ARGV[1]) == 1 or redis.call('ZSCORE', line, ARGV[1]) then return 0 end
-local rank = redis.call('INCRBYFLOAT', work, '0.000001') + ARGV[4]
-redis.call('HSET', MESSAGE .. ARGV[1], 'tenant', ARGV[3], 'seconds', ARGV[4])
-redis.call('ZADD', line, ARGV[5] == '1' and '-inf' or rank, ARGV[1])
-settle(ARGV[2], line, taken, queue, wake)
-return 1
-"""
-)
-
-#: ARGV: message, field of ``fronts``.
-_LEAVE = (
-    _COMMON
-    + """
-redis.call('SREM', taken, ARGV[1])
-redis.call('ZREM', line, ARGV[1])
-redis.call('LREM', queue, 0, ARGV[1])
-settle(ARGV[2], line, taken, queue, wake)
-"""
-)
-
-#: A message that was taken but not claimed, or is first in its line but not in the queue, was lost.
-_REPLACE = (
-    _COMMON
-    + """
-if redis.call('SREM', taken, ARGV[1]) == 0 and not redis.call('ZSCORE', line, ARGV[1]) then return 0 end
-redis.call('ZADD', line, '-inf', ARGV[1])
-settle(ARGV[2], line, taken, queue, wake)
-return 1
-"""
-)
-
-#: KEYS: fronts, work, workers, tenants of workers, API keys. ARGV: the worker; groups of queues separated by
-#: ``|``, of which the first with a message counts, and queues by commas; all its queues; prefix of queues and of wakes;
-#: the parts of a key of a line, and of taken messages, around the tenant.
-_TAKE = (
-    _COMMON
-    + """
-local workers, tenants, keys = unpack(KEYS, 3)
-local me, groups, mine, queues, wakes = unpack(ARGV, 1, 5)
-local function pairs_of(key)
-  local flat, found = redis.call('HGETALL', key), {}
-  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
-  return found
-end
-redis.call('HDEL', tenants, me)
-redis.call('HSETNX', workers, me, mine .. ' 0')
-local barred = {}
-if redis.call('HLEN', keys) > 0 then
-  local all, runs = pairs_of(workers), pairs_of(tenants)
-  for name in string.gmatch(mine, '[^,]+') do
-    local is_free, busy = false, {}
-    for worker, value in pairs(all) do
-      local served = ',' .. string.match(value, '^%S*') .. ','
-      if worker ~= me and string.find(served, ',' .. name .. ',', 1, true) then
-        if runs[worker] then busy[runs[worker]] = true else is_free = true end
-      end
-    end
-    if not is_free then
-      for tenant in pairs(busy) do barred[tenant] = true end
-    end
-  end
-end
-for group in string.gmatch(groups, '[^|]+') do
-  local best
-  for name in string.gmatch(group, '[^,]+') do
-    for _, id in ipairs(redis.call('LRANGE', queues .. name, 0, -1)) do
-      local tenant, seconds, turn = unpack(redis.call('HMGET', MESSAGE .. id, 'tenant', 'seconds', 'turn'))
-      local rank = (turn or 0) + (seconds or 0)
-      if not (tenant and barred[tenant]) and (not best or rank < best.rank) then
-        best = {id = id, name = name, rank = rank, tenant = tenant, seconds = seconds or 0}
-      end
-    end
-  end
-  if best then
-    local queue = queues .. best.name
-    redis.call('LREM', queue, 1, best.id)
-    redis.call('INCRBYFLOAT', work, best.seconds)
-    if best.tenant then
-      local line, taken = ARGV[6] .. best.tenant .. ARGV[7] .. best.name, ARGV[6] .. best.tenant .. ARGV[8] .. best.name
-      redis.call('HSET', tenants, me, best.tenant)
-      redis.call('ZREM', line, best.id)
-      redis.call('SADD', taken, best.id)
-      settle(best.tenant .. ':' .. best.name, line, taken, queue, wakes .. best.name)
-    end
-    for name in string.gmatch(mine, '[^,]+') do
-      if redis.call('LLEN', queues .. name) > 0 then rouse(wakes .. name) end
-    end
-    return {best.name, best.id}
-  end
-end
-return false
-"""
+_ENTER, _LEAVE, _REPLACE, _TAKE = (
+    Script("queues/common", f"queues/{name}") for name in ("enter", "leave", "replace", "take")
 )
 
 
@@ -311,10 +187,10 @@ class Line:
             taken, waiting = pipe.execute()
         return [message.decode() for message in (*taken, *waiting)]
 
-    def _call(self, client: Redis | Pipeline, script: str, message_id: str, *more: str) -> object:
+    def _call(self, client: Redis | Pipeline, script: Script, message_id: str, *more: str) -> object:
         own = (self._line, self._taken, queue_key(self._queue), Shared.wake(self._queue))
         field = f"{self._keys.tenant}:{self._queue}"
-        return client.eval(script, 2 + len(own), Shared.fronts(), Shared.work(), *own, message_id, field, *more)
+        return script.run(client, (Shared.fronts(), Shared.work(), *own), message_id, field, *more)
 
 
 def lines(redis: Redis) -> list[tuple[str, str]]:
@@ -364,7 +240,7 @@ def take(redis: Redis, worker: str, queues: Sequence[str]) -> tuple[str, str] | 
     before, after_line = Keyspace("*").line("").split("*")
     after_taken = Keyspace("*").taken("").removeprefix(f"{before}*")
     keys = (Shared.fronts(), Shared.work(), Shared.workers(), Shared.tenants_of_workers(), Shared.api_keys())
-    taken = redis.eval(_TAKE, len(keys), *keys, worker, *names, before, after_line, after_taken)
+    taken = _TAKE.run(redis, keys, worker, *names, before, after_line, after_taken)
     if taken is None:
         return None
     queue, message = cast(list[bytes], taken)

@@ -22,6 +22,7 @@ from backend.store.jobs.leases import ALIVE_SECONDS, LOST_SECONDS, RENEWAL_SECON
 from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message, forget_worker, lines, missing, read_workers
 from backend.store.jobs.runs import DELAYS, RunStore, part_id, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
+from backend.store.scripts import Script
 from schemas.jobs import JobRecord
 
 log = logging.getLogger(__name__)
@@ -34,13 +35,7 @@ MISSING_SECONDS = 1.0
 AUDIT_SECONDS = 30.0
 #: Seconds that a leader remains one after its last renewal.
 _LEADER_SECONDS = 2
-
-#: A leader has more time left than it may have if the clock of the store was set back.
-_LEAD = """
-if redis.call('TTL', KEYS[1]) > tonumber(ARGV[2]) then redis.call('DEL', KEYS[1]) end
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('EXPIRE', KEYS[1], ARGV[2]) end
-return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) and 1 or 0
-"""
+_LEAD = Script("recovery/lead")
 #: Number of jobs that an audit reads at once.
 _CHUNK = 500
 
@@ -92,7 +87,7 @@ class Recovery:
             forget_worker(self._redis, worker)
         for tenant, job_id in self._due():
             _with_readable(job_id, self._runs(tenant).enqueue, job_id)
-        if self._redis.eval(_LEAD, 1, Shared.leader(), self._id, str(_LEADER_SECONDS)):
+        if _LEAD.run(self._redis, [Shared.leader()], self._id, _LEADER_SECONDS):
             waiting = lines(self._redis)
             self._replace(waiting)
             self._free_from_gpu([tenant for tenant, queue in waiting if queue == GPU_FITS])

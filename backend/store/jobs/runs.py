@@ -17,6 +17,7 @@ from backend.store.jobs.events import write_job
 from backend.store.jobs.leases import Lease, grant, holds
 from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message
 from backend.store.keyspace import Keyspace, Shared, job_field
+from backend.store.scripts import Script
 from backend.store.server.connection import transact
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.problem_table import problem
@@ -32,16 +33,7 @@ from schemas.problems import Problem
 _UNITS, _JOIN_UNITS = 1000, 50
 #: Minimum milliseconds between two progress updates of such a job, from any of its parts.
 _GATE_MS = 200
-
-
-#: KEYS: the part's record, shares, gate. ARGV: run, part, share, milliseconds.
-_NOTE = """
-local record = redis.call('GET', KEYS[1])
-if not record or cjson.decode(record).run ~= tonumber(ARGV[1]) then return false end
-redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-if not redis.call('SET', KEYS[3], '', 'NX', 'PX', ARGV[4]) then return {} end
-return redis.call('HVALS', KEYS[2])
-"""
+_NOTE = Script("runs/note")
 
 
 def is_join(record: JobRecord) -> bool:
@@ -153,10 +145,9 @@ def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Pro
     job_id = record.parent or ""
     share = progress.done / progress.total if progress.total else 0.0
     names = keys.job(record.id), keys.part_progress(job_id), keys.part_gate(job_id)
-    found = redis.eval(_NOTE, 3, *names, str(record.run), str(record.part), str(share), str(_GATE_MS))
-    if found is None:
+    shares: list[bytes] | None = _NOTE.run(redis, names, record.run, str(record.part), share, _GATE_MS)
+    if shares is None:
         raise RunLost("the job was cancelled or assigned to another worker")
-    shares = cast(list[bytes], found)
     if not shares:
         return None
     if is_join(record):

@@ -23,8 +23,8 @@ from backend.store.monitors.lists import (
     by_span,
     read_field,
 )
-from backend.store.monitors.scripts import COVER, DROP
 from backend.store.monitors.vectors import Vectors
+from backend.store.scripts import Script
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
 from schemas.base import MINUTE
@@ -52,6 +52,8 @@ _COMPACTED = 50
 _DROPPED = 16
 #: Number of buckets whose counts are read, or that are deleted, at once.
 _AT_ONCE = 500
+
+_DROP, _COVER = Script("buckets/drop"), Script("buckets/cover")
 
 
 class Buckets:
@@ -134,7 +136,7 @@ class Buckets:
 
     def drop(self, before: int) -> None:
         """Delete the time buckets before ``before``; the totals of the monitor are kept."""
-        self._redis.eval(DROP, 1, self._keys.state(), str(before))
+        _DROP.run(self._redis, [self._keys.state()], before)
         numbers = self.numbers(0, before - 1)
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]
@@ -191,9 +193,9 @@ class Buckets:
     def cover(self, first: int, last: int) -> tuple[list[int], list[int]]:
         """The spans that lie completely between ``first`` and ``last``, and the other existing buckets there."""
         keys = (self._keys.buckets(), self._keys.state())
-        answer = self._redis.eval(COVER, len(keys), *keys, str(first), str(last), str(SPAN))
+        answer: list[bytes] = _COVER.run(self._redis, keys, first, last, SPAN)
         # Thousands of numbers are read as two strings, several times faster than individually.
-        spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in cast(list[bytes], answer))
+        spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in answer)
         return spans, single
 
     def _counts(self, key_of: Callable[[int], str], numbers: Sequence[int]) -> list[dict[str, int]]:

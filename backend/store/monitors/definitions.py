@@ -15,6 +15,7 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
 from backend.store.pages import Page, PageRequest, read_page
+from backend.store.scripts import Script
 from backend.store.server.connection import transact
 from schemas.monitors import MonitorRecord, StoredMonitor
 
@@ -64,10 +65,7 @@ def _chunks(redis: Redis, index: str) -> Iterator[list[int]]:
 
 # --- The definitions of a tenant's monitors
 
-# Allowed even if Redis is out of memory: the following deletion frees more than this needs.
-_NOTE = """#!lua flags=allow-oom
-return redis.call('SADD', KEYS[1], ARGV[1])
-"""
+_NOTE = Script("definitions/note")
 
 
 def _nothing(_: Pipeline) -> None:
@@ -163,7 +161,7 @@ class Definitions:
             pipe.hdel(keys.monitor_definitions(), name)
             pipe.hdel(keys.monitor_names(), record.uid)
             pipe.zrem(keys.monitors(), record.uid)
-            pipe.eval(_NOTE, 1, Shared.monitors_to_delete(), job_field(keys.tenant, record.uid))
+            _NOTE.run(pipe, [Shared.monitors_to_delete()], job_field(keys.tenant, record.uid))
             return record
 
         record = transact(self._redis, write, keys.monitor_definitions(), keys.monitor_names())

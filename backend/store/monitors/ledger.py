@@ -21,7 +21,7 @@ from backend.store.monitor_keys import MonitorKeys
 from backend.store.monitors.buckets import Buckets, rows_of_bucket
 from backend.store.monitors.definitions import unknown_monitor
 from backend.store.monitors.lists import LONG, SPAN, VECTORS, TallyKind, by_rows, by_span
-from backend.store.monitors.scripts import COMMIT, GROUPS
+from backend.store.scripts import Script
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord
@@ -200,6 +200,8 @@ _KNOWN_FOR = 300
 #: Number of ids read at once.
 _AT_ONCE = 1000
 
+_COMMIT, _GROUPS = Script("ledger/commit"), Script("ledger/groups")
+
 
 @dataclass(frozen=True)
 class Pieces:
@@ -269,7 +271,7 @@ class Ledger:
         self._names = keys.monitor_names()
         self._keys = keys.monitor(record.uid)
         self._record = record
-        self._commit = redis.register_script(COMMIT)
+        self._commit = redis.register_script(_COMMIT.text)
         self._slot_seconds = max(1.0, record.horizon / SLOTS)
         # The row of an expired id lies before the horizon, for any time within the skew.
         self._life = record.horizon + record.skew + _MARGIN
@@ -401,11 +403,11 @@ class Groups:
         if not names:
             return []
         record = self._record
-        args = (record.uid, str(record.max_groups), str(FIRST_GROUP), *names)
-        found = self._redis.eval(GROUPS, 2, self._names, self._groups, *args)
+        keys = (self._names, self._groups)
+        found: list[int] | None = _GROUPS.run(self._redis, keys, record.uid, record.max_groups, FIRST_GROUP, *names)
         if found is None:
             raise unknown_monitor()
-        return cast(list[int], found)
+        return found
 
     def all(self) -> dict[str, int]:
         """Every name with an index, in the order of the indices."""

@@ -9,7 +9,7 @@ import numpy as np
 from redis import Redis
 
 from backend.store.monitor_keys import MonitorKeys
-from backend.store.monitors.scripts import COMPACT, VERSIONS
+from backend.store.scripts import Script
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 
 # --- The series of lists
@@ -50,6 +50,8 @@ MOST_MERGED = 512
 _LISTS_AT_ONCE = 100
 #: Number of lists queried at once.
 _ASKED = 1000
+
+_COMPACT, _VERSIONS = Script("lists/compact"), Script("lists/versions")
 
 
 class Version(NamedTuple):
@@ -107,8 +109,8 @@ class Lists:
         found: list[Version] = []
         for start in range(0, len(numbers), _ASKED):
             some = map(str, numbers[start : start + _ASKED])
-            answer = self._redis.eval(VERSIONS, 1, self._keys.generations(), series, *stems, *some)
-            rows = np.frombuffer(cast(bytes, answer), "<f8").astype(np.int64).reshape(-1, 5)
+            answer: bytes = _VERSIONS.run(self._redis, [self._keys.generations()], series, *stems, *some)
+            rows = np.frombuffer(answer, "<f8").astype(np.int64).reshape(-1, 5)
             found += [Version(*row) for row in rows.tolist()]
         return found
 
@@ -154,8 +156,8 @@ class Lists:
         """Replace the listed parts of a list by one; returns False if another process did, or the list is gone."""
         key = self._keys.tallies(series, found.number)
         keys = (key, self._keys.generations(), self._keys.loose(), self._keys.state())
-        args = (f"{series}:{found.number}", found.generation, str(len(found.parts)), one)
-        return bool(self._redis.eval(COMPACT, len(keys), *keys, *cast(tuple[str, ...], args)))
+        field = f"{series}:{found.number}"
+        return bool(_COMPACT.run(self._redis, keys, field, found.generation, len(found.parts), one))
 
     def loose(self) -> list[tuple[str, int]]:
         """The lists with more than one tally, longest first."""

@@ -16,6 +16,7 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.monitors.definitions import unknown_monitor, while_alive
 from backend.store.pages import Page, PageRequest, Place, read_cursor, write_cursor
+from backend.store.scripts import Script
 from backend.store.server.connection import transact
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Standing
 from schemas.monitors import MonitorRecord, StoredMonitor
@@ -26,15 +27,7 @@ Json = dict[str, Any]
 
 #: Number of entries kept.
 MOST = 1000
-
-# KEYS: journal, state. ARGV: the field of the last serial number, the number to keep, then documents, oldest first.
-_APPEND = """
-for i = 3, #ARGV do
-    local serial = redis.call('HINCRBY', KEYS[2], ARGV[1], 1)
-    redis.call('ZADD', KEYS[1], serial, serial .. ' ' .. ARGV[i])
-end
-redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[2])
-"""
+_APPEND = Script("standings/append")
 
 
 class Journal:
@@ -50,8 +43,7 @@ class Journal:
         documents = [orjson.dumps(entry) for entry in entries]
         if documents:
             named = self._key.rpartition(":")[2]
-            args = (named, str(MOST), *documents)
-            pipe.eval(_APPEND, 2, self._key, self._state, *cast(tuple[str, ...], args))
+            _APPEND.run(pipe, (self._key, self._state), named, MOST, *documents)
 
     def page(self, request: PageRequest) -> Page[Json]:
         """Entries, newest first; raises ``InvalidCursor``."""

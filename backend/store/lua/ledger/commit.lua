@@ -1,19 +1,14 @@
-"""The Lua scripts of monitors; each is one atomic step."""
-
-from __future__ import annotations
-
-# KEYS: names of uids, ids, slots, the slot of new ids, the slot of ids to delete, state, totals, buckets, generations,
-#       loose, row buckets, recent changes; then the lists to append to, and the hashes of counts.
-# ARGV: uid, plan; text and ends of the ids, of the expected entries and of the new ones, each empty for none, with the
-#       ends as a MessagePack array or a common width; the ids to store in one chunk; then the tallies.
-# plan: once ({name of the change, seconds for which it is recorded}), max_ids, slot, fresh (new ids),
-#       forgets ({chunks, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
-#       counts ({field, count}...), totals ({field, count}), first (time of the first new prediction),
-#       rows ({n, close, {series, stem, tally}...}),
-#       long ({length, step} at which a list is reported).
-# Returns {"done", the long lists, the row bucket that is now open if one was closed},
-# {"conflict", indices, their entries}, {"full"} or {"gone"}.
-COMMIT = """
+-- KEYS: names of uids, ids, slots, the slot of new ids, the slot of ids to delete, state, totals, buckets, generations,
+--       loose, row buckets, recent changes; then the lists to append to, and the hashes of counts.
+-- ARGV: uid, plan; text and ends of the ids, of the expected entries and of the new ones, each empty for none, with the
+--       ends as a MessagePack array or a common width; the ids to store in one chunk; then the tallies.
+-- plan: once ({name of the change, seconds for which it is recorded}), max_ids, slot, fresh (new ids),
+--       forgets ({chunks, taken, slot}), lists ({series, number, tally}...), buckets (the time buckets among them),
+--       counts ({field, count}...), totals ({field, count}), first (time of the first new prediction),
+--       rows ({n, close, {series, stem, tally}...}),
+--       long ({length, step} at which a list is reported).
+-- Returns {"done", the long lists, the row bucket that is now open if one was closed},
+-- {"conflict", indices, their entries}, {"full"} or {"gone"}.
 local plan = cjson.decode(ARGV[2])
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {'gone'} end
 
@@ -140,80 +135,3 @@ if plan.rows then
     end
 end
 return {'done', long, closed}
-"""
-
-# KEYS: list, generations, loose, state. ARGV: series:bucket, generation, number of replaced tallies, replacement.
-COMPACT = """
-if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
--- A monitor that is being deleted loses its lists before their generations.
-if redis.call('LLEN', KEYS[1]) < tonumber(ARGV[3]) then return 0 end
-redis.call('LTRIM', KEYS[1], ARGV[3], -1)
-local length = redis.call('LPUSH', KEYS[1], ARGV[4])
-redis.call('HSET', KEYS[2], ARGV[1], redis.call('HINCRBY', KEYS[4], 'generations', 1))
-if length == 1 then redis.call('SREM', KEYS[3], ARGV[1]) end
-return 1
-"""
-
-# KEYS: names of uids, groups. ARGV: uid, maximum number of groups, the first index, then names.
-# Returns the index of each; the one before the first for groups beyond the maximum.
-GROUPS = """
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
-local most, first, found = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
-for i = 4, #ARGV do
-    local index = redis.call('HGET', KEYS[2], ARGV[i])
-    if not index then
-        local known = redis.call('HLEN', KEYS[2])
-        index = first - 1
-        if known < most then
-            index = first + known
-            redis.call('HSET', KEYS[2], ARGV[i], index)
-        end
-    end
-    found[i - 3] = tonumber(index)
-end
-return found
-"""
-
-# KEYS: generations. ARGV: series, prefix of its lists, prefix of the counts or empty, then buckets.
-# Returns five doubles per bucket: generation and length of its list, predictions, joined, expired.
-VERSIONS = """
-local found = {}
-for i = 4, #ARGV do
-    local bucket, counts = ARGV[i], {}
-    if ARGV[3] ~= '' then counts = redis.call('HMGET', ARGV[3] .. bucket, 'predictions', 'joined', 'expired') end
-    found[#found + 1] = struct.pack('<ddddd', tonumber(redis.call('HGET', KEYS[1], ARGV[1] .. ':' .. bucket) or 0),
-        redis.call('LLEN', ARGV[2] .. bucket), tonumber(counts[1] or 0), tonumber(counts[2] or 0),
-        tonumber(counts[3] or 0))
-end
-return table.concat(found)
-"""
-
-# KEYS: state. ARGV: the first time bucket to keep.
-DROP = """
-if tonumber(redis.call('HGET', KEYS[1], 'dropped') or 0) < tonumber(ARGV[1]) then
-    redis.call('HSET', KEYS[1], 'dropped', ARGV[1])
-end
-"""
-
-# KEYS: buckets, state. ARGV: the first and the last time bucket, buckets of a span. Returns the spans completely
-# between them, and the other existing buckets, as doubles. The list of a span still contains the rows of its deleted
-# buckets.
-COVER = """
-local first, last, of, floor = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), math.floor
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], floor(first / of) * of, (floor(last / of) + 1) * of - 1)
-local dropped = tonumber(redis.call('HGET', KEYS[2], 'dropped') or 0)
-local spans, single, i = {}, {}, 1
-while i <= #found do
-    local span, from = floor(found[i] / of), i
-    while i <= #found and floor(found[i] / of) == span do i = i + 1 end
-    if i - from > 1 and tonumber(found[from]) >= first and tonumber(found[i - 1]) <= last and span * of >= dropped then
-        spans[#spans + 1] = struct.pack('<d', span)
-    else
-        for k = from, i - 1 do
-            local bucket = tonumber(found[k])
-            if bucket >= first and bucket <= last then single[#single + 1] = struct.pack('<d', bucket) end
-        end
-    end
-end
-return {table.concat(spans), table.concat(single)}
-"""

@@ -1,0 +1,2 @@
+-- ARGV: task, seconds from now.
+ask(ARGV[1], ARGV[2])
