@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -107,6 +108,17 @@ def record(
         elif answer.headers.get("content-type") == JSON:
             answers.setdefault(example.call, {})[example.name] = _shown(answer)
     return {"answers": answers, "problems": problems}
+
+
+def settled(answer: Any, recorded: Any) -> Any:
+    """The answer with the recorded value of each number that differs from it by rounding alone."""
+    if isinstance(answer, dict) and isinstance(recorded, dict):
+        return {name: settled(value, recorded.get(name)) for name, value in answer.items()}
+    if isinstance(answer, list) and isinstance(recorded, list) and len(answer) == len(recorded):
+        return list(map(settled, answer, recorded))
+    if isinstance(answer, float) and isinstance(recorded, float):
+        return recorded if math.isclose(answer, recorded, rel_tol=1e-6, abs_tol=1e-9) else answer
+    return answer
 
 
 def _parts(document: Any) -> list[dict[str, Any]]:

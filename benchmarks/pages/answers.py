@@ -340,7 +340,7 @@ if not TYPE_CHECKING:  # checkers of types then know which names exist
 
 
 def __dir__() -> list[str]:
-    return sorted({{*globals(), *__all__}})
+    return sorted(__all__)
 '''
 
 

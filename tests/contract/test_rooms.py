@@ -17,6 +17,7 @@ from backend.store.batches import NoLabels
 from backend.store.chores import KINDS, ChoreJob
 from backend.store.errors import StorageError
 from backend.store.jobs.queues import TASKS
+from calibrant import client
 from calibrant.core.errors import CalibrationError, UnusableRows
 from schemas.problem_table import TABLE
 from workers.chores import DUTIES, duty_of
@@ -86,7 +87,8 @@ def test_no_module_is_longer_than_eight_hundred_lines() -> None:
 def test_every_name_that_calibrant_promises_is_there_and_nothing_is_loaded_before_it_is_used() -> None:
     for name in calibrant.__all__:
         assert getattr(calibrant, name) is not None
-        assert name in dir(calibrant)
+    assert dir(calibrant) == sorted([*calibrant.__all__, "client"])
+    assert dir(client) == sorted(client.__all__)
     code = "import sys, calibrant; print([name for name in sys.modules if name.startswith(('numpy', 'scipy'))])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
