@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -112,3 +112,14 @@ class EventBody(Document):
     type: str = Field(examples=["com.calibrant.rows"])
     time: str | None = None
     data: Any = Field(None, description="for Calibrant's own types: a row, or an object with ``rows``")
+
+
+class EventsQuery(Document):
+    """How events are read."""
+
+    output: str | None = Field(
+        None, description="inference protocol output with the predictions; default: the first output of floats"
+    )
+    by: Literal["id", "source"] = Field(
+        "id", description="what identifies an event: its id, or its source and id; row ids are then source/id"
+    )

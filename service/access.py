@@ -19,50 +19,17 @@ from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
 from service.guard import Starts
-from service.observe import METRICS_PATH
 from service.problems import RETRY_AFTER, refused, respond, unavailable_response
+from service.process import PATIENCE
 from service.rates import Allowance, Rates
+from service.route_table import RouteTable
 from service.sessions import Sessions, SignedIn, cookie_of
 from service.settings import is_loopback
 from service.threads import work_for
 from service.web.visitor import HEADER, PAGES, check_origin, check_token
 
-#: Pages whose content depends on whether the visitor is signed in.
-PERSONAL_PATHS = frozenset({"/", "/ui/sign-in", "/ui/sign-out"})
-#: Paths that need no API key: probes, and pages that reveal nothing about the stored data.
-OPEN_PATHS = PERSONAL_PATHS | {"/docs", "/openapi.json", "/problems", "/v2/health/live", "/v2/health/ready"}
-OPEN_PREFIXES = ("/health/", "/problems/", "/assets/")
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-#: Calls with methods other than GET that store nothing permanently.
-_READING_POSTS = ("/calibrate", "/diagrams", "/evaluate", "/v2/", "/ui/compare", "/ui/calibrate/", "/ui/in-order")
 _READING = ("GET", "HEAD", "OPTIONS")
-#: Suffixes of web page paths that delete something or cancel a job.
-_FREEING = ("/delete", "/cancel")
-_ADMIN_PATHS = frozenset({METRICS_PATH})
-#: Paths that do not need the store, or report its state; served while it is down if no key is needed.
-_STORELESS = frozenset({METRICS_PATH, "/measures", "/methods", "/diagrams"})
-_ALIVE = frozenset({"/health/live", "/v2/health/live"})
-#: Seconds that a request waits for the connection to the store.
-PATIENCE = 0.5
-
-
-def is_open(path: str) -> bool:
-    """Whether a path needs no API key."""
-    return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)
-
-
-def needed_scope(method: str, path: str) -> KeyScope:
-    """The scope that a key needs for a call."""
-    if path in _ADMIN_PATHS:
-        return "admin"
-    if method in _READING or path.startswith(_READING_POSTS):
-        return "read"
-    return "write"
-
-
-def frees_room(method: str, path: str) -> bool:
-    """Whether a call deletes something, cancels a job, or signs a user in or out, which the user may need for that."""
-    return method == "DELETE" or path in PERSONAL_PATHS or (path.startswith(PAGES) and path.endswith(_FREEING))
 
 
 class Access:
@@ -75,6 +42,7 @@ class Access:
     def __init__(
         self,
         app: ASGIApp,
+        table: RouteTable,
         keyring: Keyring,
         link: Link,
         rates: Rates,
@@ -85,6 +53,7 @@ class Access:
         origins: Collection[str] = (),
     ) -> None:
         self._app = app
+        self._table = table
         self._keyring = keyring
         self._link = link
         self._rates = rates
@@ -99,17 +68,18 @@ class Access:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = scope["path"]
-        is_visit = path in PERSONAL_PATHS and self._may_be_signed_in(scope)
-        is_free = is_open(path) and not is_visit
-        waits = self._needs_link(scope["method"], path, is_free=is_free) and not self._link.fresh
+        table, method, path = self._table, scope["method"], scope["path"]
+        await table.load(path)
+        is_visit = table.is_personal(path) and self._may_be_signed_in(scope)
+        is_free = table.is_open(path) and not is_visit
+        waits = self._needs_link(method, path, is_free=is_free) and not self._link.fresh
         if waits and not await self._link.settled(PATIENCE):
             await self._away()(scope, receive, send)
             return
         allowance: Allowance | None = None
         session: SignedIn | None = None
         try:
-            if is_free and (self._keyring or (path in _ALIVE and not self._link.reached)):
+            if is_free and (self._keyring or not (table.needs_store(path) or self._link.reached)):
                 caller = STRANGER
             elif is_visit and self._keyring:
                 session = await self._sessions.find(scope)
@@ -117,7 +87,7 @@ class Access:
             elif self._keyring:
                 session = await self._signed_in(scope, path)
                 caller = self._bearer(scope) if session is None else session.caller
-                _require_scope(caller, scope["method"], path)
+                _require_scope(caller, table.needed_scope(method, path))
                 allowance = self._counted(caller)
             else:
                 caller = self._local(scope)
@@ -132,7 +102,7 @@ class Access:
                 return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
             return
-        if needed_scope(scope["method"], path) == "write" and not frees_room(scope["method"], path):
+        if table.needed_scope(method, path) == "write" and not table.frees_room(method, path):
             try:
                 self._budget.check(caller.tenant)
             except StoreFull as full:
@@ -150,7 +120,7 @@ class Access:
     def _needs_link(self, method: str, path: str, *, is_free: bool) -> bool:
         if is_free:
             return False
-        storeless = path in _STORELESS and method in ("GET", "HEAD")
+        storeless = method in ("GET", "HEAD") and not self._table.needs_store(path)
         return not storeless or bool(self._keyring) or not self._link.reached
 
     def _away(self) -> Response:
@@ -208,8 +178,7 @@ class Access:
         return LOCAL
 
 
-def _require_scope(caller: Caller, method: str, path: str) -> None:
-    needed = needed_scope(method, path)
+def _require_scope(caller: Caller, needed: KeyScope) -> None:
     if not caller.may(needed):
         raise Forbidden(f"this call needs a key with the scope {needed}; the key has the scope {caller.scope}")
 

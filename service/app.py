@@ -9,13 +9,13 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 import calibrant
-from service import openapi, problems, route_groups
+from service import openapi, problems
 from service.access import Access
 from service.assets import Assets
 from service.guard import Guard
 from service.observe import Observe
 from service.process import Process
-from service.routes import batches, calibrate, evaluations, inference, jobs, maps, status
+from service.route_table import RouteTable
 from service.routing import HeadAsGet, Shortcut
 from service.settings import Settings
 
@@ -50,9 +50,10 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.process = process
+    table = RouteTable(app.router.routes)
     # The middleware added last runs first.
     app.add_middleware(HeadAsGet)
-    app.add_middleware(Shortcut, routes=calibrate.router.routes)
+    app.add_middleware(Shortcut, routes=app.router.routes)
     app.add_middleware(
         Guard,
         seconds=settings.request_timeout,
@@ -63,6 +64,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     )
     app.add_middleware(
         Access,
+        table=table,
         keyring=process.keyring,
         link=process.link,
         rates=process.rates,
@@ -77,21 +79,6 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         )
     app.add_middleware(Observe, requests=process.metrics.requests, tracer=process.tracer)
     problems.install(app)
-    openapi.install(app)
-    # The first route that matches is used, so the most frequent calls come first. Routers are not included with
-    # include_router, which would build every route again at the first request.
-    app.router.routes += [
-        *calibrate.router.routes,
-        *inference.router.routes,
-        *evaluations.router.routes,
-        route_groups.diagrams(),
-        *batches.router.routes,
-        *maps.router.routes,
-        *jobs.router.routes,
-        route_groups.monitors(),
-        route_groups.catalogue(),
-        *status.router.routes,
-        route_groups.pages(),
-    ]
+    openapi.install(app, table)
     app.mount("/assets", Assets())
     return app

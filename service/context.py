@@ -18,10 +18,7 @@ from backend.store.jobs.store import Watcher
 from backend.store.keyspace import Kind, derived_id, new_id
 from backend.store.store import Store
 from service.callers import Caller
-from service.descriptions import described_later
 from service.errors import DeadlineExceeded
-from service.formats.body import BINARY
-from service.formats.media import JSON
 from service.guard import Guard, RequestMemory
 from service.headers import NO_PREFERENCES, Preferences, read_headers, read_prefer
 from service.process import Process
@@ -148,19 +145,3 @@ Here = Annotated[Context, Depends(context_of)]
 def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON response; numpy arrays are serialized without conversion to lists."""
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
-
-
-@described_later
-def body_of(*models: type[Any]) -> dict[str, Any]:
-    """The OpenAPI description of a body that the route reads itself: of one of the models."""
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    schemas = [model.model_json_schema(ref_template="#/components/schemas/{model}") for model in models]
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}},
-                **dict.fromkeys(BINARY, binary),
-            },
-        }
-    }

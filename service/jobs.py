@@ -19,6 +19,7 @@ from schemas.problem_table import problem
 from schemas.problems import Problem
 from service.context import Context, answer
 from service.errors import InvalidField
+from service.formats.media import EVENT_STREAM
 from service.problems import respond
 from service.threads import run_in_thread
 
@@ -105,7 +106,7 @@ _HEARTBEAT = b": still here\n\n"
 class EventStream(StreamingResponse):
     """An event stream that counts towards its caller's limit until it ends; a revoked key receives nothing more."""
 
-    media_type = "text/event-stream"
+    media_type = EVENT_STREAM
 
     def __init__(self, content: AsyncGenerator[bytes, None], here: Context) -> None:
         super().__init__(

@@ -1,20 +1,20 @@
-"""The OpenAPI document: FastAPI's document, completed with every status, problem and example.
+"""The OpenAPI document, made from the declarations of the calls.
 
-Each route declares its own problems with ``raises``. This module adds the problems that every operation, or every
-operation with a body, can return, and the examples of requests and responses.
+Each call declares its own problems. This module adds the problems and headers that every call, or every call with a
+body, can have, and the examples of requests and responses.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from fastapi import FastAPI, Request, Response
 from fastapi.encoders import jsonable_encoder
-from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.diagrams import PictureReport
@@ -22,22 +22,21 @@ from schemas.evaluate import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
-from schemas.problem_table.of_numbers import OF_NUMBERS
 from schemas.problems import Problem
-from service.access import is_open, needed_scope
-from service.descriptions import DescribedRoute
+from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, PARAMETERS
+from service.formats.media import JSON, schema_of
 from service.formats.options import STRUCTURED
 from service.headers import Conditions, entity_tag, tagged
 from service.inference.errors import status_of, uses_protocol
 from service.problems import MEDIA_TYPE
-from service.route_groups import every_route
+from service.route_table import RouteTable
 from service.threads import run_in_thread
 
-JSON = "application/json"
+# --- Problems of calls with a body, with conditions and so on
 
-#: Problems of every operation.
+#: Problems of every call.
 ANYWHERE = (
     "foreign-origin",
     "internal-error",
@@ -47,9 +46,9 @@ ANYWHERE = (
     "request-timeout",
     "too-many-connections",
 )
-#: Problems of every operation except those of open paths.
+#: Problems of every call except those that are open.
 BEHIND_A_KEY = ("unauthorized", "forbidden", "rate-limited", "deadline-exceeded", "store-unavailable")
-#: Problems of every operation with a body.
+#: Problems of every call with a body.
 OF_BODIES = (
     "malformed-json",
     "malformed-npz",
@@ -64,120 +63,79 @@ OF_BODIES = (
     "invalid-field",
     "busy",
 )
-#: Problems of every operation with an idempotency key.
+#: Problems of every call with an idempotency key.
 REPEATED = ("idempotency-conflict", "idempotency-in-progress", "invalid-field")
-#: Problems of every operation with conditions on entity tags.
+#: Problems of every call with conditions on entity tags.
 CONDITIONAL = ("precondition-failed", "bad-request")
-#: Problems of rows in a body; ``raises(*OF_ROWS, ...)``.
-OF_ROWS = (
-    "not-a-number",
-    "not-finite",
-    "out-of-range",
-    "wrong-shape",
-    "length-mismatch",
-    "empty-batch",
-    "invalid-label",
-    "invalid-weight",
-    "invalid-option",
-)
-#: Further problems of predictive distributions.
-OF_FORECASTS = ("crossing-quantiles", "invalid-variance", "prediction-kind-mismatch")
-#: Problems of every evaluation of rows, whatever the form of the response.
-OF_EVALUATIONS = (
-    *OF_ROWS,
-    "unknown-batch",
-    "quota-exceeded",
-    "too-many-jobs",
-    "queue-full",
-    "unknown-map",
-    "unknown-measure",
-    "unknown-diagram",
-    "unknown-reduction",
-    "scale-mismatch",
-    "prediction-kind-mismatch",
-    "not-acceptable",
-)
-
-#: Problems of a job that ended without a result, which a request that waits for the job returns.
-OF_ENDED_JOBS = (
-    *(code for code in OF_NUMBERS if code != "calibration-error"),
-    "unknown-batch",
-    "unknown-map",
-    "quota-exceeded",
-    "store-full",
-    "output-shape-changed",
-    "job-cancelled",
-    "worker-lost",
-    "time-limit",
-)
-
 #: Problems of the tensors of an inference request.
 OF_TENSORS = ("not-a-number", "not-finite", "out-of-range", "wrong-shape", "empty-batch", "scale-mismatch")
 
+
+def common_problems(call: Call) -> list[str]:
+    """The problems that a call can have because of its path, access, body and headers."""
+    codes = [*ANYWHERE]
+    if not call.is_open:
+        codes += BEHIND_A_KEY
+    if call.body is not None:
+        codes += OF_BODIES
+    if call.method == "POST":
+        codes += REPEATED
+    if call.conditional:
+        codes += CONDITIONAL
+    if call.method == "POST" or call.needs == "stores":
+        codes.append("store-full")
+    if "{" in call.path:
+        codes.append("not-found")
+    if "{" in call.path and uses_protocol(call.path):
+        codes += ["unknown-map", "invalid-field", *(OF_TENSORS if call.body is not None else ())]
+    return codes
+
+
+# --- Headers
+
+_TEXT = {"type": "string"}
 _SECONDS = {"description": "seconds after which to try again", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
 #: The headers of problem responses.
-_HEADERS: dict[int, dict[str, Any]] = {
-    401: {"WWW-Authenticate": {"description": "the authentication scheme", "schema": {"type": "string"}}},
+_HEADERS: dict[int, Schema] = {
+    401: {"WWW-Authenticate": {"description": "the authentication scheme", "schema": _TEXT}},
     429: {"Retry-After": _SECONDS},
     503: {"Retry-After": _SECONDS},
     507: {"Retry-After": _SECONDS},
 }
 
-Responses = dict[int | str, dict[str, Any]]
 
-
-def header(name: str, description: str) -> dict[str, Any]:
+def _header(name: str, description: str, **schema: Any) -> Schema:
     """An optional request header, as a parameter."""
-    return {"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": _TEXT | schema}
 
 
-_PREFER = header("Prefer", "`respond-async` always creates a job; `wait=10` waits up to 10 seconds for its end")
+_PREFER = _header("Prefer", "`respond-async` always creates a job; `wait=10` waits up to 10 seconds for its end")
 _CONDITIONS = [
-    header("If-Match", "entity tags, one of which must match the current state; `*` matches any state"),
-    header("If-None-Match", "entity tags, none of which may match the current state; `*` matches any state"),
+    _header("If-Match", "entity tags, one of which must match the current state; `*` matches any state"),
+    _header("If-None-Match", "entity tags, none of which may match the current state; `*` matches any state"),
 ]
+_KEY = _header(
+    "Idempotency-Key",
+    "A repeated request with the same key gets the same response and takes effect only once.",
+    pattern="^[!-~]{1,255}$",
+)
 
 
-#: The response to a condition on an entity tag that the caller already has.
-NOT_MODIFIED: Responses = {304: {"description": "If-None-Match matches the current state"}}
+def _located(what: str) -> Schema:
+    """The header with the path of a new resource."""
+    return {"Location": {"description": f"path of the {what}", "schema": _TEXT}}
 
 
-def raises(*codes: str) -> Responses:
-    """Build the responses of a route that can return these problems."""
-    found: Responses = {}
-    codes = tuple(dict.fromkeys(codes))
-    for code in codes:
-        status = TABLE[code].status
-        response = found.setdefault(
-            status,
-            {
-                "description": "A problem: " + "; ".join(c for c in codes if TABLE[c].status == status),
-                "content": {MEDIA_TYPE: {"schema": {"$ref": f"{REF}Problem"}, "examples": {}}},
-            },
-        )
-        if status in _HEADERS:
-            response["headers"] = _HEADERS[status]
-        example = {"summary": TABLE[code].title, "description": TABLE[code].cause, "value": problem_example(code)}
-        response["content"][MEDIA_TYPE]["examples"][code] = example
-    return found
+# --- The document
 
 
-def located(what: str) -> dict[str, Any]:
-    """The header with the path of the new resource."""
-    return {"Location": {"description": f"path of the {what}", "schema": {"type": "string"}}}
-
-
-def queues(why: str) -> Responses:
-    """The response of a route that can turn a request into a job."""
-    return {202: {"model": JobAnswer, "description": why, "headers": {**located("job"), "Retry-After": _SECONDS}}}
-
-
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, table: RouteTable) -> None:
     """Make the application serve this document."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app)
+            table.load_all()
+            app.openapi_schema = _document(app, [call for call in table.calls if call.is_documented])
         return app.openapi_schema
 
     @lru_cache
@@ -210,84 +168,139 @@ def problem_codes(operation: dict[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
-    document = get_openapi(
-        title=app.title,
-        version=app.version,
-        description=app.description,
-        routes=[route.described() if isinstance(route, DescribedRoute) else route for route in every_route(app.routes)],
-        tags=app.openapi_tags,
-        servers=app.servers,
-        license_info=app.license_info,
-    )
-    schemas = document["components"]["schemas"]
+def _document(app: FastAPI, calls: Sequence[Call]) -> dict[str, Any]:
+    schemas: Schema = {}
     for model in (Problem, InferenceError):
         add_model(model, schemas)
     add_choices(schemas)
+    paths: dict[str, Any] = {}
+    for call in calls:
+        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schemas)
     exact_result(schemas)
-    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    for path, method, operation in operations(document):
-        _complete(path, method, operation, schemas)
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    return document
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": app.title,
+            "description": app.description,
+            "license": app.license_info,
+            "version": app.version,
+        },
+        "servers": app.servers,
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
 
 
-def _complete(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Add the parts that all operations share."""
-    responses = operation["responses"]
-    if JSON in responses.get("422", {}).get("content", {}):
-        del responses["422"]  # FastAPI's validation error, which this service never returns
-    operation["summary"] = operation["description"].split("\n\n")[0].replace("\n", " ").rstrip(".")
-    # Without keys the service accepts local requests only, and they need no key.
-    operation["security"] = [] if is_open(path) else [{"key": []}, {}]
-    for parameter in operation.get("parameters", ()):
-        if parameter["in"] == "path" and parameter["name"] in PARAMETERS:
-            parameter["description"], parameter["example"] = PARAMETERS[parameter["name"]]
-    if headers := _headers(path, method, responses):
-        operation.setdefault("parameters", []).extend(headers)
-    exact_body(operation, schemas)
-    exact_query(operation)
-    codes = everywhere(path, method, operation)
-    if uses_protocol(path):
-        operation["responses"] = responses = {**responses, **inference_errors(codes)}
-    else:
-        _add_problems(operation, codes)
-    _add_examples(f"{method.upper()} {path}", operation)
-    operation["responses"] = {status: responses[status] for status in sorted(responses)}
+def _operation(call: Call, schemas: Schema) -> Schema:
+    body, options = (None, []) if call.body is None else _body(call.body, schemas)
+    parameters = [*_path(call), *_query(call), *options, *_request_headers(call)]
+    codes = [*call.problems, *common_problems(call)]
+    problems = inference_errors(codes) if uses_protocol(call.path) else problem_responses(codes)
+    responses = _successes(call, schemas) | problems
+    operation = {
+        "tags": [call.tag],
+        "summary": call.description.split("\n\n")[0].replace("\n", " ").rstrip("."),
+        "description": call.description,
+        "operationId": call.name,
+        # Without keys the service accepts local requests only, and they need no key.
+        "security": [] if call.is_open else [{"key": []}, {}],
+        **({"parameters": parameters} if parameters else {}),
+        **({} if body is None else {"requestBody": {"required": True, "content": body}}),
+        "responses": {status: responses[status] for status in sorted(responses)},
+    }
+    _add_examples(str(call), operation)
+    return operation
 
 
-def _headers(path: str, method: str, responses: dict[str, Any]) -> list[dict[str, Any]]:
-    """The headers that an operation uses: ``Prefer`` if it can create or await a job, conditions if it has states."""
-    makes = "202" in responses and not {"200", "201"}.isdisjoint(responses)
-    waits = method == "get" and path.startswith("/jobs/{job_id}") and not path.endswith("/events")
-    return [*([_PREFER] if makes or waits else []), *(_CONDITIONS if {"304", "412"} & set(responses) else [])]
+def _path(call: Call) -> Iterator[Schema]:
+    for name in re.findall(r"\{(\w+)\}", call.path):
+        description, example = PARAMETERS[name]
+        about = {"description": description, "example": example}
+        yield {"name": name, "in": "path", "required": True, "schema": _TEXT, **about}
 
 
-def everywhere(path: str, method: str, operation: dict[str, Any]) -> list[str]:
-    """The problems that an operation can return because of its path, body and headers."""
-    codes = [*ANYWHERE]
-    if not is_open(path):
-        codes += BEHIND_A_KEY
-    if "requestBody" in operation:
-        codes += OF_BODIES
-    headers = {parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "header"}
-    if "Idempotency-Key" in headers:
-        codes += REPEATED
-    if "If-Match" in headers:
-        codes += CONDITIONAL
-    if "Idempotency-Key" in headers or (method.upper() != "DELETE" and needed_scope(method.upper(), path) == "write"):
-        codes.append("store-full")
-    if "{" in path:
-        codes.append("not-found")
-    if "{" in path and uses_protocol(path):
-        codes += ["unknown-map", "invalid-field", *(OF_TENSORS if "requestBody" in operation else ())]
-    return codes
+def _query(call: Call) -> Iterator[Schema]:
+    schema = {} if call.query is None else _plain(call.query.model_json_schema())
+    for name, field in schema.get("properties", {}).items():
+        yield _query_parameter(name, _without_null(field), required=name in schema.get("required", ()))
 
 
-def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
+def _query_parameter(name: str, schema: Schema, *, required: bool = False, description: str | None = None) -> Schema:
+    """A query parameter; client generators expect its description outside its schema."""
+    schema = dict(schema)
+    description = schema.pop("description", None) if description is None else description
+    about = {} if description is None else {"description": description}
+    return {"name": name, "in": "query", "required": required, **about, "schema": schema}
+
+
+def _request_headers(call: Call) -> Iterator[Schema]:
+    for name, about in call.headers.items():
+        yield {"name": name, "in": "header", "required": False, **about}
+    if call.method == "POST":
+        yield _KEY
+    if call.queues is not None or call.waits:
+        yield _PREFER
+    if call.conditional:
+        yield from _CONDITIONS
+
+
+def _successes(call: Call, schemas: Schema) -> Schema:
+    content: Schema = {} if call.answer is None else {JSON: {"schema": _answer(call.answer, schemas)}}
+    content |= {media: {"schema": schema_of(media)} for media in call.media}
+    headers = {**call.sends, **({} if call.located is None else _located(call.located))}
+    found: Schema = {str(call.status): _response(call.meaning, content, headers)}
+    if call.queues is not None:
+        job = {JSON: {"schema": _answer(JobAnswer, schemas)}}
+        found["202"] = _response(call.queues, job, {**_located("job"), "Retry-After": _SECONDS})
+    if call.ends is not None:
+        found["204"] = _response(call.ends)
+    if call.conditional and call.method == "GET":
+        found["304"] = _response("If-None-Match matches the current state")
+    return found
+
+
+def _response(description: str, content: Schema | None = None, headers: Schema | None = None) -> Schema:
+    parts = {"headers": headers, "content": content}
+    return {"description": description} | {name: part for name, part in parts.items() if part}
+
+
+def _answer(answer: Any, schemas: Schema) -> Schema:
+    """Add the models of an answer; return its schema."""
+    if get_origin(answer) is list:
+        return {"type": "array", "items": _answer(get_args(answer)[0], schemas)}
+    if get_args(answer):
+        return {"anyOf": [_answer(model, schemas) for model in get_args(answer)]}
+    return _add_schema(
+        _plain(TypeAdapter(answer).json_schema(mode="serialization", ref_template=REF + "{model}")), schemas
+    )
+
+
+def problem_responses(codes: Iterable[str]) -> Schema:
+    """The responses with these problems, by status."""
+    found: Schema = {}
+    codes = tuple(dict.fromkeys(codes))
+    for code in codes:
+        status = TABLE[code].status
+        response = found.setdefault(
+            str(status),
+            {
+                "description": "A problem: " + "; ".join(c for c in codes if TABLE[c].status == status),
+                "content": {MEDIA_TYPE: {"schema": ref("Problem"), "examples": {}}},
+            },
+        )
+        if status in _HEADERS:
+            response["headers"] = _HEADERS[status]
+        example = {"summary": TABLE[code].title, "description": TABLE[code].cause, "value": problem_example(code)}
+        response["content"][MEDIA_TYPE]["examples"][code] = example
+    return found
+
+
+def inference_errors(codes: Iterable[str]) -> Schema:
     """The responses of an operation of the inference protocol, in the form of the protocol."""
-    found: dict[str, Any] = {}
+    found: Schema = {}
     for code in codes:
         if code.startswith("malformed-") and code != "malformed-json":
             continue
@@ -297,7 +310,7 @@ def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
             str(status),
             {
                 "description": "An error of the protocol",
-                "content": {JSON: {"schema": {"$ref": f"{REF}InferenceError"}, "examples": {}}},
+                "content": {JSON: {"schema": ref("InferenceError"), "examples": {}}},
             },
         )
         if status in _HEADERS:
@@ -306,14 +319,7 @@ def inference_errors(codes: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _add_problems(operation: dict[str, Any], codes: list[str]) -> None:
-    """Add problem codes to those of the route; each status appears once."""
-    own = [code for known in problem_codes(operation).values() for code in known]
-    for status, response in raises(*dict.fromkeys([*own, *codes])).items():
-        operation["responses"][str(status)] = operation["responses"].get(str(status), {}) | response
-
-
-def _add_examples(call: str, operation: dict[str, Any]) -> None:
+def _add_examples(call: str, operation: Schema) -> None:
     for example in (e for e in CALLS if e.call == call):
         described = {"summary": example.summary}
         if example.body is not None:
@@ -328,8 +334,6 @@ def _add_examples(call: str, operation: dict[str, Any]) -> None:
 # --- What pydantic models cannot express about bodies, queries and results
 #
 # Every model of a body becomes a component, because client generators resolve references only there.
-
-Schema = dict[str, Any]
 
 #: Prefix of references to components.
 REF = "#/components/schemas/"
@@ -392,24 +396,28 @@ def add(schemas: Schema, name: str, schema: Schema) -> None:
 
 
 def add_model(model: type[BaseModel], schemas: Schema) -> None:
-    """Add the component of a model in the form that FastAPI uses: without nulls."""
-    _add_schema(jsonable_encoder(model.model_json_schema(ref_template=REF + "{model}"), exclude_none=True), schemas)
+    """Add the component of a model."""
+    _add_schema(_plain(model.model_json_schema(ref_template=REF + "{model}")), schemas)
 
 
-def exact_body(operation: Schema, schemas: Schema) -> None:
-    """Name the models of an operation's bodies, and add the options of binary bodies to the query."""
-    content = operation.get("requestBody", {}).get("content", {})
-    for about in content.values():
-        found = about["schema"].get("anyOf", [about["schema"]])
-        fields: Schema = {}
-        for schema in found:
-            for name, field in schema.get("properties", {}).items():
-                if _is_of_rows(schema) and name not in _ROWS:
-                    fields.setdefault(name, []).append(field)
-        if fields and len(content) > 1:
-            operation.setdefault("parameters", []).extend(_parameter(name, each) for name, each in fields.items())
-        named = [_named(schema, schemas) for schema in found]
-        about["schema"] = named[0] if len(named) == 1 else _choice(found[0]["title"], named, schemas)
+def _plain(schema: Schema) -> Schema:
+    """A schema without defaults of null."""
+    plain: Schema = jsonable_encoder(schema, exclude_none=True)
+    return plain
+
+
+def _body(body: Body, schemas: Schema) -> tuple[Schema, list[Schema]]:
+    """The content of a body, and its options as parameters if they can be in the query."""
+    models = [_plain(model.model_json_schema(ref_template=REF + "{model}")) for model in body.models]
+    options: dict[str, list[Schema]] = {}
+    for name, field in (pair for model in models for pair in model["properties"].items()):
+        if body.options_in_query and name not in _ROWS:
+            options.setdefault(name, []).append(field)
+    parameters = [_parameter(name, fields) for name, fields in options.items()]
+    named = [_named(model, schemas) for model in models]
+    model = named[0] if len(named) == 1 else _choice(models[0]["title"], named, schemas)
+    others = {media: {"schema": schema_of(media)} for media in body.others if media != body.media}
+    return {body.media: {"schema": model}, **others}, parameters
 
 
 def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
@@ -418,19 +426,6 @@ def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
     description = "`prediction_kind` declares which of the models a body has."
     add(schemas, name, {"title": name, "description": description, "anyOf": named})
     return ref(name)
-
-
-def _is_of_rows(schema: Schema) -> bool:
-    return not {"predictions", "quantiles"}.isdisjoint(schema.get("properties", ()))
-
-
-def exact_query(operation: Schema) -> None:
-    """Remove null from query parameters, and move descriptions to where client generators expect them."""
-    for parameter in operation.get("parameters", ()):
-        if parameter["in"] == "query":
-            schema = parameter["schema"] = _without_null(parameter["schema"])
-            if "description" in schema:
-                parameter.setdefault("description", schema.pop("description"))
 
 
 def exact_result(schemas: Schema) -> None:
@@ -447,9 +442,7 @@ def exact_result(schemas: Schema) -> None:
 
 
 def _named(schema: Schema, schemas: Schema) -> Schema:
-    """Turn the schema of a model into a component and return a reference; return any other schema unchanged."""
-    if "title" not in schema:
-        return schema
+    """Turn the schema of a model into a component and return a reference."""
     _name_choices(schema["properties"])
     variants = _by_source(schema)
     if variants:
@@ -536,7 +529,7 @@ def _parameter(name: str, fields: Sequence[Schema]) -> Schema:
     if len(found) > 1:  # names of the two prediction kinds
         schema = {"type": "string", "enum": [name for each in found for name in each.get("enum", [each.get("const")])]}
     description = "for a binary body; JSON text" if name in STRUCTURED else "for a binary body"
-    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
+    return _query_parameter(name, schema, description=description)
 
 
 #: The keys of a field's schema that describe it rather than restrict its values.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -12,7 +11,6 @@ from backend.store.pages import PageRequest
 from schemas.base import Document
 from schemas.pages import PageQuery
 from service.context import answer
-from service.descriptions import described_later
 from service.formats.options import Options, query_fields, read_options
 from service.formats.payload import Payload
 
@@ -41,16 +39,3 @@ def page_answer(request: Request, items: Sequence[Document], cursor: str | None)
         query = urlencode({**request.query_params, "cursor": cursor})
         headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'
     return answer({"items": [item.model_dump() for item in items], "next": cursor}, headers=headers)
-
-
-@described_later
-def query_of(model: type[Document]) -> dict[str, Any]:
-    """The OpenAPI description of a query that the route reads itself."""
-    schema = model.model_json_schema()
-    required = schema.get("required", ())
-    return {
-        "parameters": [
-            {"name": name, "in": "query", "required": name in required, "schema": about}
-            for name, about in schema["properties"].items()
-        ]
-    }

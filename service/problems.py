@@ -18,7 +18,6 @@ from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem
 from service.formats.options import invalid_field
 from service.inference.errors import UNKNOWN_CALL, error_of, uses_protocol
-from service.route_groups import every_route
 from service.web.visitor import is_page, refusal
 
 log = logging.getLogger(__name__)
@@ -154,7 +153,7 @@ def _allowed(request: Request) -> str:
         found = [method.upper() for method in named]
     else:
         methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
-        routes = [*every_route(request.app.router.routes)]
+        routes = request.app.router.routes
         found = [m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)]
         found = found or ["GET"]  # a file, which has no route
     return ", ".join(["HEAD", *found] if "GET" in found else found)

@@ -22,7 +22,6 @@ from backend.store.link import STALE_SECONDS, Change, Link
 from backend.store.server.connection import StoreUnavailable, check_durability, check_master, connect, connect_async
 from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
-from service.access import PATIENCE
 from service.callers import Keyring
 from service.drawing import DrawingQueue
 from service.guard import LightBodies, RequestMemory, Slots
@@ -35,6 +34,8 @@ from service.shares import Addresses, Spools, Streams
 if TYPE_CHECKING:
     from backend.monitors.answers import Kept
 
+#: Seconds that a request waits for the connection to the store.
+PATIENCE = 0.5
 #: Seconds that the start waits for the store; afterwards the service starts without it.
 _START_SECONDS = 1.0
 #: Seconds that background tasks have to end.

@@ -23,7 +23,6 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.core.errors import CalibrationError
 from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
-from service.descriptions import DescribedRoute
 from service.errors import InvalidField
 from service.formats.body import bounded
 from service.formats.payload import Body
@@ -33,7 +32,7 @@ from service.threads import run_in_thread
 
 # --- ``Idempotency-Key``: a repeated POST gets the same response, and takes effect once
 #
-# ``APIRouter(route_class=Idempotent)`` applies it to every POST of a router. Routes take the ids of new objects from
+# Every POST of the API is such a route. Routes take the ids of new objects from
 # ``Context.new_id``, which returns the same ids for the same key.
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -58,24 +57,10 @@ _KEPT = (
 )
 #: Request headers that change what a request does, besides the attributes of an event (``ce-*``).
 _MEANT = (b"if-match", b"if-none-match", b"inference-header-content-length")
-_PARAMETER = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "A repeated request with the same key gets the same response and takes effect only once.",
-    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
-}
 
 
-class Idempotent(DescribedRoute):
-    """A route whose POST requests support the header ``Idempotency-Key``."""
-
-    def extra(self) -> dict[str, Any]:
-        """Add the header to the description."""
-        extra = super().extra()
-        if "POST" in (self.methods or ()):
-            extra = {**extra, "parameters": [*extra.get("parameters", ()), _PARAMETER]}
-        return extra
+class Idempotent(APIRoute):
+    """A route that supports the header ``Idempotency-Key``."""
 
     def own_handler(self) -> Handler:
         """The handler without idempotency."""
@@ -89,7 +74,7 @@ class Idempotent(DescribedRoute):
             keys = read_headers(request, b"idempotency-key")
             return await _once(handle, request, _read(keys)) if keys else await handle(request)
 
-        return once if "POST" in (self.methods or ()) else handle
+        return once
 
 
 def _read(values: Sequence[str]) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 from schemas.problem_table import TABLE
 from service.app import create_app
-from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, OF_ROWS, everywhere, operations, problem_codes
+from service.calls import OF_ROWS, Access, Call
+from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, common_problems
+from service.route_table import RouteTable
 from service.settings import Settings
 
 _HEAD = """# HTTP calls
@@ -22,15 +24,24 @@ The tables list the problems that are specific to a call. In addition:
 - any call except those under *pages* and *health* can return {behind};
 - any call with a body can return {bodies}. *Rows* stands for the problems that rows can have: {rows};
 - any call that stores something, or has an `Idempotency-Key`, can return 507 `store-full`.
+
+A key with the scope *read* may make the calls that read, one with the scope *write* also those that store something or
+free room, one with the scope *admin* all. Calls that free room work while the store is full. The others need no key.
 """
+_NEEDS: dict[Access, str] = {"open": "", "personal": "", "reads": "reads", "stores": "stores", "frees": "frees room"}
+_NEEDS["admin"] = "admin"
 
 
 def calls_page() -> str:
     """The page: a section a noun, a row a call."""
     document = create_app(Settings(redis_url="unix:///nowhere")).openapi()
+    table = RouteTable([])
+    table.load_all()
     sections: dict[str, list[str]] = {}
-    for path, method, operation in operations(document):
-        sections.setdefault(operation["tags"][0], []).append(_row(method.upper(), path, operation))
+    for call in table.calls:
+        if call.is_documented:
+            operation = document["paths"][call.path][call.method.lower()]
+            sections.setdefault(call.tag, []).append(_row(call, operation["responses"]))
     head = _HEAD.format(
         anywhere=_codes(ANYWHERE), behind=_codes(BEHIND_A_KEY), bodies=_codes(OF_BODIES), rows=_codes(OF_ROWS)
     )
@@ -38,16 +49,15 @@ def calls_page() -> str:
 
 
 def _section(name: str, rows: list[str]) -> str:
-    table = "| call | description | success | problems |\n|---|---|---|---|\n"
+    table = "| call | description | needs | success | problems |\n|---|---|---|---|---|\n"
     return f"\n## {name.capitalize()}\n\n{table}" + "".join(rows)
 
 
-def _row(method: str, path: str, operation: dict[str, Any]) -> str:
-    does = operation["description"].replace("``", "`").replace("\n\n", " ").replace("\n", " ").replace("|", "\\|")
-    answers = ", ".join(_answer(s, r) for s, r in operation["responses"].items() if int(s) < 400)
-    listed = {*everywhere(path, method, operation)} - {"not-found"}
-    own = [code for codes in problem_codes(operation).values() for code in codes if code not in listed]
-    return f"| `{method} {path}` | {does} | {answers} | {_own(own)} |\n"
+def _row(call: Call, responses: dict[str, Any]) -> str:
+    does = call.description.replace("``", "`").replace("\n\n", " ").replace("\n", " ").replace("|", "\\|")
+    answers = ", ".join(_answer(status, response) for status, response in responses.items() if int(status) < 400)
+    own = [code for code in dict.fromkeys(call.problems) if code not in common_problems(call)]
+    return f"| `{call}` | {does} | {_NEEDS[call.needs]} | {answers} | {_own(own)} |\n"
 
 
 def _own(codes: list[str]) -> str:

@@ -19,7 +19,6 @@ from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.strict import CLASSIFICATION, Arrays, Fields, read_arrow, read_csv, read_npy, read_npz, read_parquet
 from schemas.base import Document
-from service.descriptions import described_later
 from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
 from service.formats.extra import pyarrow
 from service.formats.json_body import read_json
@@ -140,13 +139,6 @@ async def read_no_fields(request: Request, settings: Settings, model: type[Docum
     offences = [Offence(pointer_of(name), in_query if name in names else unknown) for name in found]
     if offences:
         raise InvalidField(f"{offences[0].pointer} {offences[0].detail}", offences[:MAX_OFFENCES])
-
-
-@described_later
-def fields_of(model: type[Document]) -> dict[str, Any]:
-    """The OpenAPI description of a body that ``read_fields`` reads."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
 @lru_cache(maxsize=64)

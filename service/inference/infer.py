@@ -24,6 +24,7 @@ from service.context import Context
 from service.errors import InvalidField, UnsupportedMediaType
 from service.formats.body import unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
+from service.formats.media import JSON, TENSORS
 from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import RequestMemory
@@ -35,8 +36,6 @@ from service.inference.models import PREDICTIONS, Model, find_model
 _MOST_INPUTS = 16
 #: The header with the length of the JSON object.
 LENGTH_HEADER = "Inference-Header-Content-Length"
-JSON = "application/json"
-BINARY = "application/octet-stream"
 
 
 def check_media_type(content_type: str) -> None:
@@ -45,8 +44,8 @@ def check_media_type(content_type: str) -> None:
     Only the length header indicates whether binary tensors follow the JSON object. Triton's clients send JSON tensors
     without a content type, or as ``application/octet-stream``.
     """
-    if content_type.partition(";")[0].strip().lower() not in (JSON, BINARY, ""):
-        raise UnsupportedMediaType(f"the content type must be {JSON} or {BINARY}, or absent")
+    if content_type.partition(";")[0].strip().lower() not in (JSON, TENSORS, ""):
+        raise UnsupportedMediaType(f"the content type must be {JSON} or {TENSORS}, or absent")
 
 
 def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:

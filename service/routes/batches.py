@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend.batches import append_rows, store_batch
 from schemas.batches import (
@@ -18,23 +18,26 @@ from schemas.batches import (
     RowsBody,
     RowsOptions,
 )
-from service.context import Here, answer, body_of
+from service.calls import OF_FORECASTS, OF_ROWS, Call, Calls, rows
+from service.context import Here, answer
 from service.formats.body import read_payload
 from service.formats.options import read_options_of_kind
-from service.openapi import OF_FORECASTS, OF_ROWS, located, raises
-from service.paging import page_answer, page_request, query_of, read_query
-from service.routing import Idempotent
+from service.paging import page_answer, page_request, read_query
 from service.threads import run_in_thread
 
-router = APIRouter(prefix="/batches", tags=["batches"], route_class=Idempotent)
+calls = Calls("batches")
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=BatchRecord,
-    responses={201: {"headers": located("batch")}, **raises(*OF_ROWS, *OF_FORECASTS, "batch-full", "quota-exceeded")},
-    openapi_extra=body_of(BatchBody, DistributionBatchBody),
+@calls.add(
+    Call(
+        "POST",
+        "/batches",
+        body=rows(BatchBody, DistributionBatchBody),
+        answer=BatchRecord,
+        status=201,
+        located="batch",
+        problems=(*OF_ROWS, *OF_FORECASTS, "batch-full", "quota-exceeded"),
+    )
 )
 async def post_batch(request: Request, here: Here) -> Response:
     """Store a batch: predictions, and optionally labels, weights and groups; or forecasts and outcomes of a number.
@@ -47,11 +50,8 @@ async def post_batch(request: Request, here: Here) -> Response:
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
 
-@router.get(
-    "",
-    response_model=BatchesAnswer,
-    responses=raises("invalid-field", "invalid-cursor"),
-    openapi_extra=query_of(BatchesQuery),
+@calls.add(
+    Call("GET", "/batches", query=BatchesQuery, answer=BatchesAnswer, problems=("invalid-field", "invalid-cursor"))
 )
 async def get_batches(request: Request, here: Here) -> Response:
     """List the batches that have not expired, newest first."""
@@ -59,11 +59,14 @@ async def get_batches(request: Request, here: Here) -> Response:
     return page_answer(request, page.items, page.next)
 
 
-@router.post(
-    "/{batch_id}/rows",
-    response_model=BatchRecord,
-    responses=raises(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "batch-full", "quota-exceeded"),
-    openapi_extra=body_of(RowsBody, DistributionRowsBody),
+@calls.add(
+    Call(
+        "POST",
+        "/batches/{batch_id}/rows",
+        body=rows(RowsBody, DistributionRowsBody),
+        answer=BatchRecord,
+        problems=(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "batch-full", "quota-exceeded"),
+    )
 )
 async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     """Append rows to a batch: either all of them or none.
@@ -77,14 +80,14 @@ async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     return answer(record.model_dump())
 
 
-@router.get("/{batch_id}", response_model=BatchRecord, responses=raises("unknown-batch"))
+@calls.add(Call("GET", "/batches/{batch_id}", answer=BatchRecord, problems=("unknown-batch",)))
 async def get_batch(batch_id: str, here: Here) -> Response:
     """Get the record of a batch."""
     record = await run_in_thread(here.store.batches.record, batch_id)
     return answer(record.model_dump())
 
 
-@router.delete("/{batch_id}", status_code=204, responses=raises("unknown-batch", "batch-in-use"))
+@calls.add(Call("DELETE", "/batches/{batch_id}", status=204, problems=("unknown-batch", "batch-in-use")))
 async def delete_batch(batch_id: str, here: Here) -> Response:
     """Delete a batch; fails while a queued or running job needs it."""
     await run_in_thread(here.store.batches.delete, batch_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend.batches import Arrays, find_rows
 from backend.held_maps import HeldMap
@@ -23,22 +23,20 @@ from schemas.maps import (
     InOrderBody,
     InOrderOptions,
 )
-from service.context import Context, body_of, context_of
+from service.calls import OF_FORECASTS, OF_ROWS, Call, Calls, rows
+from service.context import Context, context_of
 from service.errors import InvalidField
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
 from service.formats.media import ARROW, NPZ
 from service.formats.options import read_options, read_options_of_kind
 from service.formats.payload import Payload
-from service.openapi import OF_FORECASTS, OF_ROWS, raises
-from service.routing import Direct
 from service.threads import run_in_thread
 
 if TYPE_CHECKING:
     from backend.distributions import CalibratedForecasts
 
-router = APIRouter(tags=["calibrate"], route_class=Direct)
-
+calls = Calls("calibrate", direct=True)
 
 #: Requests with at most this many numbers are computed on the event loop.
 _FEW = 256
@@ -51,14 +49,16 @@ class Calibrated(NamedTuple):
     arrays: dict[str, Floats]
 
 
-@router.post(
-    "/calibrate",
-    response_model=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,
-    responses={
-        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NPZ, ARROW)}},
-        **raises(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
-    },
-    openapi_extra=body_of(CalibrateBody, CalibrateDistributionBody, InOrderBody),
+@calls.add(
+    Call(
+        "POST",
+        "/calibrate",
+        access="reads",
+        body=rows(CalibrateBody, CalibrateDistributionBody, InOrderBody),
+        answer=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,
+        media=(NPZ, ARROW),
+        problems=(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
+    )
 )
 async def calibrate(request: Request) -> Response:
     """Apply a map, or recalibrate forecasts in the order of time.

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from calibrant.calibrators import METHODS
 from calibrant.diagrams.catalogue import DIAGRAMS
@@ -22,19 +22,22 @@ from schemas.catalogue import (
     MeasureEntry,
     MethodEntry,
 )
+from service.calls import Call, Calls
 from service.context import answer
-from service.descriptions import DescribedRoute
-from service.openapi import raises
-from service.paging import query_of, read_query
+from service.paging import read_query
 
-router = APIRouter(tags=["catalogue"], route_class=DescribedRoute)
+calls = Calls("catalogue")
 
 
-@router.get(
-    "/measures",
-    response_model=list[MeasureEntry] | list[DistributionMeasureEntry],
-    responses=raises("invalid-field"),
-    openapi_extra=query_of(CatalogueQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/measures",
+        needs_store=False,
+        query=CatalogueQuery,
+        answer=list[MeasureEntry] | list[DistributionMeasureEntry],
+        problems=("invalid-field",),
+    )
 )
 async def measures(request: Request) -> Response:
     """List the measures with definition, range, options, cost and source, and whether each runs as a job.
@@ -78,11 +81,15 @@ async def measures(request: Request) -> Response:
     )
 
 
-@router.get(
-    "/diagrams",
-    response_model=list[DiagramEntry],
-    responses=raises("invalid-field"),
-    openapi_extra=query_of(CatalogueQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/diagrams",
+        needs_store=False,
+        query=CatalogueQuery,
+        answer=list[DiagramEntry],
+        problems=("invalid-field",),
+    )
 )
 async def diagrams(request: Request) -> Response:
     """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job.
@@ -108,11 +115,15 @@ async def diagrams(request: Request) -> Response:
     )
 
 
-@router.get(
-    "/methods",
-    response_model=list[MethodEntry] | list[DistributionMethodEntry],
-    responses=raises("invalid-field"),
-    openapi_extra=query_of(CatalogueQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/methods",
+        needs_store=False,
+        query=CatalogueQuery,
+        answer=list[MethodEntry] | list[DistributionMethodEntry],
+        problems=("invalid-field",),
+    )
 )
 async def methods(request: Request) -> Response:
     """List the calibration methods with options and source, and whether each fit runs as a job.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 import calibrant
 from backend.batches import Arrays
@@ -26,7 +26,8 @@ from schemas.diagrams import (
 )
 from schemas.evaluate import Pictured
 from schemas.jobs import FINAL, JobRecord
-from service.context import Context, Here, body_of
+from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, rows
+from service.context import Context, Here
 from service.errors import InvalidField, JobNotFinal, NoBins, NotFound, RequestError, TooLarge
 from service.formats.answers import choose
 from service.formats.body import read_payload
@@ -34,8 +35,7 @@ from service.formats.media import JSON, PNG, SVG
 from service.formats.options import read_options_of_kind
 from service.headers import Conditions, read_header, tagged, weak_tag
 from service.jobs import applied, failure, located, settle, until_final
-from service.openapi import NOT_MODIFIED, OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Responses, queues, raises
-from service.paging import query_of, read_query
+from service.paging import read_query
 from service.pictures import (
     FORMS,
     draw_fit,
@@ -46,23 +46,22 @@ from service.pictures import (
     report_picture,
 )
 from service.problems import respond
-from service.routing import Idempotent
 from service.threads import run_in_thread
 
-router = APIRouter(tags=["diagrams"], route_class=Idempotent)
-
-_TEXT = {"type": "string"}
+calls = Calls("diagrams")
 
 
-@router.post(
-    "/diagrams",
-    response_model=PictureAnswer | PicturesAnswer,
-    responses={
-        200: {"content": {SVG: {"schema": _TEXT}, PNG: {"schema": _TEXT | {"format": "binary"}}}},
-        **queues("A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png"),
-        **raises(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
-    },
-    openapi_extra=body_of(DiagramBody, DistributionDiagramBody),
+@calls.add(
+    Call(
+        "POST",
+        "/diagrams",
+        access="reads",
+        body=rows(DiagramBody, DistributionDiagramBody),
+        answer=PictureAnswer | PicturesAnswer,
+        media=(SVG, PNG),
+        queues="A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png",
+        problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+    )
 )
 async def post_diagram(request: Request, here: Here) -> Response:
     """Draw a diagram of a batch; with ``map``, before and after the map; with ``batches``, one panel per batch.
@@ -111,25 +110,12 @@ def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: 
 
 # --- Pictures of stored results: a diagram of a job's report, and the diagram of a map's fit
 
-
-def _answers(kind: str, *codes: str) -> Responses:
-    content: dict[str, Any] = {"type": "string"} if kind == SVG else {"type": "string", "format": "binary"}
-    return {
-        200: {"content": {kind: {"schema": content}}},
-        **NOT_MODIFIED,
-        **raises(*codes, "precondition-failed", "invalid-field", "busy"),
-    }
+_OF_MAPS = ("unknown-map", "no-bins", "invalid-field", "busy")
+_OF_JOBS = ("unknown-job", "job-not-final", *OF_ENDED_JOBS, "invalid-field", "busy")
 
 
-_OF_MAPS = ("unknown-map", "no-bins")
-_OF_JOBS = ("unknown-job", "job-not-final", *OF_ENDED_JOBS)
-
-
-@router.get(
-    "/maps/{ref}/diagram.svg",
-    response_class=Response,
-    responses=_answers(SVG, *_OF_MAPS),
-    openapi_extra=query_of(PictureQuery),
+@calls.add(
+    Call("GET", "/maps/{ref}/diagram.svg", query=PictureQuery, media=(SVG,), conditional=True, problems=_OF_MAPS)
 )
 async def get_map_svg(ref: str, request: Request, here: Here) -> Response:
     """Draw the reliability diagram of the rows that a map was fitted to, before and after the map (in-sample).
@@ -139,33 +125,40 @@ async def get_map_svg(ref: str, request: Request, here: Here) -> Response:
     return await _of_map(here, ref, request, "svg")
 
 
-@router.get(
-    "/maps/{ref}/diagram.png",
-    response_class=Response,
-    responses=_answers(PNG, *_OF_MAPS),
-    openapi_extra=query_of(PictureQuery),
+@calls.add(
+    Call("GET", "/maps/{ref}/diagram.png", query=PictureQuery, media=(PNG,), conditional=True, problems=_OF_MAPS)
 )
 async def get_map_png(ref: str, request: Request, here: Here) -> Response:
     """Same as ``diagram.svg``, as a PNG."""
     return await _of_map(here, ref, request, "png")
 
 
-@router.get(
-    "/jobs/{job_id}/diagram.svg",
-    response_class=Response,
-    responses=_answers(SVG, *_OF_JOBS),
-    openapi_extra=query_of(ReportPictureQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/jobs/{job_id}/diagram.svg",
+        query=ReportPictureQuery,
+        media=(SVG,),
+        conditional=True,
+        waits=True,
+        problems=_OF_JOBS,
+    )
 )
 async def get_job_svg(job_id: str, request: Request, here: Here) -> Response:
     """Draw a diagram of a job's report; with ``Prefer: wait=10``, waits up to 10 seconds for the job to end."""
     return await _of_job(here, job_id, request, "svg")
 
 
-@router.get(
-    "/jobs/{job_id}/diagram.png",
-    response_class=Response,
-    responses=_answers(PNG, *_OF_JOBS),
-    openapi_extra=query_of(ReportPictureQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/jobs/{job_id}/diagram.png",
+        query=ReportPictureQuery,
+        media=(PNG,),
+        conditional=True,
+        waits=True,
+        problems=_OF_JOBS,
+    )
 )
 async def get_job_png(job_id: str, request: Request, here: Here) -> Response:
     """Same as ``diagram.svg``, as a PNG."""

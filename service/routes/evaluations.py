@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend.evaluations import evaluate_or_queue
 from schemas.evaluate import (
@@ -15,30 +15,31 @@ from schemas.evaluate import (
     ReportsAnswer,
 )
 from schemas.jobs import JobRecord
-from service.context import Here, answer, body_of
+from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, rows
+from service.context import Here, answer
 from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import HTML, JSON
 from service.formats.options import read_options_of_kind
 from service.headers import read_header
 from service.jobs import settle
-from service.openapi import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, queues, raises
 from service.reports import report_response
-from service.routing import Idempotent
 from service.threads import run_in_thread
 
-router = APIRouter(tags=["evaluate"], route_class=Idempotent)
+calls = Calls("evaluate")
 
 
-@router.post(
-    "/evaluate",
-    response_model=ReportAnswer | ReportsAnswer | DistributionReportAnswer,
-    responses={
-        200: {"content": {HTML: {"schema": {"type": "string"}}}},
-        **queues("A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s"),
-        **raises(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
-    },
-    openapi_extra=body_of(EvaluateBody, EvaluateDistributionBody),
+@calls.add(
+    Call(
+        "POST",
+        "/evaluate",
+        access="reads",
+        body=rows(EvaluateBody, EvaluateDistributionBody),
+        answer=ReportAnswer | ReportsAnswer | DistributionReportAnswer,
+        media=(HTML,),
+        queues="A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s",
+        problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+    )
 )
 async def evaluate(request: Request, here: Here) -> Response:
     """Measure the calibration of a batch; with ``map``, before and after the map; with ``maps``, side by side.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
-from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from fastapi import Request, Response
 
 import calibrant
 from schemas.inference import (
@@ -17,103 +16,90 @@ from schemas.inference import (
     ServerMetadata,
     ServerReady,
 )
+from service.calls import Body, Call, Calls
 from service.context import Context, Here, answer
-from service.descriptions import described_later
 from service.formats.body import bounded, read_encoding
+from service.formats.media import JSON, TENSORS
 from service.guard import Slots
 from service.headers import read_header, read_headers
 from service.inference.errors import PREFIX
-from service.inference.infer import BINARY, JSON, LENGTH_HEADER, check_media_type, infer
+from service.inference.infer import LENGTH_HEADER, check_media_type, infer
 from service.inference.models import find_model, metadata
-from service.routing import Idempotent
 from service.threads import run_in_thread
 
-_BINARY = {"schema": {"type": "string", "format": "binary", "description": "a JSON object, followed by binary tensors"}}
+calls = Calls("inference")
+hidden = Calls()
+
 _LENGTH = {
     "description": "bytes of the JSON object, if binary tensors follow it",
     "schema": {"type": "integer", "minimum": 0},
 }
+_INFER = Call(
+    "POST",
+    PREFIX,
+    access="reads",
+    body=Body((InferenceRequest,), (TENSORS,)),
+    headers={LENGTH_HEADER: _LENGTH},
+    sends={LENGTH_HEADER: _LENGTH},
+    answer=InferenceResponse,
+    media=(TENSORS,),
+    meaning="The requested outputs",
+)
 
 
-@described_later
-def inference_body(model: type[BaseModel]) -> dict[str, Any]:
-    """The OpenAPI description of a body that is ``model`` as JSON, with or without binary tensors."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    body = {
-        "required": True,
-        "content": {JSON: {"schema": schema}, BINARY: _BINARY},
-    }
-    length = {"name": LENGTH_HEADER, "in": "header", "required": False, **_LENGTH}
-    return {"requestBody": body, "parameters": [length]}
-
-
-router = APIRouter(prefix=PREFIX, tags=["inference"], route_class=Idempotent)
-
-_ANSWERED = {
-    "description": "The requested outputs",
-    "content": {BINARY: _BINARY},
-    "headers": {LENGTH_HEADER: _LENGTH},
-}
-_INFER: dict[str, Any] = {
-    "response_model": InferenceResponse,
-    "responses": {200: _ANSWERED},
-    "openapi_extra": inference_body(InferenceRequest),
-}
-
-
-@router.get("/", include_in_schema=False)
-@router.get("", response_model=ServerMetadata)
+@hidden.add(Call("GET", f"{PREFIX}/"))
+@calls.add(Call("GET", PREFIX, answer=ServerMetadata))
 async def server() -> Response:
     """Get the server's name, version and supported protocol extensions."""
     return answer({"name": "calibrant", "version": calibrant.__version__, "extensions": ["binary_tensor_data"]})
 
 
-@router.get("/health/live", response_model=ServerLive)
+@calls.add(Call("GET", f"{PREFIX}/health/live", access="open", needs_store=False, answer=ServerLive))
 async def server_live() -> Response:
     """Check that the process responds."""
     return answer({"live": True})
 
 
-@router.get("/health/ready", response_model=ServerReady)
+@calls.add(Call("GET", f"{PREFIX}/health/ready", access="open", answer=ServerReady))
 async def server_ready(here: Here) -> Response:
     """Check that the process and the store respond; 503 if the store is unavailable."""
     await here.process.reach()
     return answer({"live": True, "ready": True})
 
 
-@router.get("/models/{name}", response_model=ModelMetadata)
+@calls.add(Call("GET", f"{PREFIX}/models/{{name}}", answer=ModelMetadata))
 async def model(name: str, here: Here) -> Response:
     """Get a map's inputs, outputs and versions; the newest version represents the name."""
     return answer(await run_in_thread(metadata, here, name))
 
 
-@router.get("/models/{name}/versions/{version}", response_model=ModelMetadata)
+@calls.add(Call("GET", f"{PREFIX}/models/{{name}}/versions/{{version}}", answer=ModelMetadata))
 async def model_version(name: str, version: str, here: Here) -> Response:
     """Get the inputs and outputs of one version."""
     return answer(await run_in_thread(metadata, here, name, version))
 
 
-@router.get("/models/{name}/ready", response_model=ModelReady)
+@calls.add(Call("GET", f"{PREFIX}/models/{{name}}/ready", answer=ModelReady))
 async def model_ready(name: str, here: Here) -> Response:
     """Check that the map exists and is intact; 404 if not."""
     await run_in_thread(find_model, here, name)
     return answer({"name": name, "ready": True})
 
 
-@router.get("/models/{name}/versions/{version}/ready", response_model=ModelReady)
+@calls.add(Call("GET", f"{PREFIX}/models/{{name}}/versions/{{version}}/ready", answer=ModelReady))
 async def model_version_ready(name: str, version: str, here: Here) -> Response:
     """Check that the version exists and is intact; 404 if not."""
     await run_in_thread(find_model, here, name, version)
     return answer({"name": name, "ready": True})
 
 
-@router.post("/models/{name}/infer", **_INFER)
+@calls.add(replace(_INFER, path=f"{PREFIX}/models/{{name}}/infer"))
 async def infer_newest(name: str, request: Request, here: Here) -> Response:
     """Apply the newest version of a map: return calibrated probabilities as JSON or binary tensors."""
     return await _inferred(request, here, name, None)
 
 
-@router.post("/models/{name}/versions/{version}/infer", **_INFER)
+@calls.add(replace(_INFER, path=f"{PREFIX}/models/{{name}}/versions/{{version}}/infer"))
 async def infer_version(name: str, version: str, request: Request, here: Here) -> Response:
     """Apply one version of a map."""
     return await _inferred(request, here, name, version)
@@ -129,4 +115,4 @@ async def _inferred(request: Request, here: Context, name: str, version: str | N
     found = await run_in_thread(infer, here, name, version, body, lengths, encoding)
     if found.length is None:
         return Response(found.body, media_type=JSON)
-    return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=BINARY)
+    return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=TENSORS)

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend.jobs import find_jobs, has_no_more_events
 from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobsQuery
+from service.calls import Call, Calls
 from service.context import Here, answer
-from service.descriptions import DescribedRoute
 from service.formats.answers import choose
-from service.formats.media import HTML, JSON
+from service.formats.media import EVENT_STREAM, HTML, JSON
 from service.headers import read_header
 from service.jobs import EventStream, applied, changes, located, read_last_id, until_final
-from service.openapi import header, raises
 from service.pages import job_page
-from service.paging import page_answer, page_request, query_of, read_query
+from service.paging import page_answer, page_request, read_query
 from service.reports import has_report, report_page, whole_of
 from service.routing import HEAD_ONLY
 from service.threads import run_in_thread
 
-_TEXT = {"type": "string"}
-_EVENT = {"type": "object", "properties": {"id": _TEXT, "event": {"enum": ["status", "progress"]}, "data": _TEXT}}
-#: Some clients read the stream as text, others as events.
-_EVENTS = {
-    "anyOf": [_EVENT, _TEXT],
-    "description": "an event, or the whole stream as text; data contains a job as JSON",
-}
-
-router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=DescribedRoute)
+calls = Calls("jobs")
 
 
-@router.get(
-    "",
-    response_model=JobsAnswer,
-    responses=raises("invalid-field", "invalid-cursor"),
-    openapi_extra=query_of(JobsQuery),
-)
+@calls.add(Call("GET", "/jobs", query=JobsQuery, answer=JobsAnswer, problems=("invalid-field", "invalid-cursor")))
 async def get_jobs(request: Request, here: Here) -> Response:
     """List jobs without their results, newest first; with filters, a page may have fewer items than ``limit``."""
     query = read_query(request, JobsQuery)
@@ -43,13 +29,15 @@ async def get_jobs(request: Request, here: Here) -> Response:
     return page_answer(request, [record.summary() for record in page.items], page.next)
 
 
-@router.get(
-    "/{job_id}",
-    response_model=JobAnswer,
-    responses={
-        200: {"content": {HTML: {"schema": {"type": "string"}}}},
-        **raises("unknown-job", "not-acceptable", "busy"),
-    },
+@calls.add(
+    Call(
+        "GET",
+        "/jobs/{job_id}",
+        answer=JobAnswer,
+        media=(HTML,),
+        waits=True,
+        problems=("unknown-job", "not-acceptable", "busy"),
+    )
 )
 async def get_job(job_id: str, request: Request, here: Here) -> Response:
     """Get the status, progress and result of a job; with ``Prefer: wait=10``, waits up to 10 seconds for its end.
@@ -67,24 +55,28 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
     return applied(here, job_page(record, headers))
 
 
-@router.delete("/{job_id}", response_model=JobAnswer, responses=raises("unknown-job", "job-final"))
+@calls.add(Call("DELETE", "/jobs/{job_id}", answer=JobAnswer, problems=("unknown-job", "job-final")))
 async def delete_job(job_id: str, here: Here) -> Response:
     """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded."""
     record = await run_in_thread(here.store.jobs.cancel, job_id)
     return answer(record.answer().model_dump())
 
 
-@router.get(
-    "/{job_id}/events",
-    response_class=Response,
-    responses={
-        200: {"content": {"text/event-stream": {"schema": _EVENTS}}, "description": "Changes of the job until it ends"},
-        204: {"description": "The job has ended, and Last-Event-ID is its last event"},
-        **raises("unknown-job", "invalid-field", "too-many-streams"),
-    },
-    openapi_extra={
-        "parameters": [header("Last-Event-ID", "id of the last event received; only later events are sent")]
-    },
+@calls.add(
+    Call(
+        "GET",
+        "/jobs/{job_id}/events",
+        headers={
+            "Last-Event-ID": {
+                "description": "id of the last event received; only later events are sent",
+                "schema": {"type": "string"},
+            }
+        },
+        media=(EVENT_STREAM,),
+        meaning="Changes of the job until it ends",
+        ends="The job has ended, and Last-Event-ID is its last event",
+        problems=("unknown-job", "invalid-field", "too-many-streams"),
+    )
 )
 async def get_events(job_id: str, request: Request, here: Here) -> Response:
     """Stream the changes of a job as Server-Sent Events until it ends, from the start or after ``Last-Event-ID``."""
@@ -92,5 +84,5 @@ async def get_events(job_id: str, request: Request, here: Here) -> Response:
     if await run_in_thread(has_no_more_events, here.store, job_id, last):
         return Response(status_code=204)
     if HEAD_ONLY in request.scope:
-        return Response(media_type=EventStream.media_type)
+        return Response(media_type=EVENT_STREAM)
     return EventStream(changes(here, job_id, last), here)

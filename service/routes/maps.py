@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend import fits, maps
 from schemas.aliases import Aliases, AliasOptions, AliasRecord
@@ -22,31 +21,32 @@ from schemas.maps import (
     MapDocument,
     MapRecord,
 )
-from service.context import Here, answer, body_of
-from service.descriptions import described_later
-from service.formats.body import fields_of, read_fields, read_payload
+from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, fields, rows
+from service.context import Here, answer
+from service.formats.body import read_fields, read_payload
 from service.formats.options import query_fields, read_options, read_options_of_kind
 from service.formats.payload import Payload
 from service.headers import Conditions, created, entity_tag, to_bytes
 from service.jobs import settle
-from service.openapi import NOT_MODIFIED, OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, located, queues, raises
-from service.routing import Idempotent
 from service.threads import run_in_thread
 
-router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
+calls = Calls("maps")
 
 
 # --- Fits: run directly if they are quick, otherwise as a job
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=MapRecord,
-    responses={
-        201: {"headers": located("map")},
-        **queues("A job, if the method is a long fit or the estimated time exceeds 2 s"),
-        **raises(
+@calls.add(
+    Call(
+        "POST",
+        "/maps",
+        body=rows(FitBody, FitDistributionBody),
+        answer=MapRecord,
+        status=201,
+        located="map",
+        tagged=True,
+        queues="A job, if the method is a long fit or the estimated time exceeds 2 s",
+        problems=(
             *OF_ROWS,
             *OF_FORECASTS,
             "unknown-batch",
@@ -63,8 +63,7 @@ router = APIRouter(prefix="/maps", tags=["maps"], route_class=Idempotent)
             "extra-not-installed",
             *OF_ENDED_JOBS,
         ),
-    },
-    openapi_extra=body_of(FitBody, FitDistributionBody),
+    )
 )
 async def post_map(request: Request, here: Here) -> Response:
     """Fit a calibration map with one of the methods.
@@ -81,20 +80,11 @@ async def post_map(request: Request, here: Here) -> Response:
 # --- The registry: stored maps
 
 
-@described_later
-def _parameters(model: type[MapQuery]) -> dict[str, Any]:
-    """The OpenAPI description of a query that the route reads itself."""
-    fields = model.model_json_schema()["properties"]
-    return {"parameters": [{"name": name, "in": "query", "schema": schema} for name, schema in fields.items()]}
-
-
-@router.get(
-    "", response_model=MapPage, responses=raises("invalid-field", "invalid-cursor"), openapi_extra=_parameters(MapQuery)
-)
+@calls.add(Call("GET", "/maps", query=MapQuery, answer=MapPage, problems=("invalid-field", "invalid-cursor")))
 async def get_maps(request: Request, here: Here) -> Response:
     """List stored maps that match every filter, newest first; ``next`` and ``Link`` lead to the next page."""
-    fields = query_fields(request.query_params, several=("tag",)) | {"tag": request.query_params.getlist("tag")}
-    query = read_options(Payload({}, fields, from_query=True), MapQuery)
+    sent = query_fields(request.query_params, several=("tag",)) | {"tag": request.query_params.getlist("tag")}
+    query = read_options(Payload({}, sent, from_query=True), MapQuery)
     page = await run_in_thread(here.store.listing.page, query)
     headers = {}
     if page.next is not None:
@@ -103,15 +93,17 @@ async def get_maps(request: Request, here: Here) -> Response:
     return answer(page.model_dump(), headers=headers)
 
 
-@router.post(
-    "/import",
-    status_code=201,
-    response_model=MapRecord,
-    responses={
-        201: {"headers": located("map")},
-        **raises("invalid-document", "quota-exceeded", "output-shape-changed"),
-    },
-    openapi_extra=fields_of(ImportOptions),
+@calls.add(
+    Call(
+        "POST",
+        "/maps/import",
+        body=fields(ImportOptions),
+        answer=MapRecord,
+        status=201,
+        located="map",
+        tagged=True,
+        problems=("invalid-document", "quota-exceeded", "output-shape-changed"),
+    )
 )
 async def post_import(request: Request, here: Here) -> Response:
     """Store a map that was fitted elsewhere; every number of its document is checked and the map is applied once."""
@@ -119,17 +111,21 @@ async def post_import(request: Request, here: Here) -> Response:
     return created(await run_in_thread(maps.import_map, here, options))
 
 
-@router.get("/{ref}", response_model=MapRecord, responses=NOT_MODIFIED | raises("unknown-map"))
+@calls.add(Call("GET", "/maps/{ref}", answer=MapRecord, conditional=True, problems=("unknown-map",)))
 async def get_map(ref: str, request: Request, here: Here) -> Response:
     """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``."""
     record = await run_in_thread(here.store.maps.get, ref)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
-@router.get(
-    "/{ref}/document",
-    response_model=MapDocument | DistributionMapDocument,
-    responses=NOT_MODIFIED | raises("unknown-map"),
+@calls.add(
+    Call(
+        "GET",
+        "/maps/{ref}/document",
+        answer=MapDocument | DistributionMapDocument,
+        conditional=True,
+        problems=("unknown-map",),
+    )
 )
 async def get_document(ref: str, request: Request, here: Here) -> Response:
     """Get only the document of a map; it is sufficient to apply the map or to import it again."""
@@ -140,11 +136,16 @@ async def get_document(ref: str, request: Request, here: Here) -> Response:
     return Conditions.of(request.headers).answer(orjson.dumps(record.document), disposition)
 
 
-@router.patch(
-    "/{ref}",
-    response_model=MapRecord,
-    responses=raises("unknown-map", "precondition-failed"),
-    openapi_extra=fields_of(MapChanges),
+@calls.add(
+    Call(
+        "PATCH",
+        "/maps/{ref}",
+        body=fields(MapChanges),
+        answer=MapRecord,
+        tagged=True,
+        conditional=True,
+        problems=("unknown-map",),
+    )
 )
 async def patch_map(ref: str, request: Request, here: Here) -> Response:
     """Change the tags and the description of a map with a JSON merge patch: null removes, omitted fields are kept."""
@@ -153,10 +154,8 @@ async def patch_map(ref: str, request: Request, here: Here) -> Response:
     return _tagged(to_bytes(record))
 
 
-@router.delete(
-    "/{ref}",
-    status_code=204,
-    responses=raises("unknown-map", "map-in-use", "precondition-failed", "invalid-field"),
+@calls.add(
+    Call("DELETE", "/maps/{ref}", status=204, conditional=True, problems=("unknown-map", "map-in-use", "invalid-field"))
 )
 async def delete_map(ref: str, request: Request, here: Here) -> Response:
     """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused."""
@@ -167,25 +166,32 @@ async def delete_map(ref: str, request: Request, here: Here) -> Response:
 # --- Aliases: movable names such as ``champion`` that point at one version of a map
 
 
-@router.get("/{name}/aliases", response_model=Aliases, responses=raises("unknown-map"))
+@calls.add(Call("GET", "/maps/{name}/aliases", answer=Aliases, problems=("unknown-map",)))
 async def get_aliases(name: str, here: Here) -> Response:
     """List the aliases of a name and the version that each points at."""
     found = await run_in_thread(here.store.aliases.all, name)
     return answer({"aliases": [record.model_dump() for record in found]})
 
 
-@router.get("/{name}/aliases/{alias}", response_model=AliasRecord, responses=NOT_MODIFIED | raises("unknown-alias"))
+@calls.add(
+    Call("GET", "/maps/{name}/aliases/{alias}", answer=AliasRecord, conditional=True, problems=("unknown-alias",))
+)
 async def get_alias(name: str, alias: str, request: Request, here: Here) -> Response:
     """Get the version that an alias points at, and who set it."""
     record = await run_in_thread(here.store.aliases.get, name, alias)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
-@router.put(
-    "/{name}/aliases/{alias}",
-    response_model=AliasRecord,
-    responses=raises("unknown-map", "precondition-failed"),
-    openapi_extra=fields_of(AliasOptions),
+@calls.add(
+    Call(
+        "PUT",
+        "/maps/{name}/aliases/{alias}",
+        body=fields(AliasOptions),
+        answer=AliasRecord,
+        tagged=True,
+        conditional=True,
+        problems=("unknown-map",),
+    )
 )
 async def put_alias(name: str, alias: str, request: Request, here: Here) -> Response:
     """Point an alias at a version; ``If-Match`` detects concurrent moves, ``If-None-Match: *`` only creates."""
@@ -194,7 +200,7 @@ async def put_alias(name: str, alias: str, request: Request, here: Here) -> Resp
     return _tagged(to_bytes(await run_in_thread(maps.point_alias, here, name, alias, options, require)))
 
 
-@router.delete("/{name}/aliases/{alias}", status_code=204, responses=raises("unknown-alias", "precondition-failed"))
+@calls.add(Call("DELETE", "/maps/{name}/aliases/{alias}", status=204, conditional=True, problems=("unknown-alias",)))
 async def delete_alias(name: str, alias: str, request: Request, here: Here) -> Response:
     """Delete an alias; the version that it pointed at is kept."""
     conditions = Conditions.of(request.headers)

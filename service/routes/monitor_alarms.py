@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend.monitors.alarms import acknowledge, find_alarms
 from backend.monitors.challengers import accept, reject, waiting
@@ -19,33 +19,32 @@ from schemas.monitor_alarms import (
     RecalibrationRequested,
 )
 from schemas.monitor_rules import RuleState
+from service.calls import Call, Calls
 from service.context import Context, Here, answer
 from service.formats.body import read_no_fields
 from service.headers import Conditions, to_bytes
-from service.openapi import NOT_MODIFIED, raises
-from service.paging import page_answer, query_of, read_query
-from service.routing import Idempotent
+from service.paging import page_answer, read_query
 from service.threads import run_in_thread
 
-router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
+calls = Calls("monitors")
+
+_OF_JOURNALS = ("invalid-field", "invalid-cursor", "unknown-monitor")
 
 
-@router.get(
-    "/alarms",
-    response_model=AlarmsAnswer,
-    responses=raises("invalid-field", "invalid-cursor", "unknown-monitor"),
-    openapi_extra=query_of(JournalQuery),
-)
+@calls.add(Call("GET", "/monitors/{name}/alarms", query=JournalQuery, answer=AlarmsAnswer, problems=_OF_JOURNALS))
 async def get_alarms(name: str, request: Request, here: Here) -> Response:
     """Get the current state of every rule of a monitor, and its events, newest first."""
     found = await run_in_thread(find_alarms, here.store, name, read_query(request, JournalQuery))
     return answer(found.model_dump())
 
 
-@router.post(
-    "/alarms/{rule}/acknowledge",
-    response_model=RuleState,
-    responses=raises("unknown-monitor", "unknown-rule", "no-alarm"),
+@calls.add(
+    Call(
+        "POST",
+        "/monitors/{name}/alarms/{rule}/acknowledge",
+        answer=RuleState,
+        problems=("unknown-monitor", "unknown-rule", "no-alarm"),
+    )
 )
 async def post_acknowledgement(name: str, rule: str, request: Request, here: Here) -> Response:
     """Acknowledge an alarm: an evidence rule restarts with the next time bucket, a threshold stays until it clears."""
@@ -55,12 +54,7 @@ async def post_acknowledgement(name: str, rule: str, request: Request, here: Her
     return answer(state.model_dump())
 
 
-@router.get(
-    "/audit",
-    response_model=AuditAnswer,
-    responses=raises("invalid-field", "invalid-cursor", "unknown-monitor"),
-    openapi_extra=query_of(JournalQuery),
-)
+@calls.add(Call("GET", "/monitors/{name}/audit", query=JournalQuery, answer=AuditAnswer, problems=_OF_JOURNALS))
 async def get_audit(name: str, request: Request, here: Here) -> Response:
     """List the actions on a monitor, by the service or a user, newest first."""
     query = read_query(request, JournalQuery)
@@ -70,12 +64,15 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
     return page_answer(request, page.items, page.next)
 
 
-@router.post(
-    "/recalibrate",
-    response_model=RecalibrationRequested,
-    status_code=202,
-    responses=raises("invalid-field", "unknown-monitor", "prediction-kind-mismatch"),
-    openapi_extra=query_of(RecalibrationQuery),
+@calls.add(
+    Call(
+        "POST",
+        "/monitors/{name}/recalibrate",
+        query=RecalibrationQuery,
+        answer=RecalibrationRequested,
+        status=202,
+        problems=("invalid-field", "unknown-monitor", "prediction-kind-mismatch"),
+    )
 )
 async def post_recalibration(name: str, request: Request, here: Here) -> Response:
     """Request a challenger now, whether or not an alarm is raised; see `GET .../audit` and `.../proposal`."""
@@ -86,10 +83,14 @@ async def post_recalibration(name: str, request: Request, here: Here) -> Respons
     return answer(requested.model_dump(), 202)
 
 
-@router.get(
-    "/proposal",
-    response_model=Proposal,
-    responses=NOT_MODIFIED | raises("unknown-monitor", "unknown-proposal"),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/proposal",
+        answer=Proposal,
+        conditional=True,
+        problems=("unknown-monitor", "unknown-proposal"),
+    )
 )
 async def get_proposal(name: str, request: Request, here: Here) -> Response:
     """Get the challenger that is waiting; use its ``ETag`` in ``If-Match`` to accept or reject no other one."""
@@ -97,10 +98,14 @@ async def get_proposal(name: str, request: Request, here: Here) -> Response:
     return Conditions.of(request.headers).answer(to_bytes(proposal))
 
 
-@router.post(
-    "/proposal/accept",
-    response_model=Proposal,
-    responses=raises("unknown-monitor", "unknown-proposal", "proposal-outdated", "precondition-failed"),
+@calls.add(
+    Call(
+        "POST",
+        "/monitors/{name}/proposal/accept",
+        answer=Proposal,
+        conditional=True,
+        problems=("unknown-monitor", "unknown-proposal", "proposal-outdated"),
+    )
 )
 async def post_acceptance(name: str, request: Request, here: Here) -> Response:
     """Make the challenger the next version of its name and move the alias to it; fails if the alias was moved since."""
@@ -111,10 +116,14 @@ async def post_acceptance(name: str, request: Request, here: Here) -> Response:
     return answer(proposal.model_dump())
 
 
-@router.post(
-    "/proposal/reject",
-    response_model=Proposal,
-    responses=raises("unknown-monitor", "unknown-proposal", "precondition-failed"),
+@calls.add(
+    Call(
+        "POST",
+        "/monitors/{name}/proposal/reject",
+        answer=Proposal,
+        conditional=True,
+        problems=("unknown-monitor", "unknown-proposal"),
+    )
 )
 async def post_rejection(name: str, request: Request, here: Here) -> Response:
     """Reject the challenger; its map is kept under its id, without a name."""

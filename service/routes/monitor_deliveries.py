@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend.monitors.webhooks import request_test
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.pages import Page
 from schemas.monitor_alarms import DeliveriesAnswer, DeliveriesQuery, DeliveryRecord, DeliverySummary
+from service.calls import Call, Calls
 from service.context import Context, Here, answer
 from service.formats.body import read_no_fields
-from service.openapi import raises
-from service.paging import page_answer, page_request, query_of, read_query
-from service.routing import Idempotent
+from service.paging import page_answer, page_request, read_query
 from service.threads import run_in_thread
 
-router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
+calls = Calls("monitors")
 
 
-@router.get(
-    "/deliveries",
-    response_model=DeliveriesAnswer,
-    responses=raises("invalid-field", "invalid-cursor", "unknown-monitor"),
-    openapi_extra=query_of(DeliveriesQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/deliveries",
+        query=DeliveriesQuery,
+        answer=DeliveriesAnswer,
+        problems=("invalid-field", "invalid-cursor", "unknown-monitor"),
+    )
 )
 async def get_deliveries(name: str, request: Request, here: Here) -> Response:
     """List the deliveries of a monitor's events, newest first; the status ``dead`` marks the dead letters."""
@@ -30,10 +32,13 @@ async def get_deliveries(name: str, request: Request, here: Here) -> Response:
     return page_answer(request, [DeliverySummary.of(record) for record in page.items], page.next)
 
 
-@router.get(
-    "/deliveries/{delivery_id}",
-    response_model=DeliveryRecord,
-    responses=raises("unknown-monitor", "unknown-delivery"),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/deliveries/{delivery_id}",
+        answer=DeliveryRecord,
+        problems=("unknown-monitor", "unknown-delivery"),
+    )
 )
 async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
     """Get a delivery: its event, and the response status or error of each of its last attempts."""
@@ -41,11 +46,14 @@ async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
     return answer(record.model_dump())
 
 
-@router.post(
-    "/deliveries/{delivery_id}/resend",
-    status_code=202,
-    response_model=DeliveryRecord,
-    responses=raises("unknown-monitor", "unknown-delivery"),
+@calls.add(
+    Call(
+        "POST",
+        "/monitors/{name}/deliveries/{delivery_id}/resend",
+        answer=DeliveryRecord,
+        status=202,
+        problems=("unknown-monitor", "unknown-delivery"),
+    )
 )
 async def resend_delivery(name: str, delivery_id: str, request: Request, here: Here) -> Response:
     """Send a delivery again, whatever its status: the same event with the same ``webhook-id``."""
@@ -54,11 +62,14 @@ async def resend_delivery(name: str, delivery_id: str, request: Request, here: H
     return answer(record.model_dump(), 202)
 
 
-@router.post(
-    "/hooks/{hook}/test",
-    status_code=202,
-    response_model=DeliveryRecord,
-    responses=raises("unknown-monitor", "unknown-hook"),
+@calls.add(
+    Call(
+        "POST",
+        "/monitors/{name}/hooks/{hook}/test",
+        answer=DeliveryRecord,
+        status=202,
+        problems=("unknown-monitor", "unknown-hook"),
+    )
 )
 async def post_hook_test(name: str, hook: str, request: Request, here: Here) -> Response:
     """Send an event of type ``monitor.test`` to one hook."""

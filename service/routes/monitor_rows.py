@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.datastructures import Headers
 
 from backend.monitors.ingestion import ingest
 from backend.monitors.rows import What
 from backend.telemetry.observed import traced
-from schemas.monitor_rows import EventBody, LabelledBody, LabelsBody, PredictionsBody
+from schemas.base import Document
+from schemas.monitor_rows import EventBody, EventsQuery, LabelledBody, LabelsBody, PredictionsBody
 from schemas.monitors import IngestionResult
+from service.calls import Body, Call, Calls
 from service.context import Context, Here, answer
-from service.descriptions import described_later
 from service.formats.media import EVENT, EVENTS, JSON
 from service.monitor_bodies.body import READERS, Sent, receive_events, receive_rows
 from service.monitor_bodies.documents import columns_of
 from service.monitor_bodies.events import By, rows_of_events
-from service.openapi import raises
-from service.routing import Idempotent
 from service.threads import run_in_thread
 
-router = APIRouter(prefix="/monitors/{name}", tags=["monitors"], route_class=Idempotent)
+calls = Calls("monitors")
 
 #: Problems of a body of rows as a whole; a single invalid row is refused and listed in the response.
 _OF_ROWS = (
@@ -38,49 +35,11 @@ _OF_ROWS = (
 )
 
 
-@described_later
-def _body_of(model: type[Any]) -> dict[str, Any]:
-    """The OpenAPI description of a body of rows."""
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    return {"requestBody": {"required": True, "content": {**dict.fromkeys(READERS, binary), JSON: {"schema": schema}}}}
+def _rows(model: type[Document]) -> Body:
+    return Body((model,), tuple(READERS))
 
 
-@described_later
-def _body_of_events() -> dict[str, Any]:
-    """The OpenAPI description of a body of events."""
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                EVENT: {"schema": EventBody.model_json_schema(ref_template="#/components/schemas/{model}")},
-                # The items have no schema: an invalid event is refused on its own, and the others count.
-                EVENTS: {"schema": {"type": "array", "description": "CloudEvents in structured mode"}},
-                JSON: {
-                    "schema": {"type": "object", "description": "the data of an event whose attributes are in headers"}
-                },
-            },
-        },
-        "parameters": [
-            {
-                "name": "output",
-                "in": "query",
-                "required": False,
-                "description": "inference protocol output with the predictions; default: the first output of floats",
-                "schema": {"type": "string"},
-            },
-            {
-                "name": "by",
-                "in": "query",
-                "required": False,
-                "description": "what identifies an event: its id, or its source and id; row ids are then source/id",
-                "schema": {"type": "string", "enum": ["id", "source"], "default": "id"},
-            },
-        ],
-    }
-
-
-@router.post("/rows", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelledBody))
+@calls.add(Call("POST", "/monitors/{name}/rows", body=_rows(LabelledBody), answer=IngestionResult, problems=_OF_ROWS))
 async def post_monitor_rows(name: str, request: Request, here: Here) -> Response:
     """Ingest predictions with their labels; a row with an id is counted once, even if it is sent again.
 
@@ -89,21 +48,30 @@ async def post_monitor_rows(name: str, request: Request, here: Here) -> Response
     return await _receive(request, here, name, "rows")
 
 
-@router.post(
-    "/predictions", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of(PredictionsBody)
+@calls.add(
+    Call("POST", "/monitors/{name}/predictions", body=_rows(PredictionsBody), answer=IngestionResult, problems=_OF_ROWS)
 )
 async def post_monitor_predictions(name: str, request: Request, here: Here) -> Response:
     """Ingest predictions; each waits for the label with the same id until the horizon of the monitor has passed."""
     return await _receive(request, here, name, "predictions")
 
 
-@router.post("/labels", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of(LabelsBody))
+@calls.add(Call("POST", "/monitors/{name}/labels", body=_rows(LabelsBody), answer=IngestionResult, problems=_OF_ROWS))
 async def post_monitor_labels(name: str, request: Request, here: Here) -> Response:
     """Ingest labels and join them to predictions by id; a label may arrive before its prediction."""
     return await _receive(request, here, name, "labels")
 
 
-@router.post("/events", response_model=IngestionResult, responses=raises(*_OF_ROWS), openapi_extra=_body_of_events())
+@calls.add(
+    Call(
+        "POST",
+        "/monitors/{name}/events",
+        body=Body((EventBody,), (EVENTS, JSON), media=EVENT),
+        query=EventsQuery,
+        answer=IngestionResult,
+        problems=_OF_ROWS,
+    )
+)
 async def post_monitor_events(name: str, request: Request, here: Here) -> Response:
     """Ingest CloudEvents: rows, predictions, labels, or responses of inference servers.
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from backend.monitors import answers, definitions
 from calibrant.plots.canvas import Format
@@ -21,17 +19,16 @@ from schemas.monitor_answers import (
     answer_of,
 )
 from schemas.monitors import MonitorBody, MonitorPatch
+from service.calls import Call, Calls, fields
 from service.context import Context, Here, answer
-from service.formats.body import fields_of, read_fields
+from service.formats.body import read_fields
 from service.formats.media import PNG, SVG
 from service.headers import Conditions, entity_tag, to_bytes
-from service.openapi import NOT_MODIFIED, located, raises
-from service.paging import page_answer, page_request, query_of, read_query
+from service.paging import page_answer, page_request, read_query
 from service.pictures import picture, series_drawing, window_drawing
-from service.routing import Idempotent
 from service.threads import run_in_thread
 
-router = APIRouter(prefix="/monitors", tags=["monitors"], route_class=Idempotent)
+calls = Calls("monitors")
 
 #: Problems of a definition.
 OF_DEFINITIONS = (
@@ -60,25 +57,20 @@ OF_WEIGHTED = (
     "too-few-rows",
     "unknown-map",
 )
+_OF_PICTURES = ("unknown-monitor", "invalid-field", "nothing-to-draw", "busy")
 
 
-def _drawn(media: str) -> dict[int | str, dict[str, Any]]:
-    schema = {"type": "string"} if media == SVG else {"type": "string", "format": "binary"}
-    return {
-        200: {"content": {media: {"schema": schema}}, "description": "The picture"},
-        **raises("unknown-monitor", "invalid-field", "nothing-to-draw", "busy"),
-    }
-
-
-@router.post(
-    "",
-    status_code=201,
-    response_model=MonitorAnswer,
-    responses={
-        201: {"headers": located("monitor")},
-        **raises(*OF_DEFINITIONS, "monitor-exists", "quota-exceeded"),
-    },
-    openapi_extra=fields_of(MonitorBody),
+@calls.add(
+    Call(
+        "POST",
+        "/monitors",
+        body=fields(MonitorBody),
+        answer=MonitorAnswer,
+        status=201,
+        located="monitor",
+        tagged=True,
+        problems=(*OF_DEFINITIONS, "monitor-exists", "quota-exceeded"),
+    )
 )
 async def post_monitor(request: Request, here: Here) -> Response:
     """Create a monitor of a live model: its predictions, groups, windows, measures, rules and hooks.
@@ -91,11 +83,8 @@ async def post_monitor(request: Request, here: Here) -> Response:
     return Response(to_bytes(answer_of(made, fresh)), 201, headers, "application/json")
 
 
-@router.get(
-    "",
-    response_model=MonitorsAnswer,
-    responses=raises("invalid-field", "invalid-cursor"),
-    openapi_extra=query_of(MonitorsQuery),
+@calls.add(
+    Call("GET", "/monitors", query=MonitorsQuery, answer=MonitorsAnswer, problems=("invalid-field", "invalid-cursor"))
 )
 async def get_monitors(request: Request, here: Here) -> Response:
     """List the monitors, newest first."""
@@ -103,11 +92,14 @@ async def get_monitors(request: Request, here: Here) -> Response:
     return page_answer(request, [answer_of(record) for record in page.items], page.next)
 
 
-@router.get(
-    "/{name}",
-    response_model=MonitorReading,
-    responses=raises("unknown-monitor", "invalid-field", "busy", *OF_WEIGHTED),
-    openapi_extra=query_of(ReadingQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}",
+        query=ReadingQuery,
+        answer=MonitorReading,
+        problems=("unknown-monitor", "invalid-field", "busy", *OF_WEIGHTED),
+    )
 )
 async def get_monitor(name: str, request: Request, here: Here) -> Response:
     """Get a monitor's counts and windows.
@@ -122,10 +114,8 @@ async def get_monitor(name: str, request: Request, here: Here) -> Response:
     return answer((await run_in_thread(answers.read_monitor, here, here.process.monitors, name, query)).model_dump())
 
 
-@router.get(
-    "/{name}/definition",
-    response_model=MonitorAnswer,
-    responses=NOT_MODIFIED | raises("unknown-monitor"),
+@calls.add(
+    Call("GET", "/monitors/{name}/definition", answer=MonitorAnswer, conditional=True, problems=("unknown-monitor",))
 )
 async def get_definition(name: str, request: Request, here: Here) -> Response:
     """Get the definition of a monitor, without data; use its ``ETag`` in ``If-Match`` to change it."""
@@ -133,11 +123,14 @@ async def get_definition(name: str, request: Request, here: Here) -> Response:
     return Conditions.of(request.headers).answer(to_bytes(answer_of(record)))
 
 
-@router.get(
-    "/{name}/series",
-    response_model=SeriesAnswer,
-    responses=raises("unknown-monitor", "invalid-field", "busy"),
-    openapi_extra=query_of(SeriesQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/series",
+        query=SeriesQuery,
+        answer=SeriesAnswer,
+        problems=("unknown-monitor", "invalid-field", "busy"),
+    )
 )
 async def get_series(name: str, request: Request, here: Here) -> Response:
     """Get the measures over time, one value per span of prediction time.
@@ -148,11 +141,15 @@ async def get_series(name: str, request: Request, here: Here) -> Response:
     return answer((await run_in_thread(answers.read_series_of, here, here.process.monitors, name, query)).model_dump())
 
 
-@router.get(
-    "/{name}/series.svg",
-    response_class=Response,
-    responses=_drawn(SVG),
-    openapi_extra=query_of(SeriesPictureQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/series.svg",
+        query=SeriesPictureQuery,
+        media=(SVG,),
+        meaning="The picture",
+        problems=_OF_PICTURES,
+    )
 )
 async def get_series_svg(name: str, request: Request, here: Here) -> Response:
     """Draw a measure over time with its intervals and the raised alarms."""
@@ -161,33 +158,46 @@ async def get_series_svg(name: str, request: Request, here: Here) -> Response:
     return await picture(here, drawing, {"Cache-Control": "no-cache"})
 
 
-@router.get(
-    "/{name}/diagram.svg",
-    response_class=Response,
-    responses=_drawn(SVG),
-    openapi_extra=query_of(WindowPictureQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/diagram.svg",
+        query=WindowPictureQuery,
+        media=(SVG,),
+        meaning="The picture",
+        problems=_OF_PICTURES,
+    )
 )
 async def get_window_svg(name: str, request: Request, here: Here) -> Response:
     """Draw the reliability diagram of a window."""
     return await _window(here, name, request, "svg")
 
 
-@router.get(
-    "/{name}/diagram.png",
-    response_class=Response,
-    responses=_drawn(PNG),
-    openapi_extra=query_of(WindowPictureQuery),
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/diagram.png",
+        query=WindowPictureQuery,
+        media=(PNG,),
+        meaning="The picture",
+        problems=_OF_PICTURES,
+    )
 )
 async def get_window_png(name: str, request: Request, here: Here) -> Response:
     """Same as ``diagram.svg``, as a PNG."""
     return await _window(here, name, request, "png")
 
 
-@router.patch(
-    "/{name}",
-    response_model=MonitorAnswer,
-    responses=raises(*OF_DEFINITIONS, "unknown-monitor", "precondition-failed"),
-    openapi_extra=fields_of(MonitorPatch),
+@calls.add(
+    Call(
+        "PATCH",
+        "/monitors/{name}",
+        body=fields(MonitorPatch),
+        answer=MonitorAnswer,
+        tagged=True,
+        conditional=True,
+        problems=(*OF_DEFINITIONS, "unknown-monitor"),
+    )
 )
 async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     """Change the given fields of a monitor; null removes ``description``, ``interval`` and ``reference``.
@@ -201,7 +211,7 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     return Response(to_bytes(answer_of(changed, fresh)), headers=headers, media_type="application/json")
 
 
-@router.delete("/{name}", status_code=204, responses=raises("unknown-monitor", "precondition-failed"))
+@calls.add(Call("DELETE", "/monitors/{name}", status=204, conditional=True, problems=("unknown-monitor",)))
 async def delete_monitor(name: str, request: Request, here: Here) -> Response:
     """Delete a monitor and all its data."""
     await run_in_thread(definitions.delete_monitor, here, name, Conditions.of(request.headers).require)

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi import Request, Response
 
 from schemas.catalogue import ProblemEntry
 from schemas.problem_table import TABLE
 from service import pages
+from service.calls import Call, Calls
 from service.context import answer
-from service.descriptions import DescribedRoute
 from service.errors import NotFound
 from service.formats.answers import choose
-from service.formats.media import JSON
+from service.formats.media import HTML, JSON
 from service.headers import read_header
-from service.openapi import raises
 from service.web.upload import UploadForm
 from service.web.visit import Visiting
 
-router = APIRouter(tags=["pages"], route_class=DescribedRoute)
-
-_HTML = "text/html"
-_PAGE: dict[str, Any] = {_HTML: {"schema": {"type": "string"}}}
+calls = Calls("pages")
 
 
-@router.get("/", response_class=HTMLResponse)
+@calls.add(Call("GET", "/", access="personal", media=(HTML,)))
 async def index(visit: Visiting) -> Response:
     """The home page: links, and a form to upload a file."""
     return visit.page("home.html", form=UploadForm(visit.here.settings.max_body_bytes), links=pages.LINKS)
 
 
-@router.get("/docs", response_class=HTMLResponse)
+@calls.add(Call("GET", "/docs", access="open", media=(HTML,)))
 async def docs() -> Response:
     """The API reference (Swagger UI); all its files are served by this service."""
     return pages.docs()
 
 
-@router.get(
-    "/problems", response_model=list[ProblemEntry], responses={200: {"content": _PAGE}, **raises("not-acceptable")}
+@calls.add(
+    Call("GET", "/problems", access="open", answer=list[ProblemEntry], media=(HTML,), problems=("not-acceptable",))
 )
 async def problems(request: Request) -> Response:
     """List all problems as an HTML page or as JSON, depending on ``Accept``."""
@@ -48,10 +41,15 @@ async def problems(request: Request) -> Response:
     return pages.problem_index()
 
 
-@router.get(
-    "/problems/{code}",
-    response_model=ProblemEntry,
-    responses={200: {"content": _PAGE}, **raises("not-found", "not-acceptable")},
+@calls.add(
+    Call(
+        "GET",
+        "/problems/{code}",
+        access="open",
+        answer=ProblemEntry,
+        media=(HTML,),
+        problems=("not-found", "not-acceptable"),
+    )
 )
 async def problem(code: str, request: Request) -> Response:
     """Describe a problem, its cause and its remedy; the ``type`` of a problem document leads here.
@@ -66,4 +64,4 @@ async def problem(code: str, request: Request) -> Response:
 
 
 def _wants_json(request: Request) -> bool:
-    return choose(read_header(request, b"accept"), (_HTML, JSON)) == JSON
+    return choose(read_header(request, b"accept"), (HTML, JSON)) == JSON

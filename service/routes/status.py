@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
+from service.calls import Call, Calls
 from service.context import Here, answer
-from service.descriptions import DescribedRoute
+from service.formats.media import TEXT
 from service.metrics import Metrics
 from service.observe import METRICS_PATH
-from service.openapi import raises
 from service.settings import all_settings
 from service.threads import run_in_thread
 
-router = APIRouter(route_class=DescribedRoute)
+calls = Calls("health")
 
 
-@router.get("/limits", tags=["limits"], response_model=LimitsAnswer)
+@calls.add(Call("GET", "/limits", answer=LimitsAnswer, tag="limits"))
 async def limits(here: Here) -> Response:
     """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage."""
     found = {s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning} for s in all_settings() if s.limit}
@@ -34,13 +34,13 @@ def _used(charges: Charges) -> dict[str, int]:
     }
 
 
-@router.get("/health/live", tags=["health"], response_model=Health)
+@calls.add(Call("GET", "/health/live", access="open", needs_store=False, answer=Health))
 async def live() -> Response:
     """Check that the process responds."""
     return answer({"status": "ok"})
 
 
-@router.get("/health/ready", tags=["health"], response_model=Health, responses=raises("store-unavailable"))
+@calls.add(Call("GET", "/health/ready", access="open", answer=Health, problems=("store-unavailable",)))
 async def ready(here: Here) -> Response:
     """Check that the process and the store respond; `degraded` means that writes may be refused."""
     await here.process.reach()
@@ -48,11 +48,8 @@ async def ready(here: Here) -> Response:
     return answer({"status": "ok"} if reason is None else {"status": "degraded", "reason": reason})
 
 
-@router.get(
-    METRICS_PATH,
-    tags=["metrics"],
-    response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Every metric"}},
+@calls.add(
+    Call("GET", METRICS_PATH, access="admin", needs_store=False, media=(TEXT,), meaning="Every metric", tag="metrics")
 )
 async def metrics(request: Request) -> Response:
     """Prometheus metrics of this process's requests and of the whole store; available while the store is down."""

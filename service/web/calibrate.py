@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -33,6 +33,7 @@ from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, Table
 from calibrant.io.texts import plain
 from schemas.maps import MapRecord
+from service.calls import Call, Calls
 from service.context import Context
 from service.errors import SpoolFull, UnsupportedMediaType
 from service.formats.answers import Pieces
@@ -244,30 +245,30 @@ def _named(name: str, record: MapRecord | None, suffix: str) -> str:
 # --- The pages
 
 # The route reads the form itself, so that errors are shown next to their fields and the options are kept.
-router = APIRouter(prefix="/ui", include_in_schema=False)
+calls = Calls()
 
 
-@router.get("/calibrate/{ref}")
+@calls.add(Call("GET", "/ui/calibrate/{ref}"))
 async def form(ref: str, visit: Visiting) -> Response:
     """The page of the map, for users who reload after a submission."""
     record = await run_in_thread(visit.here.store.maps.get, ref)
     return redirect_to(visit, f"/ui/maps/{record.id}#calibrate")
 
 
-@router.get("/in-order")
+@calls.add(Call("GET", "/ui/in-order"))
 async def in_order(visit: Visiting) -> Response:
     """The form that recalibrates forecasts in the order of time."""
     form = UploadForm(visit.here.settings.max_body_bytes, Choices("regression"), fields=IN_ORDER_FIELDS)
     return visit.page("in_order.html", form=form)
 
 
-@router.post("/in-order")
+@calls.add(Call("POST", "/ui/in-order", access="reads"))
 async def recalibrate_in_order(request: Request, visit: Visiting) -> Response:
     """Return the file with recalibrated forecasts, or show the error next to its field."""
     return await _answered(request, visit, None)
 
 
-@router.post("/calibrate/{ref}")
+@calls.add(Call("POST", "/ui/calibrate/{ref}", access="reads"))
 async def calibrate(ref: str, request: Request, visit: Visiting) -> Response:
     """Return the file with calibrated probabilities, or show the error next to its field."""
     return await _answered(request, visit, ref)

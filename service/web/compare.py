@@ -33,13 +33,14 @@ from schemas.evaluate import (
 from schemas.jobs import JobRecord
 from schemas.listing import ListedMap, MapQuery
 from schemas.problems import Problem
+from service.calls import Call
 from service.context import Context
 from service.errors import InvalidField, NotFound
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.pictures import picture
 from service.threads import run_in_thread
-from service.web.forms import Form, page_router, text_of, texts_of
+from service.web.forms import Form, page_calls, text_of, texts_of
 from service.web.maps import reference_of
 from service.web.text import letters, sentence
 from service.web.visit import Visit, Visiting, redirect_to
@@ -221,12 +222,12 @@ def _defaults() -> dict[str, Any]:
 
 # --- The pages
 
-router = page_router()
+calls = page_calls()
 
 _PICTURE = PictureQuery(width=400)
 
 
-@router.get("/compare")
+@calls.add(Call("GET", "/ui/compare"))
 async def form(request: Request, visit: Visiting) -> Response:
     """The form to choose a batch and maps; with ``job``, the comparison of a job."""
     query = request.query_params
@@ -241,7 +242,7 @@ async def form(request: Request, visit: Visiting) -> Response:
     return await _page(visit, record.spec.get("batch") or "", chosen, report=report)
 
 
-@router.post("/compare")
+@calls.add(Call("POST", "/ui/compare", access="reads"))
 async def compare(visit: Visiting, form: Form) -> Response:
     """Compare maps on a batch, directly or as a job if it takes long."""
     batch, maps = text_of(form, "batch"), texts_of(form, "map")
@@ -255,7 +256,7 @@ async def compare(visit: Visiting, form: Form) -> Response:
     return await _page(visit, batch, maps, report=made)
 
 
-@router.get("/compare/picture.svg")
+@calls.add(Call("GET", "/ui/compare/picture.svg"))
 async def compared_picture(batch: str, map: str, visit: Visiting) -> Response:
     """The reliability diagram of a batch before and after one map."""
     report = await run_in_thread(before_and_after, visit.here, batch, map)

@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.source import is_full
+from service.calls import Calls
 from service.errors import RequestError, SpoolFull, TooLarge, UnsupportedMediaType
 from service.formats.body import INLINE_BYTES, bounded
 from service.guard import LightBodies, RequestMemory, Slots
@@ -54,9 +55,9 @@ async def own_form(request: Request, visit: Visiting, form: Form) -> None:
         check_token(sent if isinstance(sent, str) else None, visit.visitor.token)
 
 
-def page_router() -> APIRouter:
-    """A router for pages: excluded from the API, and restricted to forms of the page itself."""
-    return APIRouter(prefix="/ui", include_in_schema=False, dependencies=[Depends(own_form)])
+def page_calls() -> Calls:
+    """Calls of pages, which are restricted to forms of the page itself."""
+    return Calls(dependencies=[Depends(own_form)])
 
 
 def text_of(form: FormData, name: str) -> str:

@@ -14,10 +14,11 @@ from backend.store.errors import JobFinal, UnknownMap
 from backend.store.jobs.events import JobEvent
 from schemas.jobs import FINAL, JobRecord, JobsQuery
 from schemas.maps import MapRecord
+from service.calls import Call
 from service.jobs import EventStream, Write, changes, read_last_id
 from service.paging import page_request, read_query
 from service.threads import run_in_thread
-from service.web.forms import page_router
+from service.web.forms import page_calls
 from service.web.reports import makes_page
 from service.web.visit import Visit, Visiting, redirect_to
 
@@ -120,10 +121,10 @@ def _state(visit: Visit, job_id: str) -> str:
 
 # --- The pages
 
-router = page_router()
+calls = page_calls()
 
 
-@router.get("/jobs")
+@calls.add(Call("GET", "/ui/jobs"))
 async def jobs(request: Request, visit: Visiting) -> Response:
     """The list of jobs, newest first."""
     query = read_query(request, JobsQuery)
@@ -132,14 +133,14 @@ async def jobs(request: Request, visit: Visiting) -> Response:
     return visit.page("jobs.html", views=views, next=page.next, live=any(not view.is_final for view in views))
 
 
-@router.get("/jobs/{job_id}")
+@calls.add(Call("GET", "/ui/jobs/{job_id}"))
 async def job(job_id: str, visit: Visiting) -> Response:
     """One job, updated while it runs."""
     view = await run_in_thread(view_of, visit, job_id)
     return visit.page("job_state.html" if visit.wants_part else "job.html", view=view)
 
 
-@router.get("/jobs/{job_id}/events")
+@calls.add(Call("GET", "/ui/jobs/{job_id}/events"))
 async def job_events(job_id: str, request: Request, visit: Visiting) -> Response:
     """The changes of a job as events, each with the updated part of the page."""
     last = read_last_id(request.headers.get("last-event-id"))
@@ -148,7 +149,7 @@ async def job_events(job_id: str, request: Request, visit: Visiting) -> Response
     return EventStream(changes(visit.here, job_id, last, as_html(visit, job_id)), visit.here)
 
 
-@router.post("/jobs/{job_id}/cancel")
+@calls.add(Call("POST", "/ui/jobs/{job_id}/cancel", access="frees"))
 async def cancel_job(job_id: str, visit: Visiting) -> Response:
     """Cancel a job; a job that has ended in the meantime is shown as it is."""
     with contextlib.suppress(JobFinal):

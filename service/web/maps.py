@@ -19,13 +19,14 @@ from schemas.aliases import AliasOptions, AliasRecord
 from schemas.listing import ListedMap, MapPage, MapQuery
 from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
 from schemas.problems import Problem
+from service.calls import Call
 from service.context import Context
 from service.errors import PreconditionFailed
 from service.formats.options import read_options
 from service.formats.payload import Payload
 from service.headers import Conditions, EntityTag, entity_tag_of
 from service.threads import run_in_thread
-from service.web.forms import Form, page_router, text_of
+from service.web.forms import Form, page_calls, text_of
 from service.web.methods import explained
 from service.web.text import read_tags, write_tags
 from service.web.upload import Choices, UploadForm
@@ -114,10 +115,10 @@ def choices_of(maps: Iterable[ListedMap]) -> list[tuple[str, ListedMap]]:
 
 # --- The pages
 
-router = page_router()
+calls = page_calls()
 
 
-@router.get("/maps")
+@calls.add(Call("GET", "/ui/maps"))
 async def maps(request: Request, visit: Visiting) -> Response:
     """The maps that match the filters, newest first."""
     query = request.query_params
@@ -134,7 +135,7 @@ async def maps(request: Request, visit: Visiting) -> Response:
     )
 
 
-@router.get("/maps/{ref}")
+@calls.add(Call("GET", "/ui/maps/{ref}"))
 async def one(ref: str, request: Request, visit: Visiting) -> Response:
     """The versions of a name, or one map for any other reference."""
     reference = read_reference(ref)
@@ -144,7 +145,7 @@ async def one(ref: str, request: Request, visit: Visiting) -> Response:
     return await map_page(visit, record)
 
 
-@router.post("/maps/{name}/aliases")
+@calls.add(Call("POST", "/ui/maps/{name}/aliases"))
 async def move(name: str, visit: Visiting, form: Form) -> Response:
     """Point an alias at a version, unless someone has moved it since the page was rendered."""
     here, alias = visit.here, text_of(form, "alias")
@@ -162,7 +163,7 @@ async def move(name: str, visit: Visiting, form: Form) -> Response:
     return await _versions(visit, name, message=move_message(before, after))
 
 
-@router.post("/maps/{name}/aliases/{alias}/delete")
+@calls.add(Call("POST", "/ui/maps/{name}/aliases/{alias}/delete", access="frees"))
 async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Response:
     """Delete an alias, unless someone has moved it."""
     conditions = as_seen(text_of(form, "seen"))
@@ -175,7 +176,7 @@ async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Re
     return await _versions(visit, name, message=f"Removed the alias {alias} of {name}.")
 
 
-@router.post("/maps/{ref}/about")
+@calls.add(Call("POST", "/ui/maps/{ref}/about"))
 async def describe(ref: str, visit: Visiting, form: Form) -> Response:
     """Change the tags and the description, unless someone else has changed them."""
     record = await run_in_thread(visit.here.store.maps.get, ref)
@@ -188,7 +189,7 @@ async def describe(ref: str, visit: Visiting, form: Form) -> Response:
     return redirect_to(visit, f"/ui/maps/{record.id}")
 
 
-@router.post("/maps/{ref}/delete")
+@calls.add(Call("POST", "/ui/maps/{ref}/delete", access="frees"))
 async def delete(ref: str, visit: Visiting) -> Response:
     """Delete one version, unless an alias points at it."""
     record = await run_in_thread(visit.here.store.maps.get, ref)

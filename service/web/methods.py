@@ -18,7 +18,8 @@ from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.measure import Measure
 from calibrant.reports.tables import describe_reduction
 from schemas.maps import MapRecord
-from service.web.forms import page_router
+from service.calls import Call
+from service.web.forms import page_calls
 from service.web.text import decimals, number, shortened
 from service.web.visit import Visiting
 
@@ -398,10 +399,10 @@ _FEW = 6
 
 # --- The pages of all measures, diagrams and methods
 
-router = page_router()
+calls = page_calls()
 
 
-@router.get("/methods")
+@calls.add(Call("GET", "/ui/methods"))
 async def methods(visit: Visiting, prediction_kind: str = "classification") -> Response:
     """All calibration methods, with definition, options, properties and source."""
     if prediction_kind == "regression":
@@ -470,7 +471,7 @@ def _distribution_measures() -> Catalogue:
     return Catalogue("Measures of predictive distributions", lead, "measures", "Forecasts", entries, True)
 
 
-@router.get("/measures")
+@calls.add(Call("GET", "/ui/measures"))
 async def measures(visit: Visiting, prediction_kind: str = "classification") -> Response:
     """All measures, with definition, range, options and source."""
     if prediction_kind == "regression":
@@ -497,7 +498,7 @@ async def measures(visit: Visiting, prediction_kind: str = "classification") -> 
     return visit.page("catalogue.html", catalogue=Catalogue("Measures", lead, "measures", "Family", entries))
 
 
-@router.get("/diagrams")
+@calls.add(Call("GET", "/ui/diagrams"))
 async def diagrams(visit: Visiting, prediction_kind: str = "classification") -> Response:
     """All diagrams, with definition, options and source."""
     is_regression = prediction_kind == "regression"

@@ -35,13 +35,14 @@ from schemas.monitor_online import OnlineReading
 from schemas.monitor_rules import RuleState
 from schemas.monitors import Counts, MonitorRecord
 from schemas.problems import Problem
+from service.calls import Call
 from service.errors import Busy, InvalidField, NotFound
 from service.jobs import EventStream
 from service.monitor_charts import WIDTH, ChartData, chart_of, chart_titles, raised_alarms
 from service.paging import page_request, read_query
 from service.pictures import picture, window_drawing
 from service.threads import run_in_thread
-from service.web.forms import Form, page_router, text_of
+from service.web.forms import Form, page_calls, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The content of the pages
@@ -227,10 +228,10 @@ def _values(reader: Reader, shown: Shown) -> dict[str, Any]:
 
 # --- The pages
 
-router = page_router()
+calls = page_calls()
 
 
-@router.get("/monitors")
+@calls.add(Call("GET", "/ui/monitors"))
 async def monitors(request: Request, visit: Visiting) -> Response:
     """The list of monitors, newest first."""
     query = page_request(read_query(request, MonitorsQuery))
@@ -246,7 +247,7 @@ def _listed(visit: Visit, query: PageRequest) -> tuple[list[Listed], str | None]
     return [Listed(answer_of(one.record), one.rules(), one.counts()) for one in readers], page.next
 
 
-@router.get("/monitors/{name}")
+@calls.add(Call("GET", "/ui/monitors/{name}"))
 async def monitor(name: str, request: Request, visit: Visiting) -> Response:
     """One monitor; its figures and alarms are updated while the page is open."""
     return await _monitor_page(visit, name, request.query_params)
@@ -281,7 +282,7 @@ async def _monitor_page(
     )
 
 
-@router.get("/monitors/{name}/charts/{key}.svg")
+@calls.add(Call("GET", "/ui/monitors/{name}/charts/{key}.svg"))
 async def chart(name: str, key: str, request: Request, visit: Visiting) -> Response:
     """One chart of a monitor."""
 
@@ -311,7 +312,7 @@ _STREAM_SECONDS = 60.0
 _RECONNECT = b"retry: 1000\n\n"
 
 
-@router.get("/monitors/{name}/events")
+@calls.add(Call("GET", "/ui/monitors/{name}/events"))
 async def monitor_events(name: str, request: Request, visit: Visiting) -> Response:
     """The updated parts of a monitor's page as events; ``Last-Event-ID`` is the state that the page shows."""
     reader = await run_in_thread(_reader, visit, name)
@@ -376,7 +377,7 @@ def _event(kind: str, response: Response, state: str) -> bytes:
 # --- Forms: each names what the visitor saw, so that nothing else is changed
 
 
-@router.post("/monitors/{name}/alarms/{rule}/acknowledge")
+@calls.add(Call("POST", "/ui/monitors/{name}/alarms/{rule}/acknowledge"))
 async def acknowledge_alarm(name: str, rule: str, visit: Visiting, form: Form) -> Response:
     """Acknowledge the alarm that the visitor saw."""
 
@@ -390,7 +391,7 @@ async def acknowledge_alarm(name: str, rule: str, visit: Visiting, form: Form) -
     return await _acted(visit, name, form, act)
 
 
-@router.post("/monitors/{name}/proposal/accept")
+@calls.add(Call("POST", "/ui/monitors/{name}/proposal/accept"))
 async def accept_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Promote the challenger that the visitor saw."""
 
@@ -401,7 +402,7 @@ async def accept_challenger(name: str, visit: Visiting, form: Form) -> Response:
     return await _acted(visit, name, form, act)
 
 
-@router.post("/monitors/{name}/proposal/reject")
+@calls.add(Call("POST", "/ui/monitors/{name}/proposal/reject"))
 async def reject_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Reject the challenger that the visitor saw."""
 
@@ -412,7 +413,7 @@ async def reject_challenger(name: str, visit: Visiting, form: Form) -> Response:
     return await _acted(visit, name, form, act)
 
 
-@router.post("/monitors/{name}/deliveries/{delivery_id}/resend")
+@calls.add(Call("POST", "/ui/monitors/{name}/deliveries/{delivery_id}/resend"))
 async def resend(name: str, delivery_id: str, visit: Visiting, form: Form) -> Response:
     """Send a delivery again."""
 

@@ -17,6 +17,7 @@ from schemas.batches import BatchRecord, UploadRecord
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateOptions
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitDistributionOptions, FitOptions, MapRecord
+from service.calls import Call
 from service.context import Context
 from service.errors import NotFound
 from service.formats.options import read_options_of_kind
@@ -24,7 +25,7 @@ from service.formats.payload import Payload
 from service.html import SEALED
 from service.reports import Whole, report_at_once, whole_of
 from service.threads import run_in_thread
-from service.web.forms import Form, page_router, text_of
+from service.web.forms import Form, page_calls, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The report as shown on the page
@@ -136,10 +137,10 @@ def _named(made: Whole, upload: UploadRecord) -> Whole:
 
 # --- The pages
 
-router = page_router()
+calls = page_calls()
 
 
-@router.get("/reports/{batch_id}")
+@calls.add(Call("GET", "/ui/reports/{batch_id}"))
 async def report(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
     """The report and the fit form; redirects to the job that creates the report, if there is one."""
     view = await _view(visit, batch_id, map, job)
@@ -148,7 +149,7 @@ async def report(batch_id: str, visit: Visiting, map: str | None = None, job: st
     return await _page(visit, view)
 
 
-@router.get("/reports/{batch_id}/report.html")
+@calls.add(Call("GET", "/ui/reports/{batch_id}/report.html"))
 async def report_file(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
     """The report as one self-contained file."""
     view = await _view(visit, batch_id, map, job)
@@ -158,7 +159,7 @@ async def report_file(batch_id: str, visit: Visiting, map: str | None = None, jo
     return _download(text.encode(), "text/html; charset=utf-8", f"{batch_id}.html")
 
 
-@router.get("/reports/{batch_id}/report.json")
+@calls.add(Call("GET", "/ui/reports/{batch_id}/report.json"))
 async def report_data(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
     """The data of the report, as ``POST /evaluate`` returns them."""
     view = await _view(visit, batch_id, map, job)
@@ -169,7 +170,7 @@ async def report_data(batch_id: str, visit: Visiting, map: str | None = None, jo
     )
 
 
-@router.post("/reports/{batch_id}/fit")
+@calls.add(Call("POST", "/ui/reports/{batch_id}/fit"))
 async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
     """Fit a map to the rows of the report, directly or as a job."""
     fields: dict[str, str | bool | None] = {

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
+from service.calls import Call
 from service.sessions import drop_cookie, set_cookie
-from service.web.forms import Form, page_router, text_of
+from service.web.forms import Form, page_calls, text_of
 from service.web.visit import Visit, Visiting
 
-router = page_router()
+calls = page_calls()
 
 #: Paths that a sign-in may redirect to: only the page's own.
 _WITHIN = re.compile(r"/(ui/[\w.~@:%/-]*(\?[\w.~@:%/&=+-]*)?)?", re.ASCII)
@@ -28,7 +29,7 @@ class _Refusal(NamedTuple):
     headers: dict[str, str]
 
 
-@router.get("/sign-in")
+@calls.add(Call("GET", "/ui/sign-in", access="personal"))
 async def sign_in(request: Request, visit: Visiting) -> Response:
     """The sign-in form; redirects if no sign-in is needed."""
     wanted = _within(request.query_params.get("next", "/"))
@@ -37,7 +38,7 @@ async def sign_in(request: Request, visit: Visiting) -> Response:
     return visit.page("sign_in.html", wanted=wanted, refused=None)
 
 
-@router.post("/sign-in")
+@calls.add(Call("POST", "/ui/sign-in", access="personal"))
 async def post_sign_in(request: Request, visit: Visiting, form: Form) -> Response:
     """Open a session for a valid key."""
     wanted = _within(text_of(form, "next"))
@@ -55,7 +56,7 @@ async def post_sign_in(request: Request, visit: Visiting, form: Form) -> Respons
     return answer
 
 
-@router.post("/sign-out")
+@calls.add(Call("POST", "/ui/sign-out", access="personal"))
 async def post_sign_out(request: Request, visit: Visiting) -> Response:
     """End the session in the store and in the browser."""
     await visit.here.process.sessions.end(request.scope)

@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.datastructures import FormData, UploadFile
 
 from backend.batches import Arrays, store_batch
@@ -45,6 +45,7 @@ from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions,
 from schemas.distributions import PredictionKind
 from schemas.maps import InOrder
 from schemas.problems import Problem
+from service.calls import Call, Calls
 from service.context import Context
 from service.errors import SpoolFull
 from service.formats.options import read_options
@@ -52,7 +53,7 @@ from service.formats.payload import Payload
 from service.guard import RequestMemory
 from service.pages import LINKS
 from service.threads import run_in_thread
-from service.web.forms import file_of, multipart, page_router, text_of
+from service.web.forms import file_of, multipart, page_calls, text_of
 from service.web.visit import Visit, Visiting, redirect_to
 from service.web.visitor import check_origin
 
@@ -440,19 +441,19 @@ def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
 # --- The pages
 
 # The route reads the form itself, so that errors are shown next to their fields and the options are kept.
-router = APIRouter(prefix="/ui", include_in_schema=False)
+calls = Calls()
 
 #: Statuses of errors that the user can fix in the form; others are shown as on every page.
 FIXABLE = (400, 413, 415, 422, 429, 507)
 
 
-@router.get("/upload")
+@calls.add(Call("GET", "/ui/upload"))
 async def upload(visit: Visiting) -> Response:
     """The form alone, for users who reload after a submission."""
     return visit.page("home.html", form=UploadForm(visit.here.settings.max_body_bytes), links=LINKS)
 
 
-@router.post("/upload")
+@calls.add(Call("POST", "/ui/upload"))
 async def post_upload(request: Request, visit: Visiting) -> Response:
     """Store the rows of a file as a batch and redirect to its report, or show the error next to its field."""
     check_origin(request.scope)
@@ -493,13 +494,13 @@ def _again(visit: Visit, choices: Choices, message: FieldMessage, status: int) -
 # --- The sample: predictions of a real classifier
 
 #: The sample is not uploaded, so its route needs no multipart form.
-sample_router = page_router()
+sample_calls = page_calls()
 
 #: One of the assets, so that users can also download it.
 SAMPLE = "sample.csv"
 
 
-@sample_router.post("/sample")
+@sample_calls.add(Call("POST", "/ui/sample"))
 async def post_sample(visit: Visiting) -> Response:
     """Store the rows of the sample as a batch of the user, and redirect to its report."""
     batch = await run_in_thread(_stored_sample, visit.here)

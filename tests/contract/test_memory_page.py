@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from service.formats.body import CONTENT_TYPES, ENCODINGS
-from service.formats.media import EVENT, EVENTS
-from service.inference.infer import BINARY
+from service.formats.media import EVENT, EVENTS, TENSORS
 from service.monitor_bodies.body import READERS
 from service.settings import MIB, Settings
 from service.web.forms import FIELDS
@@ -20,7 +19,7 @@ def test_every_decoder_is_in_the_table() -> None:
     decoders = {
         name for row in re.findall(r"^\| ([^|]*) \|", PAGE, re.MULTILINE) for name in re.findall("`([^`]+)`", row)
     }
-    read = {*CONTENT_TYPES, *ENCODINGS, *READERS, EVENT, EVENTS, BINARY, FIELDS, "multipart/form-data"}
+    read = {*CONTENT_TYPES, *ENCODINGS, *READERS, EVENT, EVENTS, TENSORS, FIELDS, "multipart/form-data"}
     assert decoders == read
 
 

@@ -15,12 +15,13 @@ from calibrant.measures.catalogue import MEASURES
 from schemas.inference import InferenceRequest
 from schemas.problem_table import PREFIX, TABLE
 from schemas.problems import Problem
-from service.access import is_open
 from service.app import create_app
+from service.calls import OF_ENDED_JOBS
 from service.examples.calls import CALLS
 from service.formats.body import CONTENT_TYPES
+from service.formats.media import JSON
 from service.inference.errors import uses_protocol
-from service.openapi import ANYWHERE, BEHIND_A_KEY, JSON, OF_BODIES, OF_ENDED_JOBS, operations, problem_codes
+from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, operations, problem_codes
 from service.problems import MEDIA_TYPE
 from service.settings import Settings
 
@@ -32,85 +33,11 @@ def openapi() -> dict[str, Any]:
     return create_app(Settings(redis_url="unix:///nowhere")).openapi()
 
 
-def test_the_document_and_its_page_list_every_call(openapi: dict[str, Any]) -> None:
-    calls = {(path, method) for path, methods in openapi["paths"].items() for method in methods}
-    assert calls == {
-        ("/", "get"),
-        ("/docs", "get"),
-        ("/problems", "get"),
-        ("/problems/{code}", "get"),
-        ("/health/live", "get"),
-        ("/health/ready", "get"),
-        ("/measures", "get"),
-        ("/diagrams", "get"),
-        ("/methods", "get"),
-        ("/limits", "get"),
-        ("/batches", "post"),
-        ("/batches", "get"),
-        ("/batches/{batch_id}/rows", "post"),
-        ("/batches/{batch_id}", "get"),
-        ("/batches/{batch_id}", "delete"),
-        ("/evaluate", "post"),
-        ("/diagrams", "post"),
-        ("/maps", "post"),
-        ("/maps", "get"),
-        ("/maps/import", "post"),
-        ("/maps/{ref}", "get"),
-        ("/maps/{ref}", "patch"),
-        ("/maps/{ref}", "delete"),
-        ("/maps/{ref}/document", "get"),
-        ("/maps/{ref}/diagram.svg", "get"),
-        ("/maps/{ref}/diagram.png", "get"),
-        ("/maps/{name}/aliases", "get"),
-        ("/maps/{name}/aliases/{alias}", "get"),
-        ("/maps/{name}/aliases/{alias}", "put"),
-        ("/maps/{name}/aliases/{alias}", "delete"),
-        ("/calibrate", "post"),
-        ("/jobs", "get"),
-        ("/jobs/{job_id}", "get"),
-        ("/jobs/{job_id}/diagram.svg", "get"),
-        ("/jobs/{job_id}/diagram.png", "get"),
-        ("/monitors", "post"),
-        ("/monitors", "get"),
-        ("/monitors/{name}", "get"),
-        ("/monitors/{name}", "patch"),
-        ("/monitors/{name}", "delete"),
-        ("/monitors/{name}/definition", "get"),
-        ("/monitors/{name}/series", "get"),
-        ("/monitors/{name}/series.svg", "get"),
-        ("/monitors/{name}/diagram.svg", "get"),
-        ("/monitors/{name}/diagram.png", "get"),
-        ("/monitors/{name}/deliveries", "get"),
-        ("/monitors/{name}/deliveries/{delivery_id}", "get"),
-        ("/monitors/{name}/deliveries/{delivery_id}/resend", "post"),
-        ("/monitors/{name}/hooks/{hook}/test", "post"),
-        ("/monitors/{name}/alarms", "get"),
-        ("/monitors/{name}/alarms/{rule}/acknowledge", "post"),
-        ("/monitors/{name}/audit", "get"),
-        ("/monitors/{name}/recalibrate", "post"),
-        ("/monitors/{name}/proposal", "get"),
-        ("/monitors/{name}/proposal/accept", "post"),
-        ("/monitors/{name}/proposal/reject", "post"),
-        ("/metrics", "get"),
-        ("/monitors/{name}/rows", "post"),
-        ("/monitors/{name}/predictions", "post"),
-        ("/monitors/{name}/labels", "post"),
-        ("/monitors/{name}/events", "post"),
-        ("/v2", "get"),
-        ("/v2/health/live", "get"),
-        ("/v2/health/ready", "get"),
-        ("/v2/models/{name}", "get"),
-        ("/v2/models/{name}/ready", "get"),
-        ("/v2/models/{name}/infer", "post"),
-        ("/v2/models/{name}/versions/{version}", "get"),
-        ("/v2/models/{name}/versions/{version}/ready", "get"),
-        ("/v2/models/{name}/versions/{version}/infer", "post"),
-        ("/jobs/{job_id}", "delete"),
-        ("/jobs/{job_id}/events", "get"),
-    }
+def test_the_page_lists_every_call_of_the_document(openapi: dict[str, Any]) -> None:
     page = (ROOT / "docs" / "reference" / "http-calls.md").read_text("utf-8")
-    for path, method in calls:
-        assert f"`{method.upper()} {path}`" in page
+    calls = [f"{method.upper()} {path}" for path, method, _ in operations(openapi)]
+    assert len(calls) > 70
+    assert [call for call in calls if f"| `{call}` |" not in page] == []
 
 
 def test_every_post_honours_an_idempotency_key(openapi: dict[str, Any]) -> None:
@@ -171,13 +98,13 @@ def test_every_call_documents_every_status_and_what_it_does(openapi: dict[str, A
             continue
         codes = {code for known in problem_codes(operation).values() for code in known}
         assert codes >= set(ANYWHERE), call
-        assert is_open(path) or codes >= set(BEHIND_A_KEY), call
+        assert not operation["security"] or codes >= set(BEHIND_A_KEY), call
         assert "requestBody" not in operation or codes >= set(OF_BODIES), call
         assert "{" not in path or "not-found" in codes, call
         # A bare call of a stored thing by its id must say that the id may be unknown.
         assert "{" not in path or path.startswith("/problems") or any(c.startswith("unknown-") for c in codes), call
         for status in map(int, operation["responses"]):
-            assert status < 400 or problem_codes(operation)[str(status)], f"{call} {status}: see raises()"
+            assert status < 400 or problem_codes(operation)[str(status)], f"{call} {status}: see its declaration"
 
 
 def test_every_example_is_of_a_call(openapi: dict[str, Any]) -> None:

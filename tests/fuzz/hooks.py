@@ -34,7 +34,7 @@ def problem_code_conformance(_: Any, response: schemathesis.Response, case: sche
     named = answer["content"][_PROBLEM]["examples"]
     code = response.json()["type"].removeprefix("/problems/")
     if code not in named:
-        raise AssertionError(f"{code} is not among the problems of this call; see raises() in its route")
+        raise AssertionError(f"{code} is not among the problems of this call; see its declaration")
 
 
 @schemathesis.check

@@ -15,6 +15,7 @@ from calibrant.client import Calibrant
 from schemas.problem_table import TABLE
 from service.examples import answer_of, problem_example
 from service.examples.calls import CALLS, Example
+from service.route_table import RouteTable
 
 #: Brought about by no single request, or only by a service that is set up otherwise.
 NOT_BY_A_REQUEST = {
@@ -67,6 +68,14 @@ def test_every_answer_is_of_the_documents_schema(recorded: dict[str, Any], seen:
             document[path][method].validate_response(answer)
 
 
+def test_a_call_that_only_reads_stores_nothing(recorded: dict[str, Any], service: Any) -> None:
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        newest = [http.get(path, params={"limit": "1"}).json() for path in _STORED]
+        answered = {example.call for example in _reading() if _sent(http, example).is_success}
+        assert [http.get(path, params={"limit": "1"}).json() for path in _STORED] == newest
+    assert answered == {example.call for example in _reading()}
+
+
 def test_every_problem_that_a_request_brings_about_has_a_recorded_example(recorded: dict[str, Any]) -> None:
     assert set(recorded["problems"]) == set(TABLE) - NOT_BY_A_REQUEST
     assert all(problem["type"] == f"/problems/{code}" for code, problem in recorded["problems"].items())
@@ -74,3 +83,20 @@ def test_every_problem_that_a_request_brings_about_has_a_recorded_example(record
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+#: Lists of what is stored, newest first.
+_STORED = ("/batches", "/maps", "/monitors", "/jobs")
+
+
+def _reading() -> list[Example]:
+    """Examples of calls that read although they have a body, and that do not refer to a batch."""
+    table = RouteTable([])
+    table.load_all()
+    reading = {str(call) for call in table.calls if call.needs == "reads" and call.method != "GET"}
+    return [example for example in CALLS if example.call in reading and "batch_" not in json.dumps(example.body)]
+
+
+def _sent(http: httpx.Client, example: Example) -> httpx.Response:
+    method, _, path = example.call.partition(" ")
+    return http.request(method, path.format(**example.path), json=example.body, headers=dict(example.headers))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import pkgutil
 import random
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
-from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from redis import Redis
+from starlette.routing import BaseRoute
 
-import service.web
+from service.route_table import RouteTable
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor
@@ -94,11 +92,9 @@ def test_no_hostile_request_to_the_page_is_a_500(
 
 def _routes() -> list[APIRoute]:
     """All routes of the page."""
-    modules = [import_module(f"service.web.{module.name}") for module in pkgutil.iter_modules(service.web.__path__)]
-    routers = {
-        id(value): value for module in modules for value in vars(module).values() if isinstance(value, APIRouter)
-    }
-    return [route for router in routers.values() for route in router.routes if isinstance(route, APIRoute)]
+    routes: list[BaseRoute] = []
+    RouteTable(routes).load_all()
+    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
 
 
 def _send(

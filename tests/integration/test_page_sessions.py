@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute, APIRouter
+from fastapi.routing import APIRoute
 from redis import Redis
+from starlette.routing import BaseRoute
 
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.clock import stamp
 from backend.store.keyspace import Shared
 from backend.store.sessions import MOST_OF_A_KEY, SessionStore
-from service import web
+from service.route_table import RouteTable
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor
@@ -43,11 +42,10 @@ def _forged(answer: httpx.Response) -> bool:
     return answer.status_code == 403 and "did not come from the web page" in answer.text
 
 
-def _routes_of_pages() -> Iterator[APIRoute]:
-    for found in pkgutil.iter_modules(web.__path__):
-        for router in vars(importlib.import_module(f"service.web.{found.name}")).values():
-            if isinstance(router, APIRouter):
-                yield from (route for route in router.routes if isinstance(route, APIRoute))
+def _routes_of_pages() -> list[APIRoute]:
+    routes: list[BaseRoute] = []
+    RouteTable(routes).load_all()
+    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
 
 
 def _all_that_is_stored(redis: Redis) -> str:

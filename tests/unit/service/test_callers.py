@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from backend.store.api_keys import digest_of
 from backend.store.clock import stamp
-from schemas.keys import KeyRecord, Scope, Secret
-from service.access import needed_scope
+from schemas.keys import KeyRecord, Secret
 from service.callers import Keyring
 
 
@@ -32,22 +29,3 @@ def test_a_key_is_found_by_either_live_secret_and_by_nothing_else() -> None:
         assert keyring.find(text) is None
     keyring.read([_record("1f")])
     assert keyring.find("calk_1f_old") is None
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "scope"),
-    [
-        ("GET", "/maps/x", "read"),
-        ("HEAD", "/jobs", "read"),
-        ("POST", "/calibrate", "read"),
-        ("POST", "/evaluate", "read"),
-        ("POST", "/v2/models/x/infer", "read"),
-        ("POST", "/maps", "write"),
-        ("POST", "/batches/x/rows", "write"),
-        ("DELETE", "/maps/x", "write"),
-        ("PUT", "/maps/x/aliases/champion", "write"),
-        ("GET", "/metrics", "admin"),
-    ],
-)
-def test_each_call_needs_the_scope_of_its_deed(method: str, path: str, scope: Scope) -> None:
-    assert needed_scope(method, path) == scope

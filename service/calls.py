@@ -1,0 +1,216 @@
+"""One declaration per HTTP call, in its route module.
+
+Its route, its access rule, its part of the OpenAPI document and its methods of the clients are made from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from fastapi.params import Depends
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from schemas.problem_table.of_numbers import OF_NUMBERS
+from service.formats.body import BINARY
+from service.formats.media import JSON
+from service.routing import Direct, Idempotent
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Schema: TypeAlias = dict[str, Any]
+
+#: What a call does, and so what it needs: ``open`` and ``personal`` calls need no API key, and ``personal`` ones depend
+#: on who is signed in; calls that store something need room in the store, those that free room do not.
+Access = Literal["open", "personal", "reads", "stores", "frees", "admin"]
+_ACCESS: Final[Mapping[str, Access]] = MappingProxyType({"GET": "reads", "DELETE": "frees"})
+
+# --- Problems that several calls can return
+
+#: Problems of rows in a body.
+OF_ROWS = (
+    "not-a-number",
+    "not-finite",
+    "out-of-range",
+    "wrong-shape",
+    "length-mismatch",
+    "empty-batch",
+    "invalid-label",
+    "invalid-weight",
+    "invalid-option",
+)
+#: Further problems of predictive distributions.
+OF_FORECASTS = ("crossing-quantiles", "invalid-variance", "prediction-kind-mismatch")
+#: Problems of every evaluation of rows, whatever the form of the response.
+OF_EVALUATIONS = (
+    *OF_ROWS,
+    "unknown-batch",
+    "quota-exceeded",
+    "too-many-jobs",
+    "queue-full",
+    "unknown-map",
+    "unknown-measure",
+    "unknown-diagram",
+    "unknown-reduction",
+    "scale-mismatch",
+    "prediction-kind-mismatch",
+    "not-acceptable",
+)
+
+#: Problems of a job that ended without a result, which a request that waits for the job returns.
+OF_ENDED_JOBS = (
+    *(code for code in OF_NUMBERS if code != "calibration-error"),
+    "unknown-batch",
+    "unknown-map",
+    "quota-exceeded",
+    "store-full",
+    "output-shape-changed",
+    "job-cancelled",
+    "worker-lost",
+    "time-limit",
+)
+
+
+# --- The declaration
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body of one of the models with content type ``media``, or of another type.
+
+    It is for the document alone: routes read bodies themselves (ADR 12). With ``options_in_query``, the options of
+    bodies of other types are in the query.
+    """
+
+    models: tuple[type[BaseModel], ...]
+    others: Collection[str] = ()
+    media: str = JSON
+    options_in_query: bool = False
+
+
+def rows(*models: type[BaseModel]) -> Body:
+    """A body with rows: of one of the models, or binary with the options in the query."""
+    return Body(models, tuple(BINARY), options_in_query=True)
+
+
+def fields(model: type[BaseModel]) -> Body:
+    """A JSON body without rows."""
+    return Body((model,))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call. Only what differs from the defaults is declared; the route's function has the name and description.
+
+    Attributes
+    ----------
+    answer
+        The model of a successful JSON response, or a union or list of models.
+    media
+        Content types of successful responses other than JSON.
+    meaning
+        Description of the successful response.
+    located
+        What the header ``Location`` of the response leads to.
+    tagged
+        Whether the response has an ``ETag``; ``conditional`` calls also evaluate ``If-Match`` and ``If-None-Match``.
+    queues
+        Why the call responds with a job instead.
+    waits
+        Whether the call can wait for the end of a job.
+    ends
+        Why the call responds without content instead.
+    problems
+        Codes of the problems that are specific to the call.
+    headers, sends
+        Descriptions of special headers of the request and of the successful response by name.
+    access
+        By default calls with GET read, those with DELETE free room, and all others store something.
+    needs_store
+        Whether the call is refused while the store is unavailable.
+    tag
+        Section of the document, by default that of the module.
+    """
+
+    method: str
+    path: str
+    _: KW_ONLY
+    body: Body | None = None
+    query: type[BaseModel] | None = None
+    headers: Mapping[str, Schema] = field(default_factory=dict)
+    sends: Mapping[str, Schema] = field(default_factory=dict)
+    answer: Any = None
+    media: Sequence[str] = ()
+    status: int = 200
+    meaning: str = "Successful Response"
+    located: str | None = None
+    tagged: bool = False
+    conditional: bool = False
+    queues: str | None = None
+    waits: bool = False
+    ends: str | None = None
+    problems: Sequence[str] = ()
+    access: Access | None = None
+    needs_store: bool = True
+    tag: str = ""
+    name: str = ""
+    description: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def needs(self) -> Access:
+        """What the call needs."""
+        return self.access or _ACCESS.get(self.method, "stores")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call needs no API key."""
+        return self.needs in ("open", "personal")
+
+    @property
+    def is_documented(self) -> bool:
+        """Whether the call is part of the API; pages are not."""
+        return bool(self.tag)
+
+
+class Calls:
+    """The calls of a module, with their routes.
+
+    ``tag`` is their section of the document; pages have none. Each POST of the API supports ``Idempotency-Key``.
+    ``direct`` calls skip FastAPI.
+    """
+
+    def __init__(self, tag: str = "", *, dependencies: Sequence[Depends] = (), direct: bool = False) -> None:
+        self._tag = tag
+        self._dependencies = dependencies
+        self._direct = direct
+        self.routes: list[tuple[Call, APIRoute]] = []
+
+    def add(self, call: Call) -> Callable[[Endpoint], Endpoint]:
+        """Declare a call and its function."""
+
+        def declare(endpoint: Endpoint) -> Endpoint:
+            description = inspect.getdoc(endpoint) or ""
+            whole = replace(call, tag=call.tag or self._tag, name=endpoint.__name__, description=description)
+            self.routes.append((whole, self._route(whole, endpoint)))
+            return endpoint
+
+        return declare
+
+    def _route(self, call: Call, endpoint: Callable[..., Any]) -> APIRoute:
+        kind = APIRoute
+        if call.method == "POST" and call.is_documented:
+            kind = Direct if self._direct else Idempotent
+        return kind(
+            call.path,
+            endpoint,
+            methods=[call.method],
+            response_model=None,
+            dependencies=self._dependencies,
+            include_in_schema=False,
+        )
