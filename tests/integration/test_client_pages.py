@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import calibrant.client
 from calibrant.client import AsyncCalibrant, Calibrant
 from service.stack import Stack
+from tests.rows import draw_event
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "python-client.md"
 PACKAGE = Path(calibrant.client.__file__).parent
@@ -39,9 +39,7 @@ WITHOUT_EXAMPLE = {"cancel", "job_diagram"} | {
 @pytest.fixture
 def names(service: Stack) -> Iterator[dict[str, Any]]:
     """What the examples of the calls speak of: a client, rows, and the job of a fit."""
-    numbers = np.random.default_rng(0)
-    p = numbers.uniform(size=200)
-    y = numbers.uniform(size=200) < p
+    p, y = draw_event(200, dtype=bool)
     with Calibrant(service.url) as client:
         client.fit("pl", predictions=p, labels=y, timeout=60)
         job = next(client.jobs(status="succeeded", kind="fit"))

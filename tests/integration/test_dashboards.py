@@ -15,10 +15,9 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.dashboards import ALERTS, OF_THE_SCRAPE, PANELS, asked_by, expressions, variables
+from tests.rows import draw_event
 
-NUMBERS = np.random.default_rng(6)
-P = NUMBERS.uniform(size=300)
-Y = (NUMBERS.uniform(size=300) < P).astype(int)
+P, Y = draw_event(300, 6)
 #: Metrics that a look at a monitor brings.
 OF_A_LOOK = (
     "calibrant_calibration_error_ratio",

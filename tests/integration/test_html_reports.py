@@ -10,11 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.rows import draw_distorted
 from tests.unit.reports.reading import Page
 
-RANDOM = np.random.default_rng(12)
-TRUE = RANDOM.random(500)
-P, Y = TRUE**1.6, (RANDOM.random(500) < TRUE).astype(int)
+P, Y = draw_distorted(500, 12, 1.6)
 ROWS: dict[str, Any] = {"predictions": P.tolist(), "labels": Y.tolist()}
 HOSTILE = ("<script>alert(1)</script>", "$\\frac{1}{2}$", '"><img src=x onerror=alert(1)>')
 PAGE = {"Accept": "text/html"}

@@ -25,10 +25,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.rows import draw_event
 
-RANDOM = np.random.default_rng(20)
-P = RANDOM.random(60_000)
-Y = (RANDOM.random(len(P)) < P).astype(int)
+P, Y = draw_event(60_000, 20)
 JSON = {"Content-Type": "application/json"}
 #: Over 1 MiB: curl then waits for ``100 Continue``, and the service counts the request as heavy.
 BODY = json.dumps({"measures": ["ece"], "predictions": P.tolist(), "labels": Y.tolist()}).encode()

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
@@ -34,13 +33,12 @@ from schemas.problems import Problem
 from service.stack import stack
 from tests.integration.conftest import claimed
 from tests.integration.redis_server import until
+from tests.rows import draw_event
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 TRACEPARENT = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
-RANDOM = np.random.default_rng(5)
-P = RANDOM.random(400)
-Y = (RANDOM.random(400) < P).astype(int)
+P, Y = draw_event(400, 5)
 
 
 class Collector(ThreadingHTTPServer):

@@ -25,6 +25,7 @@ from schemas.monitor_rules import ChangeReading, EvidenceReading, RuleState
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import ROWS, Visitor, hidden
+from tests.rows import draw_event
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
 PART = {"HX-Request": "true"}
@@ -63,9 +64,7 @@ def created(http: httpx.Client, name: str = "inbox", **fields: Any) -> None:
 
 
 def sent(http: httpx.Client, name: str = "inbox", n: int = 200, **fields: Any) -> None:
-    random = np.random.default_rng(1)
-    p = random.uniform(size=n)
-    y = random.random(n) < p
+    p, y = draw_event(n, 1, dtype=bool)
     rows = [{"prediction": a, "label": int(b)} | fields for a, b in zip(p.tolist(), y.tolist(), strict=True)]
     answer = http.post(f"/monitors/{name}/rows", json={"rows": rows})
     assert answer.json()["accepted"] == n

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import cast
 
 import httpx
-import numpy as np
 import pytest
 from redis import Redis
 
@@ -24,6 +23,7 @@ from schemas.jobs import JobRecord, JobsQuery, Progress
 from schemas.problems import Problem
 from service.paging import page_request
 from tests.integration.test_workers import children, supervisor, until
+from tests.rows import draw_classes
 
 K = 6
 
@@ -180,9 +180,7 @@ def test_parts_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> Non
 def test_a_fit_of_every_class_by_many_workers_is_the_fit_of_one_process(
     api: httpx.Client, store: Store, redis: Redis, redis_url: str, tmp_path: Path
 ) -> None:
-    random = np.random.default_rng(0)
-    p = random.dirichlet(np.ones(K), 20_000)
-    y = np.array([random.choice(K, p=row) for row in p])
+    p, y = draw_classes(20_000, K)
     body = {"predictions": p.tolist(), "labels": y.tolist(), "method": "pl", "reduction": "classwise", "seed": 3}
     job = api.post("/maps", json=body).json()
     assert store.jobs.get(job["id"]).parts > 1

@@ -10,6 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant
+from tests.rows import draw_event
 
 RANDOM = np.random.default_rng(1)
 LOGITS = 4.0 * RANDOM.standard_normal((900, 3))
@@ -176,9 +177,7 @@ def test_an_option_that_vectors_do_not_have_is_refused_before_a_job_is_queued(ht
 def test_a_map_that_does_not_improve_says_so_in_answers_reports_and_on_the_page(
     http: httpx.Client, client: Calibrant
 ) -> None:
-    random = np.random.default_rng(0)
-    p = random.random(400)
-    y = (random.random(400) < p).astype(int)
+    p, y = draw_event(400)
     record = _post(http, "/maps", {"predictions": p[:200].tolist(), "labels": y[:200].tolist(), "method": "isotonic"})
     found = record.json()
     local = calibrant.fit("isotonic", p[:200], y[:200])

@@ -13,6 +13,7 @@ import pytest
 
 import calibrant
 from tests.newcomer.conftest import Typed
+from tests.rows import draw_classes
 
 
 @pytest.mark.parametrize("gap", ["", ".", "-", "NULL", "\\N", "unknown", "#VALUE!", "-9", "99"])
@@ -103,9 +104,7 @@ def test_percentages_are_named(typed: Typed, scores: Any, name: str, digits: int
 
 def test_classes_that_are_floats_are_numbers(typed: Typed) -> None:
     """Evaluate and calibrate columns 2.0, 0.0 and 1.0, as ``classes_`` of a model of float labels names them."""
-    random = np.random.default_rng(0)
-    p = random.dirichlet(np.ones(3), 400)
-    y = np.array([random.choice(3, p=row) for row in p])
+    p, y = draw_classes(400)
     expected = pytest.approx(calibrant.evaluate(p, y)["ece"].value)
     frame = pd.DataFrame(p, columns=[0.0, 1.0, 2.0])[[2.0, 0.0, 1.0]]
     named = [frame, frame.rename(columns=str), frame.rename(columns=lambda k: f"prob_{k}"), dict(frame.items())]

@@ -15,6 +15,7 @@ from matplotlib.text import Text
 from sklearn.metrics import brier_score_loss, log_loss
 
 import calibrant
+from tests.rows import draw_event
 
 
 def test_two_lines_show_the_first_reliability_diagram(scores: Any) -> None:
@@ -183,9 +184,7 @@ def test_evaluating_a_map_on_its_own_rows_says_so(scores: Any) -> None:
 
 def test_a_map_does_not_win_on_its_own_rows() -> None:
     """Compare a flexible map with calibrated predictions, on the rows that it was fitted to."""
-    random = np.random.default_rng(0)
-    p = random.uniform(size=600)
-    y = random.uniform(size=600) < p
+    p, y = draw_event(600, dtype=bool)
     comparison = calibrant.compare(p, y, {"mine": calibrant.fit("isotonic", p, y)}, measures=["brier"])
     ranking = comparison.measures["brier"].ranking
     assert ranking is None or ranking[0] != "mine"

@@ -13,6 +13,7 @@ import torch
 from sklearn.metrics import log_loss
 
 import calibrant
+from tests.rows import draw_classes, draw_event
 
 _NAMES = np.array(["bird", "cat", "dog"])
 
@@ -20,9 +21,7 @@ _NAMES = np.array(["bird", "cat", "dog"])
 @pytest.fixture
 def matrix() -> tuple[Any, Any]:
     """Return probabilities of three classes and integer labels."""
-    random = np.random.default_rng(0)
-    p = random.dirichlet(np.ones(3), 400)
-    return p, np.array([random.choice(3, p=row) for row in p])
+    return draw_classes(400)
 
 
 def _log_loss(predictions: Any, labels: Any, **given: Any) -> float:
@@ -136,9 +135,7 @@ def test_an_argument_that_is_not_an_array_is_named(matrix: tuple[Any, Any]) -> N
 @pytest.fixture
 def event() -> tuple[Any, Any]:
     """Return probabilities of an event and its labels."""
-    random = np.random.default_rng(1)
-    p = random.uniform(size=300)
-    return p, (random.uniform(size=300) < p).astype(int)
+    return draw_event(300, 1)
 
 
 def test_predicted_classes_in_place_of_probabilities_are_noticed(event: tuple[Any, Any]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import calibrant
 from tests.newcomer.conftest import Typed, commands_of, values_of
+from tests.rows import draw_classes
 
 _MEASURES = "--measure accuracy --measure confidence-gap --measure selective-cost --measure brier"
 
@@ -185,9 +186,7 @@ def test_columns_of_two_models_are_not_two_classes(typed: Typed, scores: Any) ->
 @pytest.mark.parametrize("digits", [3, 4])
 def test_rounded_rows_are_read_alike_by_the_command_and_the_library(typed: Typed, digits: int) -> None:
     """Evaluate twenty classes of few decimals, whose rows do not quite sum to 1."""
-    random = np.random.default_rng(0)
-    p = random.dirichlet(np.ones(20), size=200)
-    y = np.array([random.choice(20, p=row) for row in p])
+    p, y = draw_classes(200, 20)
     rounded = p.round(digits)
     assert np.abs(rounded.sum(axis=1) - 1).max() > 1e-4
     expected = calibrant.evaluate(rounded, y, measures=["brier"])["brier"].value

@@ -11,13 +11,12 @@ from calibrant.by_size import STEPS, BySize, measure_by_size
 from calibrant.core.batch import read_batch
 from calibrant.core.errors import InvalidOption, UnknownMeasure, UnknownReduction
 from calibrant.measures.catalogue import read_requests
+from tests.rows import draw_event
 
 
 @pytest.fixture(scope="module")
 def batch() -> tuple[Any, Any]:
-    random = np.random.default_rng(0)
-    p = random.random(2000)
-    return p, (random.random(2000) < p).astype(int)
+    return draw_event(2000)
 
 
 def test_sizes_and_repetitions_are_those_of_the_protocol(batch: tuple[Any, Any]) -> None:

@@ -12,13 +12,12 @@ from calibrant.core.errors import CalibrationError, InvalidOption, InvalidWeight
 from calibrant.evaluation import Evaluation, Groups
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
+from tests.rows import draw_distorted
 
 
 @pytest.fixture(scope="module")
 def batch() -> tuple[Any, Any]:
-    random = np.random.default_rng(0)
-    c = random.random(2000)
-    return c**1.5, (random.random(2000) < c).astype(int)
+    return draw_distorted(2000)
 
 
 def test_the_default_panel_has_four_measures(batch: tuple[Any, Any]) -> None:

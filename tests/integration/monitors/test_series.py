@@ -18,6 +18,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import Change, Standings
 from schemas.monitor_alarms import AlarmData, MonitorEvent
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
+from tests.rows import draw_event
 
 HOUR, DAY = 3600, 86_400
 
@@ -31,9 +32,7 @@ def writer(api: httpx.Client, redis: Redis) -> Writer:
 
 
 def _drawn(n: int, seed: int) -> tuple[Floats, Outcomes]:
-    random = np.random.default_rng(seed)
-    p = random.uniform(size=n)
-    return p, (random.random(n) < p).astype(np.int8)
+    return draw_event(n, seed, dtype=np.int8)
 
 
 def _hours(writer: Writer, hours: int, **how: Any) -> tuple[float, list[tuple[Floats, Outcomes]]]:

@@ -18,15 +18,14 @@ from calibrant.piecewise.fitting import fit_piecewise
 from calibrant.piecewise.folds import fold_cells
 from calibrant.piecewise.options import AveragedOptions, PiecewiseOptions
 from calibrant.piecewise.search import weights
+from tests.rows import draw_distorted
 
 GRID = np.concatenate([np.linspace(0, 1, 501), [1e-300, 1e-12, 1 - 2**-53]])
 Floats = npt.NDArray[np.float64]
 
 
 def _drawn(n: int, power: float = 1.5, seed: int = 0) -> SortedRows:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return sort_rows(c**power, (random.random(n) < c).astype(np.int8))
+    return sort_rows(*draw_distorted(n, seed, power, dtype=np.int8))
 
 
 def test_penalised_logistic_regressions_are_at_their_optimum() -> None:

@@ -18,6 +18,7 @@ from benchmarks.arena.page import Board, leaderboard, others, representatives
 from benchmarks.arena.run import in_rounds, play
 from benchmarks.arena.scores import brier, ece, losses, score
 from benchmarks.arena.worlds import features, split
+from tests.rows import draw_classes
 
 pytestmark = pytest.mark.slow
 
@@ -222,9 +223,7 @@ def test_an_interrupt_before_the_time_limit_ends_the_run() -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_our_contenders_return_probabilities_of_all_classes(n_classes: int) -> None:
-    random = np.random.default_rng(0)
-    p = random.dirichlet(np.ones(n_classes), 60)
-    y = np.array([random.choice(n_classes, p=row) for row in p])
+    p, y = draw_classes(60, n_classes)
     found = {contender.name: contender for contender in ours()}
     assert "identity" not in found
     for name in ("averaged", "temperature", "isotonic"):

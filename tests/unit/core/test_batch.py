@@ -10,6 +10,7 @@ import calibrant
 from calibrant.core import errors
 from calibrant.core.batch import read_batch, read_classes, read_predictions, restrict
 from calibrant.core.errors import EmptyBatch, InvalidOption, OutOfRange, WrongShape
+from tests.rows import draw_event
 
 
 @pytest.mark.parametrize(
@@ -143,9 +144,7 @@ def test_frequency_weights_whose_sum_overflows_count_too_many_rows() -> None:
 
 @pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv", "bbq", "scaling-binning", "isotonic"])
 def test_equal_importance_weights_are_no_weights(method: str) -> None:
-    random = np.random.default_rng(0)
-    p = random.random(400)
-    y = (random.random(400) < p**1.4).astype(int)
+    p, y = draw_event(400, 0, 1.4)
     weights: dict[str, Any] = {"weights": np.full(400, 0.3), "weights_kind": "importance"}
     fitted, weighted = calibrant.fit(method, p, y), calibrant.fit(method, p, y, **weights)
     np.testing.assert_allclose(weighted.apply(p), fitted.apply(p), atol=1e-12)

@@ -17,6 +17,7 @@ from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidOption,
 from calibrant.core.inputs import read_rows
 from calibrant.io.files import read_sheet
 from calibrant.reports.panel import group_diagrams
+from tests.rows import draw_classes, draw_event
 
 P, Y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
 MATRIX = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
@@ -390,9 +391,7 @@ def test_class_names_travel_with_the_map() -> None:
 
 
 def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> None:
-    random = np.random.default_rng(1)
-    p = random.random(500)
-    y = (random.random(500) < p**2).astype(int)
+    p, y = draw_event(500, 1, 2)
     fitted = calibrant.load(calibrant.fit("isotonic", p, y).to_document())
     report = calibrant.evaluate(p, y, map=fitted, measures=["brier"], interval=0.95)
     assert report.in_sample
@@ -425,9 +424,8 @@ def test_a_mistyped_name_is_answered_with_the_nearest(call: Any, message: str) -
 
 @pytest.mark.parametrize(("name", "method"), [("sigmoid", "platt"), ("hist", "histogram"), ("es_sweep", "es-sweep")])
 def test_familiar_names_of_methods(name: str, method: str) -> None:
-    random = np.random.default_rng(0)
-    p = random.random(100)
-    assert calibrant.fit(name, p, (random.random(100) < p).astype(int)).method == method
+    p, y = draw_event(100)
+    assert calibrant.fit(name, p, y).method == method
 
 
 @pytest.mark.parametrize("name", ["log_loss", "brier_score", "ece_sweep", "nll"])
@@ -486,9 +484,7 @@ def test_logits_of_one_event_that_are_probabilities_are_warned_of() -> None:
 
 @pytest.mark.parametrize("digits", [2, 3, 4, 6])
 def test_rounded_rows_are_divided_by_their_sum_in_every_call(digits: int) -> None:
-    random = np.random.default_rng(0)
-    exact = random.dirichlet(np.ones(12), size=200)
-    y = np.array([random.choice(12, p=row) for row in exact])
+    exact, y = draw_classes(200, 12)
     p = exact.round(digits)
     assert np.abs(p.sum(axis=1) - 1).max() > (1e-4 if digits < 5 else 0)
     divided = p / p.sum(axis=1, keepdims=True)

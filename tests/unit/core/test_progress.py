@@ -13,6 +13,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
+from tests.rows import draw_event
 
 Steps = list[tuple[int, int, str]]
 
@@ -32,9 +33,7 @@ def _rises(steps: Steps) -> bool:
 
 
 def _batch(n: int = 300) -> Batch:
-    random = np.random.default_rng(0)
-    p = random.random(n)
-    return read_batch(p, (random.random(n) < p**1.3).astype(int))
+    return read_batch(*draw_event(n, 0, 1.3))
 
 
 def test_shares_add_up_and_never_fall() -> None:

@@ -15,6 +15,7 @@ from calibrant.diagrams.fitted import FittedCurve, fitted_curve
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.fitted import EVALUATORS
 from calibrant.measures.intervals import PLAIN
+from tests.rows import draw_event
 
 
 def _drawn(event: Event, method: str, level: float = 0.95) -> FittedCurve:
@@ -85,9 +86,7 @@ def test_dependent_rows_have_no_band(event: Event) -> None:
     ],
 )
 def test_options_of_the_fit_are_those_of_the_measure(method: str, options: dict[str, Any]) -> None:
-    random = np.random.default_rng(4)
-    p = random.random(500)
-    y = (random.random(500) < p**1.5).astype(int)
+    p, y = draw_event(500, 4, 1.5)
     asked = {"name": "fit-on-test", "method": method, "folds": 5, "options": options}
     measure = {"name": f"ece-{method}", "folds": 5, **options}
     report = calibrant.evaluate(p, y, measures=[measure], diagrams=[asked])

@@ -29,6 +29,7 @@ from calibrant.maps.steps import (
     fit_scaling_binning,
     fit_sweep,
 )
+from tests.rows import draw_event
 
 Array = npt.NDArray[np.float64]
 GRID = np.linspace(0, 1, 1001)
@@ -51,9 +52,7 @@ def binnings() -> dict[str, Any]:
 
 
 def _drawn(n: int = 400, seed: int = 0, power: float = 1.5) -> tuple[Array, npt.NDArray[np.int64]]:
-    random = np.random.default_rng(seed)
-    p = random.random(n)
-    return p, (random.random(n) < p**power).astype(np.int64)
+    return draw_event(n, seed, power)
 
 
 def _event(p: Any, y: Any, w: Any = None, kind: Any = "frequency") -> Event:

@@ -12,6 +12,7 @@ import calibrant
 from calibrant.maps import softmax_device
 from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_device import DeviceDesign
+from tests.rows import draw_distorted
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
 
@@ -32,9 +33,7 @@ def _vectors(n: int, K: int, seed: int = 0) -> tuple[Any, Any]:
 
 
 def _events(n: int) -> tuple[Any, Any]:
-    random = np.random.default_rng(1)
-    c = random.random(n)
-    return c**1.3, (random.random(n) < c).astype(int)
+    return draw_distorted(n, 1, 1.3)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

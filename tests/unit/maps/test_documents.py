@@ -13,14 +13,13 @@ import calibrant
 from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from calibrant.core.errors import InvalidDocument
+from tests.rows import draw_event
 
 GRID = np.concatenate([np.linspace(0, 1, 1001), [1e-300, 1e-17, 1 - 2**-53]])
 
 
 def _documents() -> dict[str, dict[str, Any]]:
-    random = np.random.default_rng(0)
-    p = random.random(400)
-    y = (random.random(400) < p**2).astype(int)
+    p, y = draw_event(400, 0, 2)
     return {
         m: calibrant.fit(m, p, y).to_document()
         for m in ("identity", "platt", "beta", "isotonic", "pl", "pl3", "averaged")

@@ -13,6 +13,7 @@ from calibrant.maps.beta import fit_beta
 from calibrant.maps.isotonic import fit_isotonic
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear, Polyline
 from calibrant.maps.platt import fit_platt
+from tests.rows import draw_event
 
 GRID = np.linspace(0, 1, 1001)
 
@@ -100,9 +101,7 @@ def test_a_map_takes_predictions_as_its_fit_took_them(method: str) -> None:
 
 
 def test_importance_weights_smooth_the_targets_by_their_effective_rows() -> None:
-    random = np.random.default_rng(5)
-    p = random.random(60)
-    y = (random.random(60) < p).astype(np.int8)
+    p, y = draw_event(60, 5, dtype=np.int8)
     alike = fit_platt(Event(p, y, np.full(60, 0.01), "importance").cells)
     assert alike.slope == pytest.approx(fit_platt(Event(p, y).cells).slope)
 

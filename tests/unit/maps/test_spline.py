@@ -15,6 +15,7 @@ from calibrant.core.errors import CalibrationError, InvalidDocument, InvalidOpti
 from calibrant.core.reductions import Event
 from calibrant.maps.cumulative_spline import Boundary, CumulativeSpline, accuracies, fit_cumulative, path_of
 from calibrant.maps.spline import MOST_SCORES, fit_spline
+from tests.rows import draw_event
 
 GRID = np.linspace(0, 1, 1001)
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "golden" / "splines.json").read_text("utf-8"))
@@ -22,9 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def _drawn(n: int, power: float = 1.5, seed: int = 0) -> tuple[Floats, npt.NDArray[np.int8]]:
-    random = np.random.default_rng(seed)
-    p = random.random(n)
-    return p, (random.random(n) < p**power).astype(np.int8)
+    return draw_event(n, seed, power, dtype=np.int8)
 
 
 @pytest.mark.parametrize("boundary", get_args(Boundary))

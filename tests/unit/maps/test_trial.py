@@ -11,6 +11,7 @@ from scipy.special import softmax
 import calibrant
 from calibrant.core.errors import InvalidDocument
 from calibrant.maps.calibration_map import MOST_CLASSES
+from tests.rows import draw_classes
 
 FILES = sorted((Path(__file__).parents[2] / "contract" / "stored").glob("map-*.json"))
 
@@ -63,9 +64,7 @@ def test_every_fitted_map_is_loaded_again(scale: Any) -> None:
     ],
 )
 def test_maps_of_classes_and_ranks_are_loaded_again(reduction: Any, options: dict[str, Any]) -> None:
-    random = np.random.default_rng(0)
-    p = random.dirichlet(np.ones(4), 200)
-    labels = np.array([random.choice(4, p=row) for row in p])
+    p, labels = draw_classes(200, 4)
     for method in ("platt", "isotonic", "beta", "identity"):
         fitted = calibrant.fit(method, p, labels, reduction=reduction, **options)
         assert calibrant.load(fitted.to_document()) == fitted

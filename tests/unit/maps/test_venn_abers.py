@@ -13,6 +13,7 @@ from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidDocument, OneClass
 from calibrant.core.reductions import Event
 from calibrant.maps.isotonic import fit_venn_abers
+from tests.rows import draw_event
 
 GRID = np.linspace(0, 1, 1001)
 Floats = npt.NDArray[np.float64]
@@ -52,9 +53,7 @@ def test_between_and_beyond_the_scores_the_row_alone_decides() -> None:
 
 
 def test_the_pair_is_merged_for_either_loss() -> None:
-    random = np.random.default_rng(0)
-    p = random.random(200)
-    y = (random.random(200) < p**2).astype(int)
+    p, y = draw_event(200, 0, 2)
     fitted = calibrant.fit("venn-abers", p, y)
     p0, p1 = fitted.function.bounds(GRID)  # type: ignore[union-attr]
     assert np.all(p0 < p1)
@@ -99,9 +98,8 @@ def test_a_constant_prediction_is_a_rate_with_one_more_row() -> None:
 
 
 def test_documents_are_checked() -> None:
-    random = np.random.default_rng(0)
-    p = random.random(100)
-    document = calibrant.fit("venn-abers", p, random.random(100) < p).to_document()
+    p, y = draw_event(100, dtype=bool)
+    document = calibrant.fit("venn-abers", p, y).to_document()
     again = calibrant.load(json.loads(json.dumps(document)))
     assert again.to_document() == document
     np.testing.assert_array_equal(again.apply(GRID), calibrant.load(document).apply(GRID))

@@ -12,12 +12,11 @@ from calibrant.core.errors import TooFewRows
 from calibrant.core.reductions import Vector
 from calibrant.measures import dirichlet as module
 from calibrant.measures.dirichlet import BANDWIDTHS, Bandwidth, canonical_error
+from tests.rows import draw_classes, draw_event
 
 
 def _vector(n: int = 60, K: int = 3, seed: int = 0, sharper: float = 1.0) -> Vector:
-    random = np.random.default_rng(seed)
-    P = random.dirichlet(np.ones(K), n)
-    labels = np.array([random.choice(K, p=row) for row in P])
+    P, labels = draw_classes(n, K, seed)
     Q = P**sharper
     return Vector(Q / Q.sum(axis=1, keepdims=True), labels)
 
@@ -131,9 +130,7 @@ def test_one_row_alone_has_no_value_and_two_copies_of_it_have() -> None:
 
 
 def test_an_event_is_two_columns_and_the_value_is_a_root() -> None:
-    random = np.random.default_rng(0)
-    p = random.random(80)
-    y = (random.random(80) < p).astype(int)
+    p, y = draw_event(80)
     found: list[Any] = [
         calibrant.evaluate(p, y, measures=["kde-ce"], reduction=r, interval=0.9).measures["kde-ce"]
         for r in ("binary", "canonical")

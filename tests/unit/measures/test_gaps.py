@@ -10,6 +10,7 @@ from calibrant.core.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
+from tests.rows import draw_event
 
 
 def _draw(n: int, seed: int, shift: float = 0.0) -> tuple[Any, Any, list[str]]:
@@ -92,9 +93,7 @@ def test_a_small_group_beside_a_large_one_makes_no_gap_of_its_own() -> None:
     """Both calibrated: a small group's error is larger by chance, and resampling it adds to that."""
     excluded = 0
     for seed in range(30):
-        random = np.random.default_rng(seed)
-        p = random.random(200)
-        y = (random.random(200) < p).astype(int)
+        p, y = draw_event(200, seed)
         groups = ["small"] * 30 + ["large"] * 170
         found = calibrant.evaluate(p, y, groups=groups, measures=["ece"], interval=0.95, resamples=100).gaps
         excluded += ((found or {})["ece"].interval or (1.0, 1.0))[0] > 0.0

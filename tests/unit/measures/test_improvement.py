@@ -11,14 +11,13 @@ from sklearn.model_selection import KFold
 import calibrant
 from calibrant.core.reductions import Event
 from calibrant.measures.improvement import improvement, out_of_fold
+from tests.rows import draw_classes, draw_distorted
 
 Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 
 
 def _rows(n: int = 600, seed: int = 0, power: float = 2.0) -> Rows:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return c**power, (random.random(n) < c).astype(np.int64)
+    return draw_distorted(n, seed, power)
 
 
 def _one(measure: dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
@@ -92,9 +91,7 @@ def test_rows_of_weight_zero_and_the_order_of_rows_do_not_matter() -> None:
 
 
 def test_pooled_events_of_a_row_share_a_fold() -> None:
-    random = np.random.default_rng(0)
-    P = random.dirichlet(np.ones(3), 90)
-    y = np.array([random.choice(3, p=row) for row in P])
+    P, y = draw_classes(90)
     found = _one({}, P, y, reduction="pooled", interval=0.9)
     assert found.value is not None
     assert found.interval is not None

@@ -10,6 +10,7 @@ from calibrant.core.errors import InvalidOption
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
+from tests.rows import draw_event
 
 
 @pytest.mark.slow
@@ -155,9 +156,7 @@ def test_counted_rows_are_resampled_as_the_rows_that_they_count() -> None:
 
 def test_an_interval_that_bias_moves_away_from_the_value_is_none() -> None:
     """Resample 40 rows in 15 bins: fewer distinct rows have larger bins."""
-    random = np.random.default_rng(0)
-    p = random.uniform(size=40)
-    y = (random.uniform(size=40) < p).astype(int)
+    p, y = draw_event(40)
     for n_bins, reason in ((15, "resamples are biased by more than their spread"), (2, "")):
         (found,) = calibrant.evaluate(
             p, y, measures=[{"name": "l2-bias", "n_bins": n_bins}], interval=0.9

@@ -13,15 +13,14 @@ from calibrant.core.options import Option
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Extent
+from tests.rows import draw_classes
 
 K, N = 4, 240
 
 
 @pytest.fixture(scope="module")
 def batch() -> tuple[Any, Any]:
-    random = np.random.default_rng(0)
-    P = random.dirichlet(np.ones(K), N)
-    return P, np.array([random.choice(K, p=row) for row in P])
+    return draw_classes(N, K)
 
 
 def _same(a: float | None, b: float | None, rel: float, abs: float) -> bool:

@@ -12,14 +12,13 @@ from scipy.integrate import quad
 import calibrant
 from calibrant.core.reductions import Event
 from calibrant.measures.smooth import NARROWEST, kde_ece, smooth_ece
+from tests.rows import draw_distorted, draw_event
 
 Array = npt.NDArray[np.float64]
 
 
 def _drawn(n: int, seed: int, power: float = 1.3) -> Event:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return Event(c**power, (random.random(n) < c).astype(np.int8))
+    return Event(*draw_distorted(n, seed, power, dtype=np.int8))
 
 
 def _directly(event: Event, sigma: float) -> float:
@@ -123,8 +122,7 @@ def test_residuals_of_one_sign_have_nearly_the_same_size_at_every_bandwidth() ->
     """Sizes that differ by rounding alone enclose no fixed point."""
     assert smooth_ece(Event(np.array([0.0, 1.0]), np.array([0, 0], np.int8)))[0] == pytest.approx(0.5)
     for seed in range(40):
-        random = np.random.default_rng([7, seed])
-        c = random.random(500)
-        event = Event(0.4 * c + 0.6 * c**2, (random.random(500) < c).astype(np.int8))
+        c, y = draw_event(500, [7, seed], dtype=np.int8)
+        event = Event(0.4 * c + 0.6 * c**2, y)
         value, sigma = smooth_ece(event)
         assert value == pytest.approx(sigma, rel=1e-4)

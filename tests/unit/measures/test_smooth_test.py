@@ -13,6 +13,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.hypothesis_tests import smooth_test, squares_tail
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureResult
+from tests.rows import draw_distorted
 
 DECAY: Floats = (1.0 + np.arange(8.0)) ** -1.5
 
@@ -22,9 +23,7 @@ def _cells(p: list[float], y: list[int], w: list[float] | None = None, kind: Wei
 
 
 def _drawn(n: int, seed: int) -> Event:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return Event(c**1.2, (random.random(n) < c).astype(np.int8))
+    return Event(*draw_distorted(n, seed, 1.2, dtype=np.int8))
 
 
 def _answer(event: Event, resampling: Resampling = PLAIN) -> MeasureResult:

@@ -9,6 +9,7 @@ from scipy.special import expit, logit
 
 from calibrant.monitoring.evidence import evidence, log_factors, log_start_weight, log_weights, shifts, weight_from
 from calibrant.monitoring.tally import Tally, merged, tally_of
+from tests.rows import draw_distorted
 
 Array = npt.NDArray[np.float64]
 
@@ -18,9 +19,7 @@ def _counted(p: list[float] | Array, y: list[int] | npt.NDArray[np.bool_]) -> Ta
 
 
 def _drawn(n: int, seed: int, power: float = 1.0) -> Tally:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return _counted(c**power, random.random(n) < c)
+    return _counted(*draw_distorted(n, seed, power, dtype=bool))
 
 
 def _logged(buckets: list[Tally], first: int = 0) -> float:

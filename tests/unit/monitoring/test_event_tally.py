@@ -20,15 +20,14 @@ from calibrant.core.errors import (
     UnknownReduction,
     WrongShape,
 )
+from tests.rows import draw_distorted
 
 Array = npt.NDArray[Any]
 _MEASURES = ["ece", "ks", "log-loss", "brier", "smooth-ece", "auroc"]
 
 
 def _rows(n: int = 30_000, seed: int = 0) -> tuple[Array, Array]:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return c**1.3, (random.random(n) < c).astype(np.int64)
+    return draw_distorted(n, seed, 1.3)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

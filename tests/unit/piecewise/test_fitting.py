@@ -17,6 +17,7 @@ from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinea
 from calibrant.piecewise.families import Family, cell_losses
 from calibrant.piecewise.fitting import fit_piecewise, guarded
 from calibrant.piecewise.options import Loss, PiecewiseOptions, Starts
+from tests.rows import draw_distorted
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "golden" / "pl_reference.json").read_text("utf-8"))
 FAMILIES: tuple[Family, ...] = ("pl", "pl3")
@@ -36,9 +37,7 @@ def test_the_squared_error_of_predictions_that_are_nearly_right_keeps_its_digits
 
 
 def _drawn(n: int, seed: int = 0) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int8]]:
-    random = np.random.default_rng(seed)
-    c = random.random(n)
-    return c**1.5, (random.random(n) < c).astype(np.int8)
+    return draw_distorted(n, seed, dtype=np.int8)
 
 
 @pytest.mark.parametrize(("family", "starts"), list(itertools.product(FAMILIES, ("quantiles", "several"))))

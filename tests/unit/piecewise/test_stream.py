@@ -9,6 +9,7 @@ from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import fit_cells, fit_piecewise
 from calibrant.piecewise.folds import CellStream
 from calibrant.piecewise.options import PiecewiseOptions
+from tests.rows import draw_distorted
 
 GRID = np.linspace(0.001, 0.999, 999)
 
@@ -32,9 +33,7 @@ def test_a_stream_counts_every_row_once_in_its_fold() -> None:
 
 @pytest.mark.parametrize("family", ["pl", "pl3"])
 def test_a_fit_from_a_stream_is_near_that_of_the_rows(family: Family) -> None:
-    random = np.random.default_rng(1)
-    c = random.random(300_000)
-    p, y = c**1.5, (random.random(300_000) < c).astype(np.int8)
+    p, y = draw_distorted(300_000, 1, dtype=np.int8)
     stream = CellStream()
     stream.add(p, y)
     options = PiecewiseOptions(candidates=(1, 2, 4), final="refit")

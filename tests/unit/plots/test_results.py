@@ -11,10 +11,9 @@ from matplotlib import pyplot as plt
 import calibrant
 from calibrant.core.errors import CalibrationError
 from calibrant.plots.canvas import NothingToDraw
+from tests.rows import draw_classes
 
-RANDOM = np.random.default_rng(4)
-P = RANDOM.dirichlet(np.ones(3), 300)
-LABELS = np.array([RANDOM.choice(3, p=row) for row in P])
+P, LABELS = draw_classes(300, 3, 4)
 BINARY, EVENTS = P[:, 0], (LABELS == 0).astype(int)
 NAMES = ("cat", "dog", "bird")
 

@@ -14,6 +14,7 @@ from calibrant.core.batch import Batch, read_batch
 from calibrant.core.progress import Progress
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
+from tests.rows import draw_distorted
 
 BARE = EvaluateSpec(batch=None, measures=None, reduction=None, map=None, interval=None, resamples=500, seed=3)
 GROUPS = ["north", "south"] * 150
@@ -22,9 +23,7 @@ NO_MAPS = dict[str, MapRecord]().__getitem__
 
 
 def _batch() -> Batch:
-    random = np.random.default_rng(4)
-    c = random.random(300)
-    return read_batch(c**1.5, (random.random(300) < c).astype(int))
+    return read_batch(*draw_distorted(300, 4))
 
 
 def _made(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None = None) -> tuple[Any, Asked]:

@@ -20,13 +20,13 @@ from calibrant.reports.document import report_document
 from calibrant.reports.figures import group_figure
 from calibrant.reports.panel import ReportSubject, by_group, group_diagrams
 from calibrant.reports.tables import fewer, grouped, measured
+from tests.rows import draw_event
 
 
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     random = np.random.default_rng(0)
-    p = random.random(600)
-    y = (random.random(600) < p**1.5).astype(int)
+    p, y = draw_event(600, random, 1.5)
     names = random.choice(["north", "south", "west"], 600).tolist()
     batch = read_batch(p, y)
     found = report_document(Evaluation(read_requests(["ece", "ks"])).run(batch, names), None)
@@ -54,8 +54,7 @@ def test_the_error_of_a_group_is_the_same_in_tables_picture_and_json(report: dic
 def in_sample() -> tuple[dict[str, Any], dict[str, Any]]:
     """A report with groups, with a map fitted to the same rows, and the options by group as evaluated."""
     random = np.random.default_rng(0)
-    p = random.random(600)
-    y = (random.random(600) < p**1.5).astype(int)
+    p, y = draw_event(600, random, 1.5)
     names = random.choice(["north", "south", "west"], 600).tolist()
     made = calibrant.report(p, y, groups=names, map=calibrant.fit("platt", p, y))
     again = calibrant.evaluate(
@@ -141,9 +140,7 @@ def test_gaps_name_the_kind_of_the_values_that_they_compare(report: dict[str, An
 
 
 def test_a_column_of_the_table_of_measures_has_one_kind_of_values() -> None:
-    random = np.random.default_rng(0)
-    p = random.random(600)
-    y = (random.random(600) < p**1.5).astype(int)
+    p, y = draw_event(600, 0, 1.5)
     fitted = calibrant.fit("platt", p, y)
     found = report_document(Evaluation(read_requests(["ece", "ks"]), map=fitted).run(read_batch(p, y)), None)
     for row in measured(found):

@@ -10,10 +10,9 @@ from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.measures.catalogue import read_requests
 from calibrant.reports.document import report_document
 from calibrant.reports.pictures import caption, shown_error
+from tests.rows import draw_distorted
 
-RANDOM = np.random.default_rng(7)
-TRUE = RANDOM.random(600)
-P, Y = TRUE**1.5, (RANDOM.random(600) < TRUE).astype(int)
+P, Y = draw_distorted(600, 7)
 
 ASKED: list[tuple[dict[str, Any], str]] = [
     ({"name": "reliability"}, "ece_debiased"),

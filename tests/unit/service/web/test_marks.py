@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import calibrant
 from calibrant.reports.document import comparison_document
 from service.web.compare import ComparisonView, view_of_comparison
+from tests.rows import draw_distorted
 
-RANDOM = np.random.default_rng(3)
-TRUE = RANDOM.random(4000)
-P, Y = TRUE**2.0, (RANDOM.random(4000) < TRUE).astype(int)
+P, Y = draw_distorted(4000, 3, 2.0)
 
 
 def _view(maps: dict[str, Any], rows: slice) -> ComparisonView:

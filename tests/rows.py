@@ -1,0 +1,31 @@
+"""Predictions and labels that tests draw; a generator in place of a seed is continued."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Seed = int | list[int] | np.random.Generator
+Drawn = tuple[npt.NDArray[np.float64], npt.NDArray[Any]]
+
+
+def draw_event(n: int, seed: Seed = 0, power: float = 1.0, dtype: Any = np.int64) -> Drawn:
+    """Uniform predictions, and labels that are positive with probability ``p**power``."""
+    random = np.random.default_rng(seed)
+    p = random.random(n)
+    return p, (random.random(n) < p**power).astype(dtype)
+
+
+def draw_distorted(n: int, seed: Seed = 0, power: float = 1.5, dtype: Any = np.int64) -> Drawn:
+    """Powers of uniform probabilities, and labels drawn from the probabilities themselves."""
+    p, y = draw_event(n, seed, dtype=dtype)
+    return p**power, y
+
+
+def draw_classes(n: int, n_classes: int = 3, seed: Seed = 0) -> Drawn:
+    """Rows of uniform probabilities of the classes, and labels drawn from them."""
+    random = np.random.default_rng(seed)
+    p = random.dirichlet(np.ones(n_classes), n)
+    return p, np.array([random.choice(n_classes, p=row) for row in p])
