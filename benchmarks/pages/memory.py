@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows of a table
-"""The page of what each decoder may allocate; tests/contract/test_memory_page.py compares it with the decoders."""
+"""The page of what each decoder may allocate; tests/contract/test_pages.py compares it with the decoders."""
 
 from __future__ import annotations
 

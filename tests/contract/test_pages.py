@@ -1,4 +1,4 @@
-"""The pages that are made from the code are those of the code."""
+"""Pages of the documentation are made from the code, or agree with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import pytest
 
 from benchmarks.pages import DOCS, PAGES
 from benchmarks.papers import __main__ as papers
+from service.formats.body import CONTENT_TYPES, ENCODINGS
+from service.formats.media import EVENT, EVENTS, TENSORS
+from service.monitor_bodies.body import READERS
+from service.settings import MIB, Settings
+from service.web.forms import FIELDS
 
 PAPERS = DOCS.parent / "papers.md"
 
@@ -47,3 +52,27 @@ def test_the_number_of_compared_methods_is_that_of_the_table(page: str) -> None:
     ranks = compared.partition("## Mean ranks\n")[2].partition("\n## ")[0]
     stated = re.findall(r"(\d+) methods", (DOCS.parent / page).read_text("utf-8"))
     assert str(len(re.findall(r"^\| `", ranks, re.MULTILINE))) in stated
+
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference" / "memory.md").read_text("utf-8")
+
+
+def test_every_decoder_is_in_the_table() -> None:
+    decoders = {
+        name for row in re.findall(r"^\| ([^|]*) \|", PAGE, re.MULTILINE) for name in re.findall("`([^`]+)`", row)
+    }
+    read = {*CONTENT_TYPES, *ENCODINGS, *READERS, EVENT, EVENTS, TENSORS, FIELDS, "multipart/form-data"}
+    assert decoders == read
+
+
+def test_every_test_of_the_table_exists() -> None:
+    for path, name in re.findall(r"`(tests/[a-z_/]+\.py)(?:::(\w+))?`", PAGE):
+        assert f"def {name or 'test_'}" in (ROOT / path).read_text("utf-8"), (path, name)
+
+
+def test_the_stated_budget_is_the_default() -> None:
+    assert Settings("redis://").max_request_memory == 2304 * MIB
+    assert "(2,304 MiB)" in PAGE
+    api = (ROOT / "deploy" / "kubernetes" / "base" / "api.yaml").read_text("utf-8")
+    assert f'value: "{2304 * MIB}"' in api

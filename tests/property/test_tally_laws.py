@@ -1,15 +1,26 @@
-"""Laws of tallies, and of the bets on them."""
+"""Laws of tallies, and the bounds of the measures of their rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from calibrant.core.reductions import Event
+from calibrant.measures.catalogue import read_requests
+from calibrant.monitoring.bounds import (
+    MeasureBounds,
+    brier_bounds,
+    equal_mass_bounds,
+    equal_width_bounds,
+    ks_bounds,
+    log_loss_bounds,
+)
 from calibrant.monitoring.evidence import bets_placed, block_of_cell, evidence, log_factors, shifts
 from calibrant.monitoring.tally import CELLS, Tally, borders, from_bytes, merged, place, tally_of
 
@@ -109,3 +120,42 @@ def test_evidence_does_not_depend_on_the_order_or_the_batches(a: Rows, b: Rows) 
     apart = merged([_counted(shuffled[:7]), _counted(shuffled[7:])])
     one, other = (evidence(np.array([log_factors(first), log_factors(_counted(b))])) for first in (_counted(a), apart))
     assert one.log_e == pytest.approx(other.log_e, abs=1e-9)
+
+
+#: Crowded, so that cells hold many rows.
+crowded_predictions = st.one_of(
+    st.floats(0.0, 1.0),
+    st.floats(0.3328, 0.3345),
+    st.floats(0.0, 1e-6),
+    st.floats(1.0 - 1e-6, 1.0 - 1e-7),
+    st.sampled_from([0.0, 0.2, 1 / 3, 0.5, 0.6, 1.0]),
+)
+crowded_rows = st.lists(st.tuples(crowded_predictions, st.integers(0, 1)), min_size=1, max_size=80)
+BOUNDED: list[tuple[str | dict[str, object], Callable[..., MeasureBounds]]] = [
+    ("ks", ks_bounds),
+    ("log-loss", log_loss_bounds),
+    ("brier", brier_bounds),
+    ("ece", equal_mass_bounds),
+    ({"name": "ece", "binning": "equal-width"}, equal_width_bounds),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("measure", "bounds"), BOUNDED, ids=["ks", "log-loss", "brier", "equal-mass", "equal-width"])
+@given(of=crowded_rows)
+@example(of=[(0.2, 1)] * 3 + [(0.2000001, 0)] * 2)
+@settings(deadline=None)
+def test_the_measures_of_the_rows_lie_within_the_bounds(
+    measure: str | dict[str, object], bounds: Callable[..., MeasureBounds], of: list[tuple[float, int]]
+) -> None:
+    p, y = np.array([row[0] for row in of]), np.array([row[1] for row in of], dtype=np.int8)
+    tally = tally_of(p, y)
+    bound = bounds(tally)
+    (request,) = read_requests([measure])
+    exact, read = (request.compute(event).value for event in (Event(p, y), tally.event()))
+    assert exact is not None
+    assert read is not None
+    assert bound.low - 1e-7 <= exact <= bound.high + 1e-7
+    assert abs(exact - read) <= bound.apart(read) + 1e-7
+    if bounds in (ks_bounds, equal_mass_bounds, equal_width_bounds):
+        assert bound.low - 1e-7 <= read <= bound.high + 1e-7

@@ -1,4 +1,4 @@
-"""How a measure answers under every reduction, whatever the measure."""
+"""Every measure: requests, values under every reduction, and the published code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import calibrant
+from benchmarks.agreement import Answer, answers
+from calibrant.core.errors import CalibrationError, InvalidOption, UnknownMeasure
 from calibrant.core.options import Option
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
@@ -160,3 +162,39 @@ def test_many_resamples_of_few_rows_are_no_quick_request(
     extent = Extent(150, 1, 10) if reduction == "classwise" else Extent(150, 10 if reduction == "canonical" else 1)
     few, many = (request.seconds(extent, Resampling(level, resamples=draws)) for draws in (1_000, 100_000))
     assert few < 2.0 < many
+
+
+def test_the_panel_is_the_default_of_a_request() -> None:
+    assert [r.key for r in read_requests(None)] == ["ece", "ece-equal-width", "ece-sweep", "ks"]
+
+
+@pytest.mark.parametrize(
+    ("measures", "error", "pointer"),
+    [
+        (["nope"], UnknownMeasure, "/measures/0"),
+        (["ks", {"name": "nope"}], UnknownMeasure, "/measures/1"),
+        ([{"name": "ece", "n_bins": 0}], InvalidOption, "/measures/0/n_bins"),
+        ([{"name": "ece", "n_bins": True}], InvalidOption, "/measures/0/n_bins"),
+        ([{"name": "ece", "n_bins": 2.0}], InvalidOption, "/measures/0/n_bins"),
+        ([{"name": "ece", "norm": 3}], InvalidOption, "/measures/0/norm"),
+        ([{"name": "ece", "norm": True}], InvalidOption, "/measures/0/norm"),
+        ([{"name": "ece", "binning": "wide"}], InvalidOption, "/measures/0/binning"),
+        ([{"name": "ks", "norm": 1}], InvalidOption, "/measures/0"),
+        ([{"name": "ks", "as": ""}], InvalidOption, "/measures/0/as"),
+        (["ks", "ks"], InvalidOption, "/measures/1"),
+        ([{}], InvalidOption, "/measures/0"),
+        ([3], InvalidOption, "/measures/0"),
+        ([], InvalidOption, "/measures"),
+        (b"ece", InvalidOption, "/measures"),
+    ],
+)
+def test_an_invalid_request_is_refused_at_its_place(measures: Any, error: type[CalibrationError], pointer: str) -> None:
+    with pytest.raises(error) as caught:
+        read_requests(measures)
+    assert caught.value.offences[0].pointer == pointer
+
+
+@pytest.mark.parametrize("answer", answers(), ids=lambda a: f"{a.producer}: {a.what} ({a.input}, {a.reduction})")
+def test_every_measure_agrees_with_its_reference(answer: Answer) -> None:
+    assert answer.ours() == pytest.approx(answer.value, abs=answer.tolerance, rel=0.0)
+    assert (answer.tolerance == 1e-9) == (answer.note is None)

@@ -1,20 +1,32 @@
-"""A whole report from rows, by evaluations that stand outside of the room."""
+"""What a report contains: its options, its parts, its page of documentation and reports of earlier versions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import calibrant
 from backend.evaluations import read_task
 from backend.reports import apart, make, whole
 from calibrant.core.batch import Batch, read_batch
 from calibrant.core.progress import Progress
-from schemas.evaluate import EvaluateSpec
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.measures.catalogue import read_requests
+from calibrant.reports import advice, panel, verdict
+from calibrant.reports.document import report_document
+from calibrant.reports.figures import group_figure
+from calibrant.reports.panel import ReportSubject
+from calibrant.reports.pictures import draw_report
+from calibrant.reports.regions import shift_of
+from schemas.evaluate import EvaluateOptions, EvaluateSpec
 from schemas.maps import MapRecord
 from tests.rows import draw_distorted
+from tests.unit.reports.worlds import draw, many_classes, report_of
 
 BARE = EvaluateSpec(batch=None, measures=None, reduction=None, map=None, interval=None, resamples=500, seed=3)
 GROUPS = ["north", "south"] * 150
@@ -94,3 +106,87 @@ def test_groups_of_a_report_have_the_level_and_at_most_the_resamples_of_the_requ
     by_group = apart(filled, 300, None, "binary", weighted=False)
     assert by_group is not None
     assert (by_group.interval, by_group.resamples) == (0.8, 500)
+
+
+KINDS = [(None, None), (4, None), (4, "classwise"), (4, "canonical"), (4, "class:2"), (4, "pooled"), (2, "binary")]
+
+
+@pytest.mark.parametrize(("n_classes", "reduction"), KINDS)
+def test_options_are_those_of_an_evaluation_and_no_job(n_classes: int | None, reduction: str | None) -> None:
+    options = panel.full(10_000, n_classes, reduction, seed=3)
+    assert EvaluateOptions.model_validate(options, strict=True).seed == 3
+    assert all(request.measure.runs == "inline" for request in read_requests(options["measures"]))
+    assert all(request.runs == "inline" for request in read_diagrams(options.get("diagrams")))
+    EvaluateOptions.model_validate(panel.by_group(10_000, n_classes, reduction), strict=True)
+
+
+@pytest.mark.parametrize("reduction", [None, "classwise", "canonical", "class:2", "pooled"])
+def test_every_default_measure_of_many_classes_has_a_value(reduction: str | None) -> None:
+    report = report_of(*many_classes(n=500), reduction)
+    assert [key for key, answer in report["measures"].items() if answer["value"] is None] == []
+    assert all(shown["data"] is not None for shown in report.get("diagrams", {}).values())
+
+
+def test_every_default_measure_of_one_event_has_a_value_and_an_interval_or_a_test() -> None:
+    report = report_of(*draw("overconfident", 500))
+    assert [k for k, a in report["measures"].items() if a["interval"] is None and a["p_value"] is None] == []
+
+
+def test_groups_are_joined_to_the_report() -> None:
+    p, y = draw("overconfident", 400)
+    groups = ["a", "b"] * 200
+    whole = report_of(p, y)
+    second = report_document(calibrant.evaluate(p, y, groups=groups, **panel.by_group(400, None)), None)
+    joined = panel.joined(whole, second)
+    assert set(joined["groups"]) == {"a", "b"}
+    assert joined["gaps"]["ece"]["p_value"] is not None
+    assert joined["measures"] == whole["measures"]
+    assert "groups" not in whole
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, RULES = DOCS / "how-to" / "reports.md", DOCS / "explanation" / "report-verdict.md"
+
+
+def test_the_example_runs_and_makes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "scores.csv" in page
+
+
+def test_the_documented_thresholds_are_those_used() -> None:
+    text = " ".join(RULES.read_text("utf-8").split())
+    assert f"below {verdict.ALPHA:g}" in text
+    assert f"is below {verdict.LEAST_VARIANCE:g}, the normal approximation" in text
+    assert f"fewer than {verdict.FEW_ROWS} rows or X is above {100 * verdict.COULD_HIDE:g} points" in text
+    assert f"more than {advice.MOST_ROWS:,} rows or {advice.MOST_NUMBERS:,} probabilities" in text
+
+
+PREDICTIONS = np.linspace(0.02, 0.98, 400)
+LABELS = (np.random.default_rng(5).random(400) < PREDICTIONS**2).astype(int)
+
+
+def _renamed(part: Any) -> Any:
+    """The part with the name of the observed frequency that earlier versions stored."""
+    if isinstance(part, dict):
+        return {"label_share" if key == "observed_frequency" else key: _renamed(value) for key, value in part.items()}
+    return [_renamed(value) for value in part] if isinstance(part, list) else part
+
+
+def test_the_observed_frequency_under_its_earlier_name() -> None:
+    found = calibrant.evaluate(PREDICTIONS, LABELS, measures=["ece"], diagrams=["reliability"], interval=0.95)
+    report = report_document(found, None)
+    group = {"n": report["n"], "diagrams": report["diagrams"]}
+    report["group_diagrams"] = {"north": group, "south": group}
+    earlier = _renamed(report)
+    assert "observed_frequency" not in earlier["diagrams"]["reliability"]["data"]
+    assert draw_report(earlier, "reliability").content == draw_report(report, "reliability").content
+    assert shift_of(earlier) == shift_of(report)
+    assert (
+        group_figure(earlier, ReportSubject("a.csv", "0.1.0"))
+        == group_figure(report, ReportSubject("a.csv", "0.1.0"))
+        is not None
+    )

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from backend.telemetry.observed import Observed, Spread, carried, enter, leave, note_rows, span
-from backend.telemetry.tracing import is_configured
+from backend.telemetry.tracing import is_configured, trace_id_of
 
 COLLECTOR = "http://localhost:4318"
 
@@ -82,3 +82,32 @@ def test_a_number_is_counted_in_the_first_bucket_whose_end_is_not_below_it() -> 
         spread.add(number)
     assert spread.cumulative() == [("1.0", 2), ("2.0", 3), ("+Inf", 4)]
     assert spread.total == 5.5
+
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+@pytest.mark.parametrize(
+    "header", [f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00", f"cc-{TRACE}-{PARENT}-01-what-is-to-come"]
+)
+def test_the_trace_of_a_header_is_read(header: str) -> None:
+    assert trace_id_of(header) == TRACE
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        TRACE,
+        f"00-{TRACE}-{PARENT}",
+        f"00-{TRACE}-{PARENT}-01-more",
+        f"ff-{TRACE}-{PARENT}-01",
+        f"00-{'0' * 32}-{PARENT}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE.upper()}-{PARENT}-01",
+        f"00-{TRACE}-{PARENT}-01\n",
+        f"00-{TRACE[:-1]}٣-{PARENT}-01",
+    ],
+)
+def test_a_header_that_the_recommendation_refuses_names_no_trace(header: str) -> None:
+    assert trace_id_of(header) is None
