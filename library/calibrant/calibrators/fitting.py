@@ -42,8 +42,9 @@ from calibrant.core.progress import Progress, report, reporting, step
 from calibrant.core.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
 from calibrant.core.validation import GAIN_FOLDS, folds_of, mean_gain
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
-from calibrant.maps.curves import PROBABILITY_CLIP, Curve, read_array
+from calibrant.maps.curves import PROBABILITY_CLIP, Curve
 from calibrant.maps.families import curves_document, read_curves
+from calibrant.maps.parameters import read_array
 from calibrant.maps.transforms import Transform, blocks_of_rows, check_classes, transformed
 
 #: Names that other libraries use -> names here.

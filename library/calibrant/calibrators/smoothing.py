@@ -85,7 +85,7 @@ def fit_smoothed_curve(fit: Callable[[Event], tuple[Curve, dict[str, Any]]], eve
 def fit_curve_with(fit: Callable[[Event], tuple[Curve, dict[str, Any]]], event: Event, amount: float) -> Fitted:
     """Fit a curve to an event that is smoothed by an amount."""
     curve, found = fit(smoothed_event(event, amount))
-    return (curve if amount == 0.0 else Smoothed(amount, curve)), found | {"smoothing": amount}
+    return (curve if amount == 0.0 else Smoothed(amount, (curve,))), found | {"smoothing": amount}
 
 
 def fit_smoothed_vector(fit: Callable[[Vector], FittedTransform], vector: Vector, seed: int) -> Fitted:
@@ -133,7 +133,7 @@ def fit_cross_fitted(fit: Callable[[Vector, float], FittedTransform], vector: Ve
 
 
 def _smoothed(amount: float, transform: Transform, found: dict[str, Any]) -> Fitted:
-    return (transform if amount == 0.0 else SmoothedVector(amount, transform)), found | {"smoothing": amount}
+    return (transform if amount == 0.0 else SmoothedVector(amount, (transform,))), found | {"smoothing": amount}
 
 
 def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int) -> float:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy
 from scipy.special import expit, log_expit, logit
 
 from calibrant.core.cells import Floats
-from calibrant.maps.curves import Curve, Numbers, Places, Predicted, clipped_logit, interpolate, logit_of, read_array
+from calibrant.maps.curves import Curve, Places, Predicted, clipped_logit, interpolate, logit_of
+from calibrant.maps.parameters import Parameter, Parametric
 from calibrant.maps.piecewise_linear import PL3_CLIP
 
 #: Knots of the table: even steps of (2/pi) asin sqrt p, and logits beyond them at both ends.
@@ -97,15 +98,18 @@ def _logits_of_means(f: Floats, w: Floats, starts: Any) -> Floats:
 
 
 @dataclass(frozen=True)
-class Averaged(Numbers):
+class Averaged(Parametric):
     """Logit c is linear in logit p between ``knots (t,)``, where it is ``logits (t,)``, and constant outside.
 
     Monotone if ``logits`` are; not differentiable at the knots.
     """
 
     family: ClassVar[str] = "averaged"
-    knots: Floats
-    logits: Floats
+    formula: ClassVar[str] = "logistic(f(logit(p))), f linear between the knots, p clipped to [1e-16, 1 - 1e-16]"
+    knots: Annotated[Floats, Parameter("logits of predicted probabilities", "logit", "t", order="increasing")]
+    logits: Annotated[
+        Floats, Parameter("logits of calibrated probabilities there", "logit", "t", low=-800.0, high=800.0)
+    ]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
@@ -119,13 +123,6 @@ class Averaged(Numbers):
     def log_odds(self, of: Predicted) -> Floats:
         """Return the logit of the calibrated probability of each prediction: ``(n,)``."""
         return interpolate(logit_of(of, PL3_CLIP), self.knots, self.logits)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        knots = read_array(parameters, "knots", numeric=True, increasing=True)
-        logits = read_array(parameters, "logits", numeric=True, low=-800.0, high=800.0, length=len(knots))
-        return cls(knots, logits)
 
 
 def mirrored(curve: Curve) -> Curve:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from calibrant.core.cells import Cells, Floats
-from calibrant.core.errors import InvalidDocument, OutOfRange
+from calibrant.core.errors import OutOfRange
 from calibrant.core.reductions import Event, Vector
-from calibrant.maps.curves import Numbers, OfProbability, read_number
-from calibrant.maps.transforms import Takes, read_matrix
+from calibrant.maps.curves import OfProbability
+from calibrant.maps.parameters import Parametric, Probability
+from calibrant.maps.transforms import Takes
 
 #: Tolerance of the sum of rows in documents.
 _SUM = 1e-9
 
 
 @dataclass(frozen=True)
-class AccuracyConstant(Numbers):
+class AccuracyConstant(Parametric):
     """The largest probability becomes ``accuracy``, and the others are equal. Not differentiable.
 
     Of equal probabilities the first is the largest.
     """
 
     family: ClassVar[str] = "accuracy-constant"
+    formula: ClassVar[str] = "accuracy for the predicted class, the rest shared equally"
     takes: ClassVar[Takes] = "either"
-    accuracy: float
+    accuracy: Annotated[float, Probability("of the rows of the fit")]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K)."""
@@ -36,38 +38,34 @@ class AccuracyConstant(Numbers):
 
     of_logits = __call__  # only the order matters
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
-        """Read and check the parameter of a document."""
-        return cls(read_number(parameters, "accuracy", low=0.0, high=1.0))
-
 
 @dataclass(frozen=True)
-class Sides(Numbers, OfProbability):
+class Sides(Parametric, OfProbability):
     """c(p) = ``below`` for p < 1/2, ``above`` for p >= 1/2. Monotone if below <= above, not differentiable."""
 
     family: ClassVar[str] = "sides"
-    below: float
-    above: float
+    formula: ClassVar[str] = "below if p < 1/2, otherwise above"
+    below: Annotated[float, Probability("the probability below 1/2")]
+    above: Annotated[float, Probability("the probability from 1/2")]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
         return np.where(p < 0.5, self.below, self.above)
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        below, above = (read_number(parameters, field, low=0.0, high=1.0) for field in ("below", "above"))
-        return cls(below, above)
-
 
 @dataclass(frozen=True)
-class PredictedClass(Numbers):
+class PredictedClass(Parametric):
     """Row k of ``frequencies (K, K)`` if class k has the largest probability (the first one of ties)."""
 
     family: ClassVar[str] = "predicted-class"
+    formula: ClassVar[str] = "the row of the predicted class in the frequencies"
     takes: ClassVar[Takes] = "either"
-    frequencies: Floats
+    frequencies: Annotated[
+        Floats,
+        Probability(
+            "frequencies of the classes among rows with the same predicted class", shape="K rows of K", sum_within=_SUM
+        ),
+    ]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K)."""
@@ -75,14 +73,6 @@ class PredictedClass(Numbers):
         return found
 
     of_logits = __call__  # only the order matters
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        frequencies = read_matrix(parameters, "frequencies", (n_classes, n_classes), low=0.0, high=1.0)
-        for i in np.flatnonzero(np.abs(frequencies.sum(axis=1) - 1.0) > _SUM).tolist():
-            raise InvalidDocument.at(f"/parameters/frequencies/{i}", "must sum to 1")
-        return cls(frequencies)
 
 
 def fit_accuracy_constant(vector: Vector) -> AccuracyConstant:

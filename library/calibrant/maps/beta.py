@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -13,17 +13,9 @@ from calibrant.core.cells import Cells, Floats
 from calibrant.core.errors import NotConverged
 from calibrant.core.logistic import fit_logistic
 from calibrant.core.reductions import Event
-from calibrant.maps.curves import (
-    PROBABILITY_CLIP,
-    Numbers,
-    Predicted,
-    check_outcomes,
-    check_squares,
-    fast_logistic,
-    in_blocks,
-    read_number,
-)
+from calibrant.maps.curves import PROBABILITY_CLIP, Predicted, check_outcomes, check_squares, fast_logistic, in_blocks
 from calibrant.maps.many_rows import GRADIENT, ManyRows, logarithms, logarithms_of_logits, many_rows, settle
+from calibrant.maps.parameters import LogitShift, Parameter, Parametric
 
 Parameters = Literal["abm", "am", "ab"]
 #: Prior variance of the coefficients, which keeps them finite for separable data.
@@ -42,13 +34,14 @@ _SIGNED: dict[Parameters, int] = {"abm": 2, "am": 1, "ab": 2}
 
 
 @dataclass(frozen=True)
-class Beta(Numbers):
+class Beta(Parametric):
     """c(p) = logistic(a ln p - b ln(1 - p) + c), a, b >= 0: non-decreasing; p is clipped at 2^-52, logits are not."""
 
     family: ClassVar[str] = "beta"
-    a: float
-    b: float
-    c: float
+    formula: ClassVar[str] = "logistic(a ln p - b ln(1 - p) + c)"
+    a: Annotated[float, Parameter("factor of ln p")]
+    b: Annotated[float, Parameter("factor of -ln(1 - p)")]
+    c: LogitShift
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
@@ -58,11 +51,6 @@ class Beta(Numbers):
         """Return the calibrated probability of each logit ``z (n,)``. O(n)."""
         with np.errstate(over="ignore"):
             return in_blocks(lambda x: fast_logistic(self.a * log_expit(x) - self.b * log_expit(-x) + self.c), z)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        return cls(*(read_number(parameters, name) for name in ("a", "b", "c")))
 
 
 def fit_beta(cells: Cells, parameters: Parameters = "abm") -> Beta:

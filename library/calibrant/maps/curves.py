@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol, Self, overload
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
 from calibrant.core.cells import Cells, Floats
-from calibrant.core.errors import InvalidDocument, OneClass, OutOfRange
+from calibrant.core.errors import OneClass, OutOfRange
+from calibrant.maps.parameters import Parameter, Parametric, Probability
 
 #: Probabilities are clipped here for logits and the log loss, unless stated otherwise.
 PROBABILITY_CLIP = 2.0**-52
@@ -26,6 +27,7 @@ class Curve(Protocol):
     """A fitted function of one probability: a frozen dataclass with its family and parameters."""
 
     family: ClassVar[str]
+    formula: ClassVar[str]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]."""
@@ -35,12 +37,17 @@ class Curve(Protocol):
         """Return the calibrated probability of each logit ``z (n,)``, which is not rounded to a probability."""
         ...
 
+    @classmethod
+    def known_parameters(cls) -> Mapping[str, Parameter]:
+        """Return what each parameter means."""
+        ...
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
         ...
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         """Read and check the parameters; ``InvalidDocument`` names the first invalid one."""
         ...
 
@@ -101,17 +108,6 @@ def check_squares(z: Floats) -> Floats:
     return z
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """A fitted function whose parameters are its fields, numbers and arrays."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
-        return {name: value for name, value in plain.items() if value is not None}
-
-
 def clipped_logit(p: Floats, clip: float = PROBABILITY_CLIP) -> Floats:
     """Return the logit of ``p`` clipped to [clip, 1 - clip]."""
     result: Floats = logit(np.minimum(np.maximum(p, clip), 1.0 - clip))
@@ -153,86 +149,6 @@ def check_outcomes(cells: Cells) -> float:
     if positives <= 0.0 or positives >= cells.mass:
         raise OneClass.at("/labels", "contain one class, but a fit needs both")
     return positives
-
-
-#: The largest finite number; integers of JSON can be larger.
-LARGEST = float(np.finfo(np.float64).max)
-
-
-def read_number(
-    parameters: Mapping[str, Any], field: str, *, where: str = "/parameters", low: float = -np.inf, high: float = np.inf
-) -> float:
-    """Read a finite number in [low, high] from a document."""
-    value = parameters.get(field) if isinstance(parameters, Mapping) else None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not -LARGEST <= value <= LARGEST
-        or not low <= value <= high
-    ):
-        ends = "" if np.isinf(low) and np.isinf(high) else f" in [{low:g}, {high:g}]"
-        raise InvalidDocument.at(f"{where}/{field}", f"must be a finite number{ends}")
-    return float(value)
-
-
-@overload
-def read_array(
-    parameters: Any, field: str, *, numeric: Literal[False] = False, where: str = "/parameters"
-) -> list[Any]: ...
-@overload
-def read_array(
-    parameters: Any,
-    field: str,
-    *,
-    numeric: Literal[True],
-    where: str = "/parameters",
-    low: float = -np.inf,
-    high: float = np.inf,
-    increasing: bool = False,
-    length: int | None = None,
-) -> Floats: ...
-def read_array(
-    parameters: Any,
-    field: str,
-    *,
-    numeric: bool = False,
-    where: str = "/parameters",
-    low: float = -np.inf,
-    high: float = np.inf,
-    increasing: bool = False,
-    length: int | None = None,
-) -> list[Any] | Floats:
-    """Read a non-empty array from a document; with ``numeric``, of finite numbers in [low, high]."""
-    pointer = f"{where}/{field}"
-    values = parameters.get(field) if isinstance(parameters, Mapping) else None
-    if not isinstance(values, list) or not values:
-        raise InvalidDocument.at(pointer, "must be a non-empty array")
-    if not numeric:
-        return values
-    lowest, highest = max(low, -LARGEST), min(high, LARGEST)
-    for i, value in enumerate(values):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= highest:
-            raise InvalidDocument.at(f"{pointer}/{i}", f"must be a finite number in [{low:g}, {high:g}]")
-    if length is not None and len(values) != length:
-        raise InvalidDocument.at(pointer, f"must contain {length} numbers")
-    numbers = np.array(values, dtype=np.float64)
-    if increasing and np.any(numbers[1:] <= numbers[:-1]):
-        raise InvalidDocument.at(pointer, "must be strictly increasing")
-    return numbers
-
-
-def read_places(parameters: Mapping[str, Any], field: str) -> tuple[Floats, Floats | None]:
-    """Read ascending probabilities, and if the document has them, their logits ``at_logits``, which are all different.
-
-    Probabilities without logits must be all different themselves.
-    """
-    if "at_logits" not in parameters:
-        return read_array(parameters, field, numeric=True, low=0.0, high=1.0, increasing=True), None
-    logits = read_array(parameters, "at_logits", numeric=True, increasing=True)
-    places = read_array(parameters, field, numeric=True, low=0.0, high=1.0, length=len(logits))
-    if np.any(np.diff(places) < 0.0):
-        raise InvalidDocument.at(f"/parameters/{field}", "must not decrease")
-    return places, logits
 
 
 def mean_logit(z: Floats, w: Floats, starts: Any) -> Floats:
@@ -321,33 +237,25 @@ def _by_shares(x: Floats, knots: Floats, heights: Floats, share: Callable[[Float
 
 
 @dataclass(frozen=True)
-class Identity(Numbers, OfProbability):
+class Identity(Parametric, OfProbability):
     """c(p) = p. Monotone, differentiable, no parameters."""
 
     family: ClassVar[str] = "identity"
+    formula: ClassVar[str] = "p, unchanged"
 
     def __call__(self, p: Floats) -> Floats:
         """Return a copy of ``p (n,)``. O(n)."""
         return p.copy()
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:  # noqa: ARG003 - it has none
-        """Return the identity, which has no parameters."""
-        return cls()
-
 
 @dataclass(frozen=True)
-class Constant(Numbers, OfProbability):
+class Constant(Parametric, OfProbability):
     """c(p) = ``value``, in [0, 1]. Monotone, differentiable."""
 
     family: ClassVar[str] = "constant"
-    value: float
+    formula: ClassVar[str] = "value"
+    value: Annotated[float, Probability("the probability of every row")]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the value for each ``p (n,)``. O(n)."""
         return np.full(len(p), self.value)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameter of a document."""
-        return cls(read_number(parameters, "value", low=0.0, high=1.0))

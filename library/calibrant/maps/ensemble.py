@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from calibrant.core.batch import softmax_in_place
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
-from calibrant.maps.curves import PROBABILITY_CLIP, Numbers, read_array, read_number
+from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
+from calibrant.maps.parameters import KeepOrder, Parameter, Parametric, Smoothing, function_document, read_array
 from calibrant.maps.ranks import OneVsRest
 from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression, smoothed_logits
 from calibrant.maps.temperature import Temperature
-from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order_of, logits_block, read_flag
+from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order_of, logits_block
 
 #: Tolerance of the sum of weights in documents, and the most members.
 _SUM, _MOST = 1e-9, 100
@@ -42,58 +43,59 @@ SMOOTHED: Mapping[str, type[Transform]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class VectorIdentity(Numbers):
+class _Members(Parameter):
+    """Transforms, each with its family: one that may follow smoothing, or members of an ensemble."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
+        """Read the members."""
+        given, alone = read_array(parameters, name), self.shape == "1"
+        if len(given) > (1 if alone else _MOST):
+            most = "one member" if alone else f"at most {_MOST} members"
+            raise InvalidDocument.at(f"/parameters/{name}", f"must contain {most}")
+        sizes[self.shape], families = len(given), SMOOTHED if alone else MEMBERS
+        return tuple(
+            _read_member(document, f"/parameters/{name}/{i}", sizes["K"], families) for i, document in enumerate(given)
+        )
+
+    def plain(self, value: Any) -> Any:
+        """Return transforms as plain JSON, each with its family."""
+        return [function_document(member) for member in value]
+
+
+@dataclass(frozen=True)
+class VectorIdentity(Parametric):
     """The given probabilities, or the softmax of given logits. Differentiable, no parameters."""
 
     family: ClassVar[str] = "vector-identity"
+    formula: ClassVar[str] = "p, unchanged"
     takes: ClassVar[Takes] = "probabilities"
 
     def __call__(self, rows: Floats) -> Floats:
         """Return the probabilities ``(n, K)`` in float64. O(n K)."""
         return rows.astype(np.float64)
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - it has none
-        """Return the identity, which has no parameters."""
-        return cls()
-
 
 @dataclass(frozen=True)
-class SmoothedVector:
-    """The ``transform`` of (1 - smoothing) p + smoothing / K, for predictions of exactly 0."""
+class SmoothedVector(Parametric):
+    """The only one of ``members`` at (1 - smoothing) p + smoothing / K, for predictions of exactly 0."""
 
     family: ClassVar[str] = "smoothed-vector"
+    formula: ClassVar[str] = "the member at (1 - a) p + a / K"
     takes: ClassVar[Takes] = "probabilities"
-    smoothing: float
-    transform: Transform
+    smoothing: Smoothing
+    members: Annotated[tuple[Transform, ...], _Members("the map of the whole vector", shape="1")]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K) and that of the transform."""
-        found = np.empty(rows.shape)
+        found, (member,) = np.empty(rows.shape), self.members
         for part in blocks_of_rows(rows):
             q = (1.0 - self.smoothing) * rows[part].astype(np.float64) + self.smoothing / rows.shape[1]
-            found[part] = self.transform(logits_block(q, True) if self.transform.takes == "logits" else q)
+            found[part] = member(logits_block(q, True) if member.takes == "logits" else q)
         return found
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return {
-            "smoothing": self.smoothing,
-            "members": [{"family": self.transform.family, "parameters": self.transform.parameters()}],
-        }
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        smoothing = read_number(parameters, "smoothing", low=0.0, high=1.0)
-        given = read_array(parameters, "members")
-        if len(given) != 1:
-            raise InvalidDocument.at("/parameters/members", "must contain one member")
-        return cls(smoothing, _read_member(given[0], "/parameters/members/0", n_classes, SMOOTHED))
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(Parametric):
     """sum_m mixture_m P_m + pool_share softmax(sum_m pool_m ln max(P_m, 2^-52)), with P_m the result of member m.
 
     ``mixture (M,)`` and ``pool_share`` are non-negative with sum 1, ``pool (M,)`` is non-negative. ``keep_order``
@@ -101,12 +103,13 @@ class Ensemble:
     """
 
     family: ClassVar[str] = "ensemble"
+    formula: ClassVar[str] = "a mixture of the members and of their log-linear pool"
     takes: ClassVar[Takes] = "logits"
-    members: tuple[Transform, ...]
-    mixture: Floats
-    pool: Floats
-    pool_share: float
-    keep_order: bool = False
+    members: Annotated[tuple[Transform, ...], _Members("maps of the whole vector", shape="M")]
+    mixture: Annotated[Floats, Parameter("weights of the members", shape="M", low=0.0, high=1.0)]
+    pool: Annotated[Floats, Parameter("exponents of the members in the pool", shape="M", low=0.0, high=1e6)]
+    pool_share: Annotated[float, Parameter("weight of the pool", low=0.0, high=1.0)]
+    keep_order: KeepOrder = False
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K) and the cost of the members."""
@@ -145,6 +148,11 @@ class Ensemble:
             found[m] = member(z if member.takes == "logits" else p)
         return found
 
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the weights do not sum to 1."""
+        if abs(float(self.mixture.sum()) + self.pool_share - 1.0) > _SUM:
+            raise InvalidDocument.at("/parameters/mixture", "and pool_share must sum to 1")
+
     @cached_property
     def _stacks(self) -> list[tuple[SoftmaxRegression, list[int], Floats, Floats]]:
         """Linear members with the same features, whose scores are one product: for a few rows, calls take the time."""
@@ -165,36 +173,8 @@ class Ensemble:
         stacked = {m for _, chosen, _, _ in self._stacks for m in chosen}
         return [m for m in range(len(self.members)) if m not in stacked]
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return {
-            "members": [{"family": member.family, "parameters": member.parameters()} for member in self.members],
-            "mixture": self.mixture.tolist(),
-            "pool": self.pool.tolist(),
-            "pool_share": self.pool_share,
-            "keep_order": self.keep_order,
-        }
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        given = read_array(parameters, "members")
-        if len(given) > _MOST:
-            raise InvalidDocument.at("/parameters/members", f"must contain at most {_MOST} members")
-        members = tuple(
-            _read_member(document, f"/parameters/members/{i}", n_classes) for i, document in enumerate(given)
-        )
-        mixture = read_array(parameters, "mixture", numeric=True, low=0.0, high=1.0, length=len(members))
-        share = read_number(parameters, "pool_share", low=0.0, high=1.0)
-        if abs(float(mixture.sum()) + share - 1.0) > _SUM:
-            raise InvalidDocument.at("/parameters/mixture", "and pool_share must sum to 1")
-        pool = read_array(parameters, "pool", numeric=True, low=0.0, high=1e6, length=len(members))
-        return cls(members, mixture, pool, share, read_flag(parameters, "keep_order"))
-
-
-def _read_member(
-    document: Any, where: str, n_classes: int, families: Mapping[str, type[Transform]] = MEMBERS
-) -> Transform:
+def _read_member(document: Any, where: str, n_classes: int, families: Mapping[str, type[Transform]]) -> Transform:
     family = document.get("family") if isinstance(document, dict) else None
     if not isinstance(family, str) or family not in families:
         raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(families)}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from calibrant.core.cells import Floats
-from calibrant.core.errors import InvalidDocument, NotConverged
+from calibrant.core.errors import NotConverged
 from calibrant.core.progress import check, report
 from calibrant.core.reductions import Vector
-from calibrant.maps.curves import Numbers, read_array, read_number
+from calibrant.maps.parameters import Divisor, Parameter, Parametric
 from calibrant.maps.temperature import Temperature, logits_of, optimal_temperature
 from calibrant.maps.transforms import Takes, blocks_of_rows, logits_block
 
@@ -31,16 +31,19 @@ _LOW, _HIGH = 1e-300, 1e300
 
 
 @dataclass(frozen=True)
-class EnsembleTemperature(Numbers):
+class EnsembleTemperature(Parametric):
     """w_0 softmax(z / temperature) + w_1 softmax(z) + w_2 / K: preserves the order of the classes, differentiable.
 
     ``weights (3,)`` are non-negative with sum 1.
     """
 
     family: ClassVar[str] = "ets"
+    formula: ClassVar[str] = "w0 softmax(z / temperature) + w1 softmax(z) + w2 / K"
     takes: ClassVar[Takes] = "logits"
-    temperature: float
-    weights: Floats
+    temperature: Divisor
+    weights: Annotated[
+        Floats, Parameter("w0, w1 and w2, which sum to 1", shape="3", low=0.0, high=1.0, sum_within=_SUM)
+    ]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
@@ -51,15 +54,6 @@ class EnsembleTemperature(Numbers):
             found[part] += given * Temperature(1.0)(rows[part])
         found += uniform / rows.shape[1]
         return found
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
-        """Read and check the parameters of a document."""
-        temperature = read_number(parameters, "temperature", low=_LOW, high=_HIGH)
-        weights = read_array(parameters, "weights", numeric=True, low=0.0, high=1.0, length=3)
-        if abs(float(weights.sum()) - 1.0) > _SUM:
-            raise InvalidDocument.at("/parameters/weights", "must sum to 1")
-        return cls(temperature, weights)
 
 
 def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, dict[str, float]]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
 from calibrant.maps.averaged import Averaged
 from calibrant.maps.baselines import Sides
 from calibrant.maps.beta import Beta
-from calibrant.maps.curves import Constant, Curve, Identity, OfProbability, read_array, read_number
+from calibrant.maps.curves import Constant, Curve, Identity, OfProbability
 from calibrant.maps.isotonic import Isotonic, VennAbers
 from calibrant.maps.kde import Kde
+from calibrant.maps.parameters import Parameter, Parametric, Smoothing, function_document, read_array
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
 from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 from calibrant.maps.platt import Platt
@@ -25,29 +26,36 @@ from calibrant.maps.temperature import EventTemperature
 
 
 @dataclass(frozen=True)
-class Smoothed(OfProbability):
-    """c((1 - smoothing) p + smoothing / 2) with the ``curve`` c, for predictions of exactly 0 or 1."""
+class Curves(Parameter):
+    """Curves, each with its family: as many as the shape says, or for a letter other than K, from 1 to K."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - curves
+        """Read the curves."""
+        most = int(self.shape) if self.shape.isdigit() else sizes["K"]
+        return read_curves(parameters, 1 if self.shape.isalpha() and self.shape != "K" else most, most)
+
+    def plain(self, value: Any) -> Any:
+        """Return curves as plain JSON, each with its family."""
+        return curves_document(value)
+
+
+@dataclass(frozen=True)
+class Smoothed(Parametric, OfProbability):
+    """c((1 - smoothing) p + smoothing / 2) with c the only one of ``curves``, for predictions of exactly 0 or 1."""
 
     family: ClassVar[str] = "smoothed"
-    smoothing: float
-    curve: Curve
+    formula: ClassVar[str] = "the curve at (1 - a) p + a / 2"
+    smoothing: Smoothing
+    curves: Annotated[tuple[Curve, ...], Curves("the curve", shape="1")]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n) and the cost of the curve."""
-        return self.curve((1.0 - self.smoothing) * p + 0.5 * self.smoothing)
+        return self.curves[0]((1.0 - self.smoothing) * p + 0.5 * self.smoothing)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return {"smoothing": self.smoothing, "curves": curves_document([self.curve])}
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        smoothing = read_number(parameters, "smoothing", low=0.0, high=1.0)
-        curve = read_curves(parameters, 1, 1)[0]
-        if isinstance(curve, Smoothed):
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the curve is smoothed itself."""
+        if isinstance(self.curves[0], Smoothed):
             raise InvalidDocument.at("/parameters/curves/0/family", "must not be smoothed again")
-        return cls(smoothing, curve)
 
 
 #: Family name -> curve.
@@ -81,7 +89,7 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
 
 def curves_document(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """Return curves as plain JSON, each with its family."""
-    return [{"family": curve.family, "parameters": curve.parameters()} for curve in curves]
+    return [function_document(curve) for curve in curves]
 
 
 def read_curves(parameters: Mapping[str, Any], fewest: int, most: int) -> tuple[Curve, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy
@@ -12,21 +12,14 @@ from scipy.special import expit
 from calibrant.core.cells import Cells, Floats, take
 from calibrant.core.errors import InvalidDocument
 from calibrant.core.progress import report, step
-from calibrant.maps.curves import (
-    Numbers,
-    check_outcomes,
-    interpolate,
-    interpolate_logits,
-    mean_logit,
-    read_array,
-    read_places,
-)
+from calibrant.maps.curves import check_outcomes, interpolate, interpolate_logits, mean_logit
+from calibrant.maps.parameters import AT_LOGITS, KNOTS, Choice, Knots, Parametric, Probability
 
 # --- Isotonic regression
 
 
 @dataclass(frozen=True)
-class Isotonic(Numbers):
+class Isotonic(Parametric):
     """Linear interpolation between the ends of the fitted blocks, constant outside them.
 
     ``thresholds (t,)`` are ascending in [0, 1], ``heights (t,)`` non-decreasing in [0, 1]. ``at_logits (t,)`` are the
@@ -35,9 +28,10 @@ class Isotonic(Numbers):
     """
 
     family: ClassVar[str] = "isotonic"
-    thresholds: Floats
-    heights: Floats
-    at_logits: Floats | None = None
+    formula: ClassVar[str] = "linear between the thresholds"
+    thresholds: Annotated[Floats, KNOTS]
+    heights: Annotated[Floats, Probability("calibrated probabilities there", shape="t", order="not decreasing")]
+    at_logits: Annotated[Floats | None, AT_LOGITS] = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
@@ -46,15 +40,6 @@ class Isotonic(Numbers):
     def of_logits(self, z: Floats) -> Floats:
         """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
         return self(expit(z)) if self.at_logits is None else interpolate_logits(z, self.at_logits, self.heights)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        thresholds, at_logits = read_places(parameters, "thresholds")
-        heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(thresholds))
-        if np.any(np.diff(heights) < 0):
-            raise InvalidDocument.at("/parameters/heights", "must not decrease")
-        return cls(thresholds, heights, at_logits)
 
 
 def fit_isotonic(cells: Cells) -> Isotonic:
@@ -96,7 +81,7 @@ _BETWEEN = (1 << 16) - 1
 
 
 @dataclass(frozen=True)
-class VennAbers(Numbers):
+class VennAbers(Parametric):
     """Step functions p0 and p1 of the score, and the probability merged from them (Vovk, Petej & Fedorova 2015).
 
     ``scores (t,)`` are ascending in [0, 1], and ``at_logits (t,)`` their logits, if the map was fitted to logits.
@@ -106,11 +91,18 @@ class VennAbers(Numbers):
     """
 
     family: ClassVar[str] = "venn-abers"
-    scores: Floats
-    p0: Floats
-    p1: Floats
-    merge: Merge = "log-loss"
-    at_logits: Floats | None = None
+    formula: ClassVar[str] = (
+        "merge of the two probabilities of an isotonic regression with p added as label 0 and as label 1"
+    )
+    scores: Annotated[Floats, Knots("distinct predicted probabilities of the fit", shape="t", order="increasing")]
+    p0: Annotated[
+        Floats, Probability("calibrated probabilities with p as label 0", shape="2 t + 1", order="not decreasing")
+    ]
+    p1: Annotated[
+        Floats, Probability("calibrated probabilities with p as label 1", shape="2 t + 1", order="not decreasing")
+    ]
+    merge: Annotated[Merge, Choice("the score whose largest regret is smallest", choices=_MERGES)] = "log-loss"
+    at_logits: Annotated[Floats | None, AT_LOGITS] = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the merged probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
@@ -119,6 +111,13 @@ class VennAbers(Numbers):
     def of_logits(self, z: Floats) -> Floats:
         """Return the merged probability of each logit ``z (n,)``. O(n log t)."""
         return self._merged(self._steps(z))
+
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the merged probability is not defined."""
+        if np.any(self.p0 > self.p1):
+            raise InvalidDocument.at("/parameters/p0", "must not exceed p1")
+        if not np.all(1.0 - self.p0 + self.p1 > 0.0):
+            raise InvalidDocument.at("/parameters/p1", "must be above 0 if p0 is 1")
 
     def bounds(self, p: Floats) -> tuple[Floats, Floats]:
         """Return p0 <= p1 for each ``p (n,)`` in [0, 1]: ``(n,)`` each. O(n log t)."""
@@ -143,25 +142,6 @@ class VennAbers(Numbers):
         if self.at_logits is None:
             return self._steps_at(expit(z))
         return _step_of(self.at_logits, z, _SAME_LOGIT * (1.0 + np.abs(z)))
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        scores, at_logits = read_places(parameters, "scores")
-        pair = []
-        for name in ("p0", "p1"):
-            steps = read_array(parameters, name, numeric=True, low=0.0, high=1.0, length=2 * len(scores) + 1)
-            if np.any(np.diff(steps) < 0):
-                raise InvalidDocument.at(f"/parameters/{name}", "must not decrease")
-            pair.append(steps)
-        if np.any(pair[0] > pair[1]):
-            raise InvalidDocument.at("/parameters/p0", "must not exceed p1")
-        if not np.all(1.0 - pair[0] + pair[1] > 0.0):
-            raise InvalidDocument.at("/parameters/p1", "must be above 0 if p0 is 1")
-        merge: Any = parameters.get("merge")
-        if merge not in _MERGES:
-            raise InvalidDocument.at("/parameters/merge", f"must be one of: {', '.join(_MERGES)}")
-        return cls(scores, pair[0], pair[1], merge, at_logits)
 
 
 #: Predictions whose distance from a score is at most these shares, of p or of 1 + |logit|, are at the score: programs

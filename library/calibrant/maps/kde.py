@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.density import densities_of_cells
-from calibrant.maps.curves import Numbers, OfProbability, check_outcomes, interpolate, read_array
+from calibrant.maps.curves import OfProbability, check_outcomes, interpolate
+from calibrant.maps.parameters import KNOTS, Parametric, Probability
 
 #: Tolerance of the lines between the kept points; rounding adds less than 1e-8.
 _NEAR = 9.9e-7
@@ -19,25 +20,20 @@ _KNOT_DECIMALS, _SHARE_DECIMALS = 13, 9
 
 
 @dataclass(frozen=True)
-class Kde(Numbers, OfProbability):
+class Kde(Parametric, OfProbability):
     """Linear interpolation between ``shares (t,)`` in [0, 1] at ``knots (t,)`` ascending in [0, 1]; constant outside.
 
     Neither monotone nor, at the knots, differentiable.
     """
 
     family: ClassVar[str] = "kde"
-    knots: Floats
-    shares: Floats
+    formula: ClassVar[str] = "linear between the knots"
+    knots: Annotated[Floats, KNOTS]
+    shares: Annotated[Floats, Probability("calibrated probabilities there", shape="t")]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
         return interpolate(p, self.knots, self.shares)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        knots = read_array(parameters, "knots", numeric=True, low=0.0, high=1.0, increasing=True)
-        return cls(knots, read_array(parameters, "shares", numeric=True, low=0.0, high=1.0, length=len(knots)))
 
 
 def fit_kde(cells: Cells) -> tuple[Kde, float]:

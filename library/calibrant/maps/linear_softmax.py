@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax
@@ -16,11 +16,11 @@ from calibrant.core.progress import report, step
 from calibrant.core.reductions import Vector
 from calibrant.core.results import n_rows
 from calibrant.core.validation import fold_of_rows
-from calibrant.maps.curves import Numbers, read_array
+from calibrant.maps.parameters import Intercepts, Parameter, Parametric, Weights
 from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_regression import Features, Regression
 from calibrant.maps.softmax_solver import Penalty, minimise
-from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block, read_matrix
+from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block
 
 #: Strength on the diagonal under ODIR: negligible, but it gives an optimum if a class is predicted without error.
 _DIAGONAL = 1e-7
@@ -39,13 +39,14 @@ class Outdone(Exception):
 
 
 @dataclass(frozen=True)
-class VectorScaling(Numbers):
+class VectorScaling(Parametric):
     """softmax(weights * z + intercepts): a weight and an intercept for each class. Differentiable."""
 
     family: ClassVar[str] = "vector"
+    formula: ClassVar[str] = "softmax(weights * z + intercepts), class by class"
     takes: ClassVar[Takes] = "logits"
-    weights: Floats
-    intercepts: Floats
+    weights: Annotated[Floats, Parameter("factor of each class", shape="K")]
+    intercepts: Intercepts
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
@@ -56,35 +57,20 @@ class VectorScaling(Numbers):
             softmax_in_place(found[part])
         return found
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        return cls(
-            read_array(parameters, "weights", numeric=True, length=n_classes),
-            read_array(parameters, "intercepts", numeric=True, length=n_classes),
-        )
-
 
 @dataclass(frozen=True)
-class MatrixScaling(Numbers):
+class MatrixScaling(Parametric):
     """softmax(W z + b), ``weights (K, K)`` with a row for each class, ``intercepts (K,)``. Differentiable."""
 
     family: ClassVar[str] = "matrix"
+    formula: ClassVar[str] = "softmax(W z + b)"
     takes: ClassVar[Takes] = "logits"
-    weights: Floats
-    intercepts: Floats
+    weights: Weights
+    intercepts: Intercepts
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K^2)."""
         return _linear(rows, self.weights, self.intercepts, probabilities=False)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        return cls(
-            read_matrix(parameters, "weights", (n_classes, n_classes)),
-            read_array(parameters, "intercepts", numeric=True, length=n_classes),
-        )
 
 
 @dataclass(frozen=True)
@@ -92,6 +78,7 @@ class Dirichlet(MatrixScaling):
     """softmax(W ln p + b), the posterior if the vectors of each class have Dirichlet densities."""
 
     family: ClassVar[str] = "dirichlet"
+    formula: ClassVar[str] = "softmax(W ln p + b)"
     takes: ClassVar[Takes] = "either"
 
     def __call__(self, rows: Floats) -> Floats:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,25 +12,55 @@ import numpy.typing as npt
 from calibrant.core.batch import softmax_in_place
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
-from calibrant.maps.curves import Numbers, read_array
-from calibrant.maps.transforms import Takes, blocks_of_rows, read_matrix
+from calibrant.maps.parameters import Parameter, Parametric
+from calibrant.maps.transforms import Takes, blocks_of_rows
 
 #: The gaps from this rank on share one function.
 RANKS = 10
 
 
 @dataclass(frozen=True)
-class OrderPreservingDiagonal(Numbers):
+class _Distances(Parameter):
+    """Ascending distances above 0."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
+        """Read the distances."""
+        knots = super().read(parameters, name, sizes)
+        if knots[0] <= 0.0:
+            raise InvalidDocument.at(f"/parameters/{name}/0", "must be above 0")
+        return knots
+
+
+_Knots = Annotated[
+    Floats, _Distances("distances of logits at which a slope changes", "logit", "J", low=0.0, order="increasing")
+]
+
+
+class _ByRank(Parametric):
+    """A map with a function for each of the first ``RANKS`` ranks."""
+
+    @classmethod
+    def sizes(cls, n_classes: int) -> dict[str, int]:
+        """Return the sizes that letters in shapes stand for; G is the number of functions."""
+        return super().sizes(n_classes) | {"G": min(n_classes - 1, RANKS)}
+
+
+_RankSlopes = Annotated[Floats, Parameter("slopes between two neighbouring ranks", shape="G rows of J + 1", low=0.0)]
+
+
+@dataclass(frozen=True)
+class OrderPreservingDiagonal(Parametric):
     """softmax(-g(max z - z)): one function of the distance from the row's largest logit (Rahimi et al. 2020).
 
-    g(0) = 0, and g is piecewise linear with ascending positive ``knots (J - 1,)`` and non-negative ``slopes (J,)``, the
+    g(0) = 0, and g is piecewise linear with ascending positive ``knots (J,)`` and non-negative ``slopes (J + 1,)``, the
     first up to the first knot and the last from the last knot on. The order of the classes is preserved.
     """
 
     family: ClassVar[str] = "iop-diagonal"
+    formula: ClassVar[str] = "softmax(-g(max z - z)), class by class, g piecewise linear"
     takes: ClassVar[Takes] = "logits"
-    knots: Floats
-    slopes: Floats
+    knots: _Knots
+    slopes: Annotated[Floats, Parameter("slopes of g", shape="J + 1", low=0.0)]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K J)."""
@@ -40,61 +71,43 @@ class OrderPreservingDiagonal(Numbers):
             softmax_in_place(found[part])
         return found
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
-        """Read and check the parameters of a document."""
-        knots = _read_knots(parameters)
-        return cls(knots, read_array(parameters, "slopes", numeric=True, low=0.0, length=len(knots) + 1))
-
 
 @dataclass(frozen=True)
-class OrderInvariant(Numbers):
+class OrderInvariant(_ByRank):
     """A function of each gap between consecutive logits in descending order, by rank (Rahimi et al. 2020).
 
     For logits y_1 >= ... >= y_K the gap d_i = y_i - y_(i+1) becomes g_i(d_i), with g as in ``OrderPreservingDiagonal``
-    and slopes in row i of ``rank_slopes (G, J)``; later ranks use the last row. It does not depend on the class.
+    and slopes in row i of ``rank_slopes (G, J + 1)``; later ranks use the last row. It does not depend on the class.
     """
 
     family: ClassVar[str] = "iop-oi"
+    formula: ClassVar[str] = "softmax of scores that keep the order of the classes"
     takes: ClassVar[Takes] = "logits"
-    knots: Floats
-    rank_slopes: Floats
+    knots: _Knots
+    rank_slopes: _RankSlopes
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K (J + log K))."""
         return _cumulated(rows, self.knots, self.rank_slopes, None)
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        knots = _read_knots(parameters)
-        return cls(knots, _read_rank_slopes(parameters, n_classes, len(knots) + 1))
-
 
 @dataclass(frozen=True)
-class OrderPreserving(Numbers):
+class OrderPreserving(_ByRank):
     """Like ``OrderInvariant``, but g_i has the slopes of its rank plus those of the class at rank i.
 
-    ``class_slopes (K, J)`` are non-negative. Of equal logits the first class ranks first.
+    ``class_slopes (K, J + 1)`` are non-negative. Of equal logits the first class ranks first.
     """
 
     family: ClassVar[str] = "iop-op"
+    formula: ClassVar[str] = "softmax of scores that keep the order of the classes"
     takes: ClassVar[Takes] = "logits"
-    knots: Floats
-    rank_slopes: Floats
-    class_slopes: Floats
+    knots: _Knots
+    rank_slopes: _RankSlopes
+    class_slopes: Annotated[Floats, Parameter("slopes added for each class", shape="K rows of J + 1", low=0.0)]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K (J + log K))."""
         return _cumulated(rows, self.knots, self.rank_slopes, self.class_slopes)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        knots = _read_knots(parameters)
-        pieces = len(knots) + 1
-        of_classes = read_matrix(parameters, "class_slopes", (n_classes, pieces), low=0.0)
-        return cls(knots, _read_rank_slopes(parameters, n_classes, pieces), of_classes)
 
 
 def stretched(distances: Floats, knots: Floats, slopes: Floats) -> Floats:
@@ -134,14 +147,3 @@ def _cumulated(rows: Floats, knots: Floats, rank_slopes: Floats, class_slopes: F
         np.cumsum(stretched(gaps, knots, slopes), axis=1, out=scores[:, 1:])
         np.put_along_axis(found[part], order, softmax_in_place(np.negative(scores, out=scores)), axis=1)
     return found
-
-
-def _read_knots(parameters: dict[str, Any]) -> Floats:
-    knots = read_array(parameters, "knots", numeric=True, low=0.0, increasing=True)
-    if knots[0] <= 0.0:
-        raise InvalidDocument.at("/parameters/knots/0", "must be above 0")
-    return knots
-
-
-def _read_rank_slopes(parameters: dict[str, Any], n_classes: int, pieces: int) -> Floats:
-    return read_matrix(parameters, "rank_slopes", (min(n_classes - 1, RANKS), pieces), low=0.0)

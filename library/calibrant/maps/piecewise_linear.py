@@ -6,14 +6,16 @@ evaluating calibration of classifiers", sections 4.1 and 4.2. ``calibrant.piecew
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
 
 from calibrant.core.cells import Floats
-from calibrant.maps.curves import Places, Predicted, clipped_logit, interpolate, logit_of, read_array, read_number
+from calibrant.maps.curves import Places, Predicted, clipped_logit, interpolate, logit_of
+from calibrant.maps.parameters import Parameter, Parametric, read_array
 
 #: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] for their logits.
 PL3_CLIP = 1e-16
@@ -39,23 +41,32 @@ def stretched(of: Predicted, stretch: float = STRETCH) -> Floats:
     return abscissas
 
 
-def _documents(polylines: tuple[Polyline, ...]) -> dict[str, Any]:
-    return {"models": [{"knots": m.knots.tolist(), "heights": m.heights.tolist()} for m in polylines]}
+@dataclass(frozen=True)
+class _Polylines(Parameter):
+    """Polylines with heights in [low, high]."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
+        """Read the polylines."""
+        polylines = []
+        for i, model in enumerate(read_array(parameters, name)):
+            where = f"/parameters/{name}/{i}"
+            knots = read_array(model, "knots", where=where, numeric=True, increasing=True)
+            heights = read_array(
+                model, "heights", where=where, numeric=True, low=self.low, high=self.high, length=len(knots)
+            )
+            polylines.append(Polyline(knots, heights))
+        return tuple(polylines)
+
+    def plain(self, value: Any) -> Any:
+        """Return polylines as plain JSON."""
+        return [{"knots": m.knots.tolist(), "heights": m.heights.tolist()} for m in value]
 
 
-def _polylines(parameters: dict[str, Any], low: float, high: float) -> tuple[Polyline, ...]:
-    models = read_array(parameters, "models")
-    read = []
-    for i, model in enumerate(models):
-        where = f"/parameters/models/{i}"
-        knots = read_array(model, "knots", where=where, numeric=True, increasing=True)
-        heights = read_array(model, "heights", where=where, numeric=True, low=low, high=high, length=len(knots))
-        read.append(Polyline(knots, heights))
-    return tuple(read)
+_MODELS = "piecewise linear functions that are averaged, each with knots and heights"
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear:
+class PiecewiseLinear(Parametric):
     """PL: the mean of curves that are piecewise linear in the probability (section 4.1, eq. of C_PL).
 
     Knots range from 0 to 1; heights are probabilities. The mean of such curves is evaluated as a single
@@ -64,8 +75,14 @@ class PiecewiseLinear:
     """
 
     family: ClassVar[str] = "pl"
-    models: tuple[Polyline, ...]
-    stretch: float | None = None
+    formula: ClassVar[str] = (
+        "the mean over the models of the value linear between their knots, at p or, with stretch, at p + "
+        "stretch asinh(logit(p) / 36), p clipped to [1e-16, 1 - 1e-16] for the logit"
+    )
+    models: Annotated[tuple[Polyline, ...], _Polylines(_MODELS, low=0.0, high=1.0)]
+    stretch: Annotated[
+        float | None, Parameter("share of asinh(logit / 36) that a map of logits adds to p", low=0.0, high=1.0)
+    ] = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log(models x b))."""
@@ -80,26 +97,20 @@ class PiecewiseLinear:
         heights = np.mean([m(knots) for m in self.models], axis=0)
         return interpolate(of.p if self.stretch is None else stretched(of, self.stretch), knots, heights)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return _documents(self.models) | ({} if self.stretch is None else {"stretch": self.stretch})
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        stretch = read_number(parameters, "stretch", low=0.0, high=1.0) if "stretch" in parameters else None
-        return cls(_polylines(parameters, 0.0, 1.0), stretch)
-
 
 @dataclass(frozen=True)
-class LogitPiecewiseLinear:
+class LogitPiecewiseLinear(Parametric):
     """PL3: the mean of logistic(f_m(logit p)), each f_m piecewise linear (section 4.2).
 
     Knots and heights are logits; the mean is over probabilities.
     """
 
     family: ClassVar[str] = "pl3"
-    models: tuple[Polyline, ...]
+    formula: ClassVar[str] = (
+        "the mean over the models f of logistic(f(logit(p))), f linear between its knots, p clipped to "
+        "[1e-16, 1 - 1e-16]"
+    )
+    models: Annotated[tuple[Polyline, ...], _Polylines(_MODELS, low=-800.0, high=800.0)]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(models x n log b)."""
@@ -111,12 +122,3 @@ class LogitPiecewiseLinear:
         for model in self.models:
             total += expit(model(z))
         return total / len(self.models)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return _documents(self.models)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        return cls(_polylines(parameters, -800.0, 800.0))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from calibrant.core.cells import Cells, Floats, SortedRows, WeightsKind, cells_of
-from calibrant.core.errors import InvalidDocument, OnePrediction, TooFewRows
+from calibrant.core.errors import OnePrediction, TooFewRows
 from calibrant.core.progress import report
 from calibrant.core.validation import check_fold_count, fold_of_rows, simplest
 from calibrant.maps.break_search import Subsets, find_breaks
-from calibrant.maps.curves import Numbers, OfProbability, check_outcomes, read_array
+from calibrant.maps.curves import OfProbability, check_outcomes
+from calibrant.maps.parameters import Parameter, Parametric, Probability
 
 Degree = Literal[1, 2]
 
@@ -20,7 +21,7 @@ MOST_SEGMENTS = {1: 7, 2: 5}
 
 
 @dataclass(frozen=True)
-class PiecewisePolynomial(Numbers, OfProbability):
+class PiecewisePolynomial(Parametric, OfProbability):
     """sum_k coefficients[j, k] (p - breaks[j])^k on segment j, from break j to j + 1; the outer segments are extended.
 
     ``breaks (s + 1,)`` ascend; ``coefficients`` have shape (s, degree + 1). Values may be outside [0, 1]. Continuous;
@@ -28,8 +29,14 @@ class PiecewisePolynomial(Numbers, OfProbability):
     """
 
     family: ClassVar[str] = "piecewise-polynomial"
-    breaks: Floats
-    coefficients: Floats
+    formula: ClassVar[str] = (
+        "the sum over i of coefficients[j][i] (p - breaks[j])^i, with j the number of inner breaks below p"
+    )
+    breaks: Annotated[
+        Floats,
+        Probability("ends of the segments; the outer segments extend beyond them", shape="s + 1", order="increasing"),
+    ]
+    coefficients: Annotated[Floats, Parameter("coefficients on each segment", shape="s rows of d")]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log s)."""
@@ -39,17 +46,6 @@ class PiecewisePolynomial(Numbers, OfProbability):
         for column in self.coefficients.T[::-1]:
             found = found * u + column[segment]
         return found
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        breaks = read_array(parameters, "breaks", numeric=True, low=0.0, high=1.0, increasing=True)
-        rows = read_array(parameters, "coefficients")
-        if len(breaks) != len(rows) + 1:
-            raise InvalidDocument.at("/parameters/coefficients", "must contain one row for each pair of breaks")
-        where, width = "/parameters/coefficients", len(rows[0]) if isinstance(rows[0], list) else 1
-        read = [read_array({str(i): r}, str(i), where=where, numeric=True, length=width) for i, r in enumerate(rows)]
-        return cls(breaks, np.array(read))
 
 
 def fit_pl_de(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, logit
@@ -11,17 +11,9 @@ from scipy.special import expit, logit
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.errors import NotConverged
 from calibrant.core.reductions import Event
-from calibrant.maps.curves import (
-    Numbers,
-    check_outcomes,
-    check_squares,
-    fast_logistic,
-    fast_logit,
-    in_blocks,
-    logit_of,
-    read_number,
-)
+from calibrant.maps.curves import check_outcomes, check_squares, fast_logistic, fast_logit, in_blocks, logit_of
 from calibrant.maps.many_rows import logit_and_one, logit_itself_and_one, many_rows, settle
+from calibrant.maps.parameters import LogitShift, LogitSlope, Parametric
 
 _MAX_STEPS = 100
 #: Largest gradient of the mean log loss at convergence.
@@ -31,15 +23,16 @@ _ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
-class Platt(Numbers):
+class Platt(Parametric):
     """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable.
 
     Probabilities are clipped at 2^-52, logits are not.
     """
 
     family: ClassVar[str] = "platt"
-    slope: float
-    intercept: float
+    formula: ClassVar[str] = "logistic(slope logit(p) + intercept)"
+    slope: LogitSlope
+    intercept: LogitShift
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
@@ -59,11 +52,6 @@ class Platt(Numbers):
             f: Floats = z * self.slope
         f += self.intercept
         return f
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        return cls(read_number(parameters, "slope"), read_number(parameters, "intercept"))
 
 
 def fit_platt_event(event: Event, *, target_smoothing: bool = True) -> tuple[Platt, float]:

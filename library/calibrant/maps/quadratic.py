@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.logistic import fit_logistic, gradient_of
-from calibrant.maps.curves import (
-    Numbers,
-    check_outcomes,
-    check_squares,
-    fast_logistic,
-    fast_logit,
-    in_blocks,
-    logit_of,
-    read_number,
-)
+from calibrant.maps.curves import check_outcomes, check_squares, fast_logistic, fast_logit, in_blocks, logit_of
+from calibrant.maps.parameters import LogitShift, LogitSlope, Parameter, Parametric
 from calibrant.maps.platt import Platt
 
 
 @dataclass(frozen=True)
-class Quadratic(Numbers):
+class Quadratic(Parametric):
     """c(p) = logistic(intercept + slope z + square z^2), z = logit(p). Differentiable.
 
     Probabilities are clipped at 2^-52, logits are not.
     """
 
     family: ClassVar[str] = "quadratic"
-    intercept: float
-    slope: float
-    square: float
+    formula: ClassVar[str] = "logistic(intercept + slope z + square z^2), z = logit(p)"
+    intercept: LogitShift
+    slope: LogitSlope
+    square: Annotated[float, Parameter("factor of the squared logit")]
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
@@ -49,11 +42,6 @@ class Quadratic(Numbers):
             f *= z
         f += self.intercept
         return fast_logistic(f, out=f)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        return cls(*(read_number(parameters, name) for name in ("intercept", "slope", "square")))
 
 
 def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> tuple[Quadratic | Platt, float]:

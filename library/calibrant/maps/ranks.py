@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from calibrant.core.batch import Integers, log_odds, log_odds_within, probabilities_of
 from calibrant.core.cells import Floats
 from calibrant.maps.curves import Curve
-from calibrant.maps.families import curves_document, read_curves
-from calibrant.maps.transforms import Takes, in_order_of, normalised, read_flag
+from calibrant.maps.families import Curves
+from calibrant.maps.parameters import Flag, KeepOrder, Parametric
+from calibrant.maps.transforms import Takes, in_order_of, normalised
 
 # --- One curve for each rank
 
 
 @dataclass(frozen=True)
-class Ranks:
+class Ranks(Parametric):
     """Curves c_r of the r-th largest probability, for R ranks, as in Gupta et al. (2021).
 
     With ``within`` c_r is applied to the sum of the r largest probabilities, and rank r gets c_r minus the largest
@@ -27,10 +28,11 @@ class Ranks:
     """
 
     family: ClassVar[str] = "ranks"
+    formula: ClassVar[str] = "a curve for each of the largest probabilities of a row"
     takes: ClassVar[Takes] = "either"
-    curves: tuple[Curve, ...]
-    within: bool = False
-    keep_order: bool = False
+    curves: Annotated[tuple[Curve, ...], Curves("one curve each", shape="R")]
+    within: Annotated[bool, Flag("whether a curve takes the sum of the r largest probabilities")] = False
+    keep_order: KeepOrder = False
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K log K) and R curves."""
@@ -62,22 +64,12 @@ class Ranks:
         np.put_along_axis(calibrated, order, normalised(found), axis=1)
         return in_order_of(calibrated, rows) if self.keep_order else calibrated
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the curves by rank as plain JSON."""
-        return {"curves": curves_document(self.curves), "within": self.within, "keep_order": self.keep_order}
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        curves = read_curves(parameters, 1, n_classes)
-        return cls(curves, read_flag(parameters, "within"), read_flag(parameters, "keep_order"))
-
 
 # --- One curve for each class
 
 
 @dataclass(frozen=True)
-class OneVsRest:
+class OneVsRest(Parametric):
     """Curves c_k(p_k) for each class k (Zadrozny & Elkan 2002).
 
     ``keep_order`` sorts the calibrated values of a row to preserve the order of the classes. ``renormalise`` divides
@@ -85,10 +77,11 @@ class OneVsRest:
     """
 
     family: ClassVar[str] = "one-vs-rest"
+    formula: ClassVar[str] = "a curve for each class"
     takes: ClassVar[Takes] = "either"
-    curves: tuple[Curve, ...]
-    renormalise: bool = True
-    keep_order: bool = False
+    curves: Annotated[tuple[Curve, ...], Curves("one curve each", shape="K")]
+    renormalise: Annotated[bool, Flag("whether a row is divided by its sum")] = True
+    keep_order: KeepOrder = False
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K) times a curve's cost."""
@@ -104,13 +97,3 @@ class OneVsRest:
         if self.keep_order:
             found = in_order_of(found, rows)
         return normalised(found) if self.renormalise else found
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the curves by class as plain JSON."""
-        return {"curves": curves_document(self.curves), "renormalise": self.renormalise, "keep_order": self.keep_order}
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        curves = read_curves(parameters, n_classes, n_classes)
-        return cls(curves, read_flag(parameters, "renormalise"), read_flag(parameters, "keep_order"))

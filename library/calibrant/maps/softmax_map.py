@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from calibrant.core.batch import softmax_in_place
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
-from calibrant.maps.curves import Numbers, read_array, read_number
-from calibrant.maps.transforms import Takes, blocks_of_rows, read_matrix
+from calibrant.maps.parameters import Divisor, Intercepts, Parameter, Parametric, Probability, Smoothing
+from calibrant.maps.transforms import Takes, blocks_of_rows
 
-_LOW, _HIGH = 1e-300, 1e300
-#: Tolerance of the sum of a prior in documents.
-_SUM = 1e-9
 #: The most hidden units in documents.
 _MOST_HIDDEN = 1000
 
@@ -34,8 +31,25 @@ def smoothed_logits(z: Floats, temperature: float, smoothing: float, prior: Floa
     return np.log(q), q
 
 
+class _OfSmoothed(Parametric):
+    """A map of smoothed predictions."""
+
+    smoothing: float
+    prior: Floats
+
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if predictions are smoothed toward a probability of 0."""
+        if self.smoothing > 0.0 and not self.prior.all():
+            raise InvalidDocument.at("/parameters/prior", "must be positive if there is smoothing")
+
+
+_Prior = Annotated[
+    Floats, Probability("frequencies of the classes toward which they are smoothed", shape="K", sum_within=1e-9)
+]
+
+
 @dataclass(frozen=True)
-class SoftmaxRegression:
+class SoftmaxRegression(_OfSmoothed):
     """softmax(W u + Q u^2 / 4 + R q + b) of smoothed predictions q and u = ln q; see ``smoothed_logits``.
 
     ``weights`` W are ``(K, K)``, or ``(K,)`` for a weight of each class on its own feature. ``squares`` Q and
@@ -43,14 +57,17 @@ class SoftmaxRegression:
     """
 
     family: ClassVar[str] = "softmax-regression"
+    formula: ClassVar[str] = (
+        "softmax(W u + Q u^2 / 4 + R q + b), q = (1 - a) softmax(z / temperature) + a prior, u = ln q"
+    )
     takes: ClassVar[Takes] = "logits"
-    temperature: float
-    smoothing: float
-    prior: Floats
-    weights: Floats
-    intercepts: Floats
-    squares: Floats | None = None
-    probabilities: Floats | None = None
+    temperature: Divisor
+    smoothing: Smoothing
+    prior: _Prior
+    weights: Annotated[Floats, Parameter("matrix W, or its diagonal", shape="K, or K rows of K")]
+    intercepts: Intercepts
+    squares: Annotated[Floats | None, Parameter("matrix Q", shape="K rows of K")] = None
+    probabilities: Annotated[Floats | None, Parameter("matrix R", shape="K rows of K")] = None
 
     @property
     def linear(self) -> bool:
@@ -74,40 +91,9 @@ class SoftmaxRegression:
             softmax_in_place(found[part])
         return found
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        found = {
-            "temperature": self.temperature,
-            "smoothing": self.smoothing,
-            "prior": self.prior.tolist(),
-            "weights": self.weights.tolist(),
-            "intercepts": self.intercepts.tolist(),
-        }
-        if self.squares is not None:
-            found["squares"] = self.squares.tolist()
-        if self.probabilities is not None:
-            found["probabilities"] = self.probabilities.tolist()
-        return found
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        square = (n_classes, n_classes)
-        wide = isinstance(read_array(parameters, "weights")[0], list)
-        return cls(
-            read_number(parameters, "temperature", low=_LOW, high=_HIGH),
-            *_read_smoothing(parameters, n_classes),
-            read_matrix(parameters, "weights", square)
-            if wide
-            else read_array(parameters, "weights", numeric=True, length=n_classes),
-            read_array(parameters, "intercepts", numeric=True, length=n_classes),
-            read_matrix(parameters, "squares", square) if "squares" in parameters else None,
-            read_matrix(parameters, "probabilities", square) if "probabilities" in parameters else None,
-        )
-
 
 @dataclass(frozen=True)
-class HiddenSoftmax(Numbers):
+class HiddenSoftmax(_OfSmoothed):
     """softmax(weights (x, tanh(hidden x + offsets)) + intercepts) of standardised logarithms x of predictions.
 
     x = (u - its mean over the classes - ``centre``) / ``spread``, with u of ``smoothed_logits``. ``hidden (D, K)`` and
@@ -115,15 +101,22 @@ class HiddenSoftmax(Numbers):
     """
 
     family: ClassVar[str] = "hidden-softmax"
+    formula: ClassVar[str] = "softmax(W (x, tanh(H x + c)) + b), x the standardised logarithms of (1 - a) p + a prior"
     takes: ClassVar[Takes] = "logits"
-    smoothing: float
-    prior: Floats
-    centre: Floats
-    spread: Floats
-    hidden: Floats
-    offsets: Floats
-    weights: Floats
-    intercepts: Floats
+    smoothing: Smoothing
+    prior: _Prior
+    centre: Annotated[Floats, Parameter("means of the logarithms", "logit", "K")]
+    spread: Annotated[Floats, Parameter("standard deviations of the logarithms", "logit", "K", low=1e-300)]
+    hidden: Annotated[Floats, Parameter("matrix H of random numbers", shape="D rows of K")]
+    offsets: Annotated[Floats, Parameter("vector c of random numbers", shape="D")]
+    weights: Annotated[Floats, Parameter("matrix W, with a row for each class", shape="K rows of K + D")]
+    intercepts: Intercepts
+
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if predictions are smoothed toward 0, or there are too many hidden units."""
+        super().check()
+        if len(self.offsets) > _MOST_HIDDEN:
+            raise InvalidDocument.at("/parameters/offsets", f"must contain at most {_MOST_HIDDEN} numbers")
 
     def features(self, z: Floats) -> Floats:
         """Return the features ``(n, K + D)`` of logits ``z (n, K)``."""
@@ -139,29 +132,3 @@ class HiddenSoftmax(Numbers):
             found[part] += self.intercepts
             softmax_in_place(found[part])
         return found
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters of a document."""
-        offsets = read_array(parameters, "offsets", numeric=True)
-        if len(offsets) > _MOST_HIDDEN:
-            raise InvalidDocument.at("/parameters/offsets", f"must contain at most {_MOST_HIDDEN} numbers")
-        return cls(
-            *_read_smoothing(parameters, n_classes),
-            read_array(parameters, "centre", numeric=True, length=n_classes),
-            read_array(parameters, "spread", numeric=True, low=_LOW, length=n_classes),
-            read_matrix(parameters, "hidden", (len(offsets), n_classes)),
-            offsets,
-            read_matrix(parameters, "weights", (n_classes, n_classes + len(offsets))),
-            read_array(parameters, "intercepts", numeric=True, length=n_classes),
-        )
-
-
-def _read_smoothing(parameters: dict[str, Any], n_classes: int) -> tuple[float, Floats]:
-    prior = read_array(parameters, "prior", numeric=True, low=0.0, high=1.0, length=n_classes)
-    if abs(float(prior.sum()) - 1.0) > _SUM:
-        raise InvalidDocument.at("/parameters/prior", "must sum to 1")
-    smoothing = read_number(parameters, "smoothing", low=0.0, high=1.0)
-    if smoothing > 0.0 and not prior.all():
-        raise InvalidDocument.at("/parameters/prior", "must be positive if there is smoothing")
-    return smoothing, prior

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -13,16 +13,8 @@ from calibrant.core.errors import InvalidOption, TooFewRows
 from calibrant.core.progress import report
 from calibrant.core.validation import check_fold_count, fold_of_rows, simplest
 from calibrant.maps.cumulative_spline import Boundary, Of, Path, accuracies, fit_cumulative, path_of
-from calibrant.maps.curves import (
-    PROBABILITY_CLIP,
-    Numbers,
-    calibrated,
-    check_outcomes,
-    interpolate,
-    interpolate_logits,
-    read_array,
-    read_places,
-)
+from calibrant.maps.curves import PROBABILITY_CLIP, calibrated, check_outcomes, interpolate, interpolate_logits
+from calibrant.maps.parameters import AT_LOGITS, KNOTS, Parameter, Parametric
 
 Select = Literal["brier", "log-loss"]
 
@@ -33,7 +25,7 @@ CANDIDATES = tuple(range(3, 15))
 
 
 @dataclass(frozen=True)
-class Spline(Numbers):
+class Spline(Parametric):
     """Linear interpolation of ``values (t,)`` at ``scores (t,)``, ascending in [0, 1], and constant outside.
 
     ``at_logits (t,)`` are the logits of the scores, if the map was fitted to logits. Values may be outside [0, 1].
@@ -41,9 +33,10 @@ class Spline(Numbers):
     """
 
     family: ClassVar[str] = "spline"
-    scores: Floats
-    values: Floats
-    at_logits: Floats | None = None
+    formula: ClassVar[str] = "linear between the scores"
+    scores: Annotated[Floats, KNOTS]
+    values: Annotated[Floats, Parameter("calibrated probabilities there, clipped to [0, 1]", "probability", "t")]
+    at_logits: Annotated[Floats | None, AT_LOGITS] = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log t)."""
@@ -52,12 +45,6 @@ class Spline(Numbers):
     def of_logits(self, z: Floats) -> Floats:
         """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
         return self(expit(z)) if self.at_logits is None else interpolate_logits(z, self.at_logits, self.values)
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        scores, at_logits = read_places(parameters, "scores")
-        return cls(scores, read_array(parameters, "values", numeric=True, length=len(scores)), at_logits)
 
 
 def fit_spline(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,17 @@ from calibrant.core.cells import Cells, Floats, take
 from calibrant.core.errors import InvalidDocument
 from calibrant.core.reductions import Event
 from calibrant.core.validation import TOLERANCE, simplest
-from calibrant.maps.curves import LARGEST, Numbers, check_outcomes, mean_logit, read_array, read_number, read_places
+from calibrant.maps.curves import check_outcomes, mean_logit
+from calibrant.maps.parameters import (
+    AT_LOGITS,
+    LARGEST,
+    Knots,
+    LogitShift,
+    LogitSlope,
+    Parameter,
+    Parametric,
+    Probability,
+)
 from calibrant.maps.platt import Platt, fit_platt
 
 # --- Binnings as maps: steps, and bins of unit slope, which shift all predictions of a bin equally
@@ -44,7 +55,23 @@ def _bin_of_logits(starts: Floats, at_logits: Floats | None, z: Floats) -> npt.N
 
 
 @dataclass(frozen=True)
-class Steps(Numbers):
+class _Starts(Knots):
+    """Ascending starts of bins, the first at 0."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
+        """Read the starts."""
+        starts = super().read(parameters, name, sizes)
+        if starts[0] != 0.0:
+            raise InvalidDocument.at(f"/parameters/{name}/0", "must be 0")
+        return starts
+
+
+_STARTS = _Starts("lower ends of the bins", shape="t", order="increasing")
+_HEIGHTS = Probability("calibrated probabilities of the bins", shape="t")
+
+
+@dataclass(frozen=True)
+class Steps(Parametric):
     """c(p) = heights[k] for starts[k] <= p < starts[k + 1], the last bin up to 1. Neither monotone nor differentiable.
 
     ``starts (b,)`` ascend in [0, 1] from 0; ``heights (b,)`` in [0, 1]. ``at_logits (b,)`` are the logits of starts
@@ -52,9 +79,10 @@ class Steps(Numbers):
     """
 
     family: ClassVar[str] = "steps"
-    starts: Floats
-    heights: Floats
-    at_logits: Floats | None = None
+    formula: ClassVar[str] = "the height of the last start at or below p"
+    starts: Annotated[Floats, _STARTS]
+    heights: Annotated[Floats, _HEIGHTS]
+    at_logits: Annotated[Floats | None, AT_LOGITS] = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
@@ -64,25 +92,19 @@ class Steps(Numbers):
         """Return the calibrated probability of each logit ``z (n,)``. O(n log b)."""
         return self.heights[_bin_of_logits(self.starts, self.at_logits, z)]
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        starts, at_logits = read_starts(parameters)
-        heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(starts))
-        return cls(starts, heights, at_logits)
-
 
 @dataclass(frozen=True)
-class Roofs(Numbers):
+class Roofs(Parametric):
     """c(p) = p + shifts[k] for starts[k] <= p < starts[k + 1], the last bin up to 1; values may be outside [0, 1].
 
     ``starts (b,)`` and ``at_logits (b,)`` are as for steps; ``shifts (b,)`` in [-1, 1]. Monotone only within bins.
     """
 
     family: ClassVar[str] = "roofs"
-    starts: Floats
-    shifts: Floats
-    at_logits: Floats | None = None
+    formula: ClassVar[str] = "p plus the shift of the last start at or below p"
+    starts: Annotated[Floats, _STARTS]
+    shifts: Annotated[Floats, Parameter("shifts of the bins", "probability", "t", low=-1.0, high=1.0)]
+    at_logits: Annotated[Floats | None, AT_LOGITS] = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return each ``p (n,)`` in [0, 1] plus the shift of its bin, not clipped. O(n log b)."""
@@ -93,21 +115,6 @@ class Roofs(Numbers):
         """Return the probability of each logit ``z (n,)`` plus the shift of its bin, not clipped. O(n log b)."""
         moved: Floats = expit(z) + self.shifts[_bin_of_logits(self.starts, self.at_logits, z)]
         return moved
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        starts, at_logits = read_starts(parameters)
-        shifts = read_array(parameters, "shifts", numeric=True, low=-1.0, high=1.0, length=len(starts))
-        return cls(starts, shifts, at_logits)
-
-
-def read_starts(parameters: dict[str, Any]) -> tuple[Floats, Floats | None]:
-    """Read the ascending starts of bins in [0, 1], the first at 0, and their logits, if the document has them."""
-    starts, at_logits = read_places(parameters, "starts")
-    if starts[0] != 0.0:
-        raise InvalidDocument.at("/parameters/starts/0", "must be 0")
-    return starts, at_logits
 
 
 def midway(p: Floats) -> Floats:
@@ -278,7 +285,7 @@ def _posterior(edges: Floats, positives: Floats, negatives: Floats) -> tuple[Flo
 
 
 @dataclass(frozen=True)
-class ScalingBinning(Numbers):
+class ScalingBinning(Parametric):
     """c(p) = heights[k] for starts[k] <= q < starts[k + 1], q = logistic(slope logit(p) + intercept).
 
     Probabilities are clipped at 2^-52; the last bin extends to 1. ``starts (b,)`` ascend in [0, 1] from 0, and
@@ -287,11 +294,16 @@ class ScalingBinning(Numbers):
     """
 
     family: ClassVar[str] = "scaling-binning"
-    slope: float
-    intercept: float
-    starts: Floats
-    heights: Floats
-    at_logits: Floats | None = None
+    formula: ClassVar[str] = (
+        "the height of the last start at or below q = logistic(slope logit(p) + intercept), or of the first start"
+    )
+    slope: LogitSlope
+    intercept: LogitShift
+    starts: Annotated[Floats, replace(_STARTS, meaning="lower ends of the bins of q")]
+    heights: Annotated[Floats, _HEIGHTS]
+    at_logits: Annotated[
+        Floats | None, replace(AT_LOGITS, meaning="logits of a map of logits, with which that of q is compared")
+    ] = None
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log b)."""
@@ -301,14 +313,6 @@ class ScalingBinning(Numbers):
         """Return the calibrated probability of each logit ``z (n,)``. O(n log b)."""
         q = Platt(self.slope, self.intercept).line(z)
         return self.heights[_bin_of_logits(self.starts, self.at_logits, q)]
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        slope, intercept = read_number(parameters, "slope"), read_number(parameters, "intercept")
-        starts, at_logits = read_starts(parameters)
-        heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, length=len(starts))
-        return cls(slope, intercept, starts, heights, at_logits)
 
 
 def fit_scaling_binning(cells: Cells, *, n_bins: int, target_smoothing: bool = True) -> ScalingBinning:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,8 @@ from calibrant.core.cells import Floats, Outcomes
 from calibrant.core.errors import CalibrationError, NotConverged, OnePrediction, OutOfRange
 from calibrant.core.progress import check
 from calibrant.core.reductions import Event, Vector
-from calibrant.maps.curves import (
-    PROBABILITY_CLIP,
-    Numbers,
-    fast_logistic,
-    fast_logit,
-    in_blocks,
-    logit_of,
-    read_number,
-)
+from calibrant.maps.curves import PROBABILITY_CLIP, fast_logistic, fast_logit, in_blocks, logit_of
+from calibrant.maps.parameters import Divisor, Parametric
 from calibrant.maps.transforms import Takes, blocks_of_rows, logarithms
 
 # --- The temperature that minimises the log loss
@@ -365,11 +358,12 @@ _LOW, _HIGH = 1e-300, 1e300
 
 
 @dataclass(frozen=True)
-class EventTemperature(Numbers):
+class EventTemperature(Parametric):
     """c(p) = logistic(logit(p) / temperature), p clipped at 2^-52, logits not clipped. Increasing, differentiable."""
 
     family: ClassVar[str] = "event-temperature"
-    temperature: float
+    formula: ClassVar[str] = "logistic(logit(p) / temperature)"
+    temperature: Divisor
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n)."""
@@ -380,19 +374,15 @@ class EventTemperature(Numbers):
         with np.errstate(over="ignore"):
             return in_blocks(lambda x: fast_logistic(x / self.temperature), z)
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameter of a document."""
-        return cls(read_number(parameters, "temperature", low=_LOW, high=_HIGH))
-
 
 @dataclass(frozen=True)
-class Temperature(Numbers):
+class Temperature(Parametric):
     """softmax(z / temperature): preserves the order of the classes, differentiable."""
 
     family: ClassVar[str] = "temperature"
+    formula: ClassVar[str] = "softmax(z / temperature)"
     takes: ClassVar[Takes] = "logits"
-    temperature: float
+    temperature: Divisor
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
@@ -403,8 +393,3 @@ class Temperature(Numbers):
             found[part] /= self.temperature
             softmax_in_place(found[part])
         return found
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:  # noqa: ARG003 - any number is valid
-        """Read and check the parameter of a document."""
-        return cls(read_number(parameters, "temperature", low=_LOW, high=_HIGH))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Protocol, Self, cast
 
 import numpy as np
 
 from calibrant.core.batch import Predictions
 from calibrant.core.cells import Floats
-from calibrant.core.errors import InvalidDocument, MissingClass
+from calibrant.core.errors import MissingClass
 from calibrant.core.progress import check
 from calibrant.core.reductions import Vector
-from calibrant.maps.curves import PROBABILITY_CLIP, read_array
+from calibrant.maps.curves import PROBABILITY_CLIP
+from calibrant.maps.parameters import Parameter
 
 #: Input of a transform: given logits or logarithms of probabilities; given probabilities or the softmax of logits; or
 #: either as given, with a method ``of_logits``.
@@ -27,10 +29,16 @@ class Transform(Protocol):
     """A fitted function of a vector: a frozen dataclass with its family and parameters."""
 
     family: ClassVar[str]
+    formula: ClassVar[str]
     takes: ClassVar[Takes]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities, float64 ``(n, K)``, for its input ``(n, K)``, float64 or float32."""
+        ...
+
+    @classmethod
+    def known_parameters(cls) -> Mapping[str, Parameter]:
+        """Return what each parameter means."""
         ...
 
     def parameters(self) -> dict[str, Any]:
@@ -38,7 +46,7 @@ class Transform(Protocol):
         ...
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], n_classes: int) -> Self:
+    def from_parameters(cls, parameters: Mapping[str, Any], n_classes: int) -> Self:
         """Read and check the parameters for K classes; ``InvalidDocument`` names the first invalid one."""
         ...
 
@@ -107,26 +115,3 @@ def in_order_of(p: Floats, ranking: Floats) -> Floats:
     order = np.argsort(-ranking, axis=1, kind="stable")
     np.put_along_axis(found, order, -np.sort(-p, axis=1), axis=1)
     return found
-
-
-def read_matrix(
-    parameters: Any, field: str, shape: tuple[int, int], *, low: float = -np.inf, high: float = np.inf
-) -> Floats:
-    """Read a matrix of finite numbers in [low, high] with this shape from a document."""
-    rows = read_array(parameters, field)
-    if len(rows) != shape[0]:
-        raise InvalidDocument.at(f"/parameters/{field}", f"must contain {shape[0]} rows")
-    where = f"/parameters/{field}"
-    read = [
-        read_array({str(i): row}, str(i), where=where, numeric=True, length=shape[1], low=low, high=high)
-        for i, row in enumerate(rows)
-    ]
-    return np.array(read)
-
-
-def read_flag(parameters: dict[str, Any], field: str) -> bool:
-    """Read true or false from a document."""
-    value = parameters.get(field)
-    if not isinstance(value, bool):
-        raise InvalidDocument.at(f"/parameters/{field}", "must be true or false")
-    return value

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument, InvalidOption
-from calibrant.maps.curves import read_array, read_number
+from calibrant.maps.parameters import read_array, read_number
 
 #: Cells of each part of the sliding window.
 CELLS = 64

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from calibrant.distributions.maps.location_scale import LocationScale
 from calibrant.distributions.maps.scales import LEVELS
 from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
 from calibrant.distributions.maps.variance import VarianceCurve, VarianceLine
-from calibrant.maps.curves import Numbers, read_array
+from calibrant.maps.parameters import Parameter, Parametric, function_document, read_array
 
 Groups = Sequence[str] | None
 #: The kind of forecasts, and the levels of quantiles or of the two ends of an interval.
@@ -34,98 +34,118 @@ class ForecastFunction(Protocol):
     """A fitted function of forecasts: a frozen dataclass with its family and parameters."""
 
     family: ClassVar[str]
+    formula: ClassVar[str]
+
+    @classmethod
+    def known_parameters(cls) -> Mapping[str, Parameter]:
+        """Return what each parameter means."""
+        ...
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
         ...
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         """Read and check the parameters; ``InvalidDocument`` names the first invalid one."""
         ...
 
 
 @dataclass(frozen=True)
-class Unchanged(Numbers):
+class _Members(Parameter):
+    """Functions that are all applied to every row, each with its family."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
+        """Read the functions."""
+        given = read_array(parameters, name)
+        members: list[ForecastFunction] = []
+        if len(given) <= _MOST:
+            members = [read_function(each, f"/parameters/{name}/{i}") for i, each in enumerate(given)]
+        if len(given) > _MOST or sum(map(_applications, members)) > _MOST:
+            raise InvalidDocument.at(f"/parameters/{name}", f"must apply at most {_MOST} functions to a row")
+        sizes[self.shape] = len(members)
+        return tuple(members)
+
+    def plain(self, value: Any) -> Any:
+        """Return functions as plain JSON."""
+        return [function_document(member) for member in value]
+
+
+@dataclass(frozen=True)
+class _ByName(Parameter):
+    """Functions by name, each with its family."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
+        """Read the functions."""
+        members = parameters.get(name)
+        if not isinstance(members, dict):
+            raise InvalidDocument.at(f"/parameters/{name}", "must be an object of functions by group")
+        return MappingProxyType(
+            {group: read_function(each, f"/parameters/{name}/{group}") for group, each in members.items()}
+        )
+
+    def plain(self, value: Any) -> Any:
+        """Return functions as plain JSON."""
+        return {group: function_document(member) for group, member in value.items()}
+
+
+@dataclass(frozen=True)
+class _Function(Parameter):
+    """A function with its family."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
+        """Read the function."""
+        return read_function(parameters.get(name), f"/parameters/{name}")
+
+    def plain(self, value: Any) -> Any:
+        """Return the function as plain JSON."""
+        return function_document(value)
+
+
+@dataclass(frozen=True)
+class Unchanged(Parametric):
     """Forecasts stay as they are; samples become quantiles at ``levels``, unless these are empty."""
 
     family: ClassVar[str] = "identity"
+    formula: ClassVar[str] = "the forecasts"
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return the forecasts, samples as quantiles at the levels of the forecast hubs."""
         return table_of(forecasts).forecasts() if forecasts.kind == "samples" else forecasts
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:  # noqa: ARG003 - it has none
-        """Return the identity, which has no parameters."""
-        return cls()
-
 
 @dataclass(frozen=True)
-class ByGroup:
+class ByGroup(Parametric):
     """One function for each group, and ``other`` for groups that were not in the fit or had too few rows."""
 
     family: ClassVar[str] = "by-group"
-    members: Mapping[str, ForecastFunction]
-    other: ForecastFunction
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return {
-            "members": {name: function_document(member) for name, member in self.members.items()},
-            "other": function_document(self.other),
-        }
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        members = parameters.get("members")
-        if not isinstance(members, dict):
-            raise InvalidDocument.at("/parameters/members", "must be an object of functions by group")
-        read = {name: read_function(each, f"/parameters/members/{name}") for name, each in members.items()}
-        return cls(MappingProxyType(read), read_function(parameters.get("other"), "/parameters/other"))
+    formula: ClassVar[str] = "the member whose name is the value of by as text, or if there is none, other"
+    members: Annotated[Mapping[str, ForecastFunction], _ByName("functions by group")]
+    other: Annotated[ForecastFunction, _Function("function of all other groups")]
 
 
 @dataclass(frozen=True)
-class Average:
+class Average(Parametric):
     """The weighted mean of the quantiles that the members predict; of normal forecasts, of means and of sds.
 
     Both are the mean of the members' quantile functions (Vincent 1912; Lichtendahl, Grushka-Cockayne & Winkler 2013).
     """
 
     family: ClassVar[str] = "average"
-    members: tuple[ForecastFunction, ...]
-    shares: Floats
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return {"members": [function_document(member) for member in self.members], "shares": self.shares.tolist()}
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        members = _read_members(parameters)
-        shares = read_array(parameters, "shares", numeric=True, low=0.0, high=1.0, length=len(members))
-        if abs(float(shares.sum()) - 1.0) > _ROUNDING:
-            raise InvalidDocument.at("/parameters/shares", "must have the sum 1")
-        return cls(members, shares)
+    formula: ClassVar[str] = (
+        "the mean of the members' quantiles, or of their means and of their standard deviations, weighted by the shares"
+    )
+    members: Annotated[tuple[ForecastFunction, ...], _Members("functions of the forecasts", shape="M")]
+    shares: Annotated[Floats, Parameter("weights of the members", "", "M", 0.0, 1.0, sum_within=_ROUNDING)]
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(Parametric):
     """Functions that are applied one after the other."""
 
     family: ClassVar[str] = "chain"
-    members: tuple[ForecastFunction, ...]
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        return {"members": [function_document(member) for member in self.members]}
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        return cls(_read_members(parameters))
+    formula: ClassVar[str] = "the members, one after the other"
+    members: Annotated[tuple[ForecastFunction, ...], _Members("functions, the first of the forecasts", shape="M")]
 
 
 # --- Application
@@ -220,11 +240,6 @@ def _by_group(function: ByGroup, forecasts: Forecasts, groups: Groups, seed: int
 # --- Documents
 
 
-def function_document(function: Any) -> dict[str, Any]:
-    """Return a function as plain JSON: its family and parameters."""
-    return {"family": function.family, "parameters": function.parameters()}
-
-
 def read_function(document: Any, where: str = "") -> Any:
     """Read a function from its document; errors name places below ``where``."""
     family = document.get("family") if isinstance(document, Mapping) else None
@@ -239,17 +254,6 @@ def read_function(document: Any, where: str = "") -> Any:
         raise InvalidDocument.at(f"{where}/parameters", "are nested too deeply") from error
     except InvalidDocument as error:
         raise error.under(where) from error
-
-
-def _read_members(parameters: dict[str, Any]) -> tuple[ForecastFunction, ...]:
-    """Read the members of an average or a chain, which are all applied to every row."""
-    given = read_array(parameters, "members")
-    members: list[ForecastFunction] = []
-    if len(given) <= _MOST:
-        members = [read_function(each, f"/parameters/members/{i}") for i, each in enumerate(given)]
-    if len(given) > _MOST or sum(map(_applications, members)) > _MOST:
-        raise InvalidDocument.at("/parameters/members", f"must apply at most {_MOST} functions to a row")
-    return tuple(members)
 
 
 def _applications(function: Any) -> int:

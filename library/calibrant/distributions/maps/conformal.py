@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.forecasts import Forecasts
-from calibrant.distributions.maps.scales import ForecastScale, backward, forward, read_scale
+from calibrant.distributions.maps.scales import ForecastScale, ScaleParameter, backward, forward
 from calibrant.distributions.maps.tables import QuantileTable, table_of
-from calibrant.maps.curves import Numbers, read_array
+from calibrant.maps.parameters import Choice, Parameter, Parametric, Probability, read_array
 
 Ties = Literal["keep", "random"]
 TIES: tuple[Ties, ...] = ("keep", "random")
@@ -25,7 +26,23 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Conformal(Numbers):
+class _Offsets(Parameter):
+    """Numbers, of which infinite ones are null in documents."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
+        """Read the numbers."""
+        given = read_array(parameters, name)
+        offsets = super().read({name: [0.0 if offset is None else offset for offset in given]}, name, sizes)
+        offsets[[offset is None for offset in given]] = np.inf
+        return offsets
+
+    def plain(self, value: Any) -> Any:
+        """Return the numbers as plain JSON."""
+        return [None if np.isinf(offset) else offset for offset in value.tolist()]
+
+
+@dataclass(frozen=True)
+class Conformal(Parametric):
     """The interval between levels t and 1 - t is widened by ``offsets``, outermost pair first; a median stays.
 
     Offsets are on the scale for quantiles, samples and intervals, and in standard deviations for normal forecasts,
@@ -34,11 +51,12 @@ class Conformal(Numbers):
     """
 
     family: ClassVar[str] = "conformal"
-    levels: Floats
-    offsets: Floats
-    keep: Floats
-    scale: ForecastScale = "identity"
-    ties: Ties = "keep"
+    formula: ClassVar[str] = "quantiles at levels, each pair of which is moved apart by its offset"
+    levels: Annotated[Floats, Probability("levels of the quantiles of the result", shape="Q", order="increasing")]
+    offsets: Annotated[Floats, _Offsets("what both ends of a pair of levels move, outermost pair first", shape="P")]
+    keep: Annotated[Floats, Probability("probability that a bound counts as inside", shape="P")]
+    scale: ScaleParameter = "identity"
+    ties: Annotated[Ties, Choice("whether bounds are moved inwards at random", choices=TIES)] = "keep"
 
     def __call__(self, forecasts: Forecasts, seed: int = 0) -> Forecasts:
         """Return quantiles at the levels of the map, or an interval if one was given. O(n Q)."""
@@ -64,27 +82,12 @@ class Conformal(Numbers):
                     q[out, column] += np.where(np.isfinite(q[out, column]), inward, 0.0)
         return table.with_values(nested(q)).forecasts()
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON; infinite offsets are null."""
-        plain = super().parameters()
-        plain["offsets"] = [None if np.isinf(offset) else offset for offset in plain["offsets"]]
-        return plain
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        levels = read_array(parameters, "levels", numeric=True, low=0.0, high=1.0, increasing=True)
-        if not symmetric(levels):
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the levels are not symmetric, or offsets do not belong to pairs of them."""
+        if not symmetric(self.levels):
             raise InvalidDocument.at("/parameters/levels", "must be symmetric about 1/2, and above 0 and below 1")
-        given = read_array(parameters, "offsets")
-        finite = {"offsets": [0.0 if offset is None else offset for offset in given]}
-        offsets = read_array(finite, "offsets", numeric=True, length=len(levels) // 2)
-        offsets[[offset is None for offset in given]] = np.inf
-        keep = read_array(parameters, "keep", numeric=True, low=0.0, high=1.0, length=len(offsets))
-        ties: Any = parameters.get("ties")
-        if ties not in TIES:
-            raise InvalidDocument.at("/parameters/ties", f"must be one of: {', '.join(TIES)}")
-        return cls(levels, offsets, keep, read_scale(parameters), ties)
+        if len(self.offsets) != len(self.levels) // 2:
+            raise InvalidDocument.at("/parameters/offsets", f"must contain {len(self.levels) // 2} numbers")
 
 
 def symmetric(levels: Floats) -> bool:

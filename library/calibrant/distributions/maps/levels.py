@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -12,17 +12,18 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.scales import (
+    TAILS,
     ForecastScale,
+    ScaleParameter,
     Tails,
     backward,
     forward,
     quantiles_at,
-    read_scale,
-    read_tails,
     scores_of,
 )
 from calibrant.distributions.maps.tables import quantiles_of, table_of
-from calibrant.maps.curves import Numbers, interpolate, read_array
+from calibrant.maps.curves import interpolate
+from calibrant.maps.parameters import Choice, Parameter, Parametric, Probability
 
 Shape = Literal["isotonic", "pl"]
 #: Normal scores of the knots below 1/2; those above mirror them. A score below the first knot is that of the first.
@@ -37,7 +38,7 @@ _POINT = 1e-6
 
 
 @dataclass(frozen=True)
-class LevelMap(Numbers):
+class LevelMap(Parametric):
     """The quantile at level t becomes the given quantile at the normal score z with R(z) = t, linear between ``knots``.
 
     R is the distribution function of the normal scores of the PIT, ``heights (b,)`` at the ``knots (b,)``, both
@@ -46,11 +47,15 @@ class LevelMap(Numbers):
     """
 
     family: ClassVar[str] = "level-map"
-    knots: Floats
-    heights: Floats
-    levels: Floats
-    scale: ForecastScale = "identity"
-    tails: Tails = "normal"
+    formula: ClassVar[str] = (
+        "quantiles at levels: for level t, that of the forecast at level Phi(z), or mean + z sqrt(v); z is at t, "
+        "linear from heights to knots, constant outside"
+    )
+    knots: Annotated[Floats, Parameter("normal scores of levels of the forecast", shape="b", order="increasing")]
+    heights: Annotated[Floats, Probability("frequencies of outcomes below them", shape="b", order="increasing")]
+    levels: Annotated[Floats, Probability("levels of the quantiles of the result", shape="Q", order="increasing")]
+    scale: ScaleParameter = "identity"
+    tails: Annotated[Tails, Choice("quantiles beyond the outermost levels", choices=TAILS)] = "normal"
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return quantiles at the levels of the map. O(n Q)."""
@@ -61,6 +66,11 @@ class LevelMap(Numbers):
         found = quantiles_at(forward(table.q, self.scale, "quantiles"), table.levels, z, self.tails)
         return quantiles_of(backward(found, self.scale), self.levels)
 
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if a level is 0 or 1."""
+        if self.levels[0] == 0.0 or self.levels[-1] == 1.0:
+            raise InvalidDocument.at("/parameters/levels", "must be above 0 and below 1")
+
     def heights_at(self, levels: Floats) -> Floats:
         """Return R at the normal scores of ``levels (m,)``, in proportion to the level beyond the outermost knots."""
         ends = ndtr(self.knots[[0, -1]])
@@ -69,16 +79,6 @@ class LevelMap(Numbers):
         above = (1.0 - self.heights[-1]) * np.minimum((1.0 - levels) / (1.0 - ends[1]), 1.0)
         found: Floats = np.where(levels < ends[0], below, np.where(levels > ends[1], 1.0 - above, between))
         return found
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        knots = read_array(parameters, "knots", numeric=True, increasing=True)
-        heights = read_array(parameters, "heights", numeric=True, low=0.0, high=1.0, increasing=True, length=len(knots))
-        levels = read_array(parameters, "levels", numeric=True, low=0.0, high=1.0, increasing=True)
-        if levels[0] == 0.0 or levels[-1] == 1.0:
-            raise InvalidDocument.at("/parameters/levels", "must be above 0 and below 1")
-        return cls(knots, heights, levels, read_scale(parameters), read_tails(parameters))
 
 
 def fit_levels(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy
@@ -12,10 +12,10 @@ import scipy
 from calibrant.core.cells import Floats
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.losses import crps_normal, quantile_score
-from calibrant.distributions.maps.scales import ForecastScale, backward, forward, median_of, read_scale
+from calibrant.distributions.maps.scales import ForecastScale, ScaleParameter, backward, forward, median_of
 from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
 from calibrant.distributions.maps.variance import with_variance
-from calibrant.maps.curves import Numbers, read_number
+from calibrant.maps.parameters import Parameter, Parametric
 
 #: Bounds of the logarithm of the factor.
 _LOG_FACTOR = 6.0
@@ -24,13 +24,16 @@ _MOST = 1e150
 
 
 @dataclass(frozen=True)
-class LocationScale(Numbers):
+class LocationScale(Parametric):
     """On the scale g, a quantile q becomes the one at g(median) + shift + factor (g(q) - g(median))."""
 
     family: ClassVar[str] = "location-scale"
-    shift: float
-    factor: float
-    scale: ForecastScale = "identity"
+    formula: ClassVar[str] = (
+        "g(m) + shift + factor (g(q_t) - g(m)) on the scale; for a mean and variance, mean + shift and factor^2 v"
+    )
+    shift: Annotated[float, Parameter("added to the median, on the scale")]
+    factor: Annotated[float, Parameter("factor of the distances from the median", low=0.0, high=_MOST)]
+    scale: ScaleParameter = "identity"
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return forecasts of the same kind, or quantiles if samples were given. O(n Q)."""
@@ -41,12 +44,6 @@ class LocationScale(Numbers):
         g = forward(table.q, self.scale, "quantiles")
         centre = median_of(g, table.levels)[:, None]
         return table.with_values(backward(centre + self.shift + self.factor * (g - centre), self.scale)).forecasts()
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        factor = read_number(parameters, "factor", low=0.0, high=_MOST)
-        return cls(read_number(parameters, "shift"), factor, read_scale(parameters))
 
 
 def fit_location_scale(forecasts: Forecasts, y: Floats, share: Floats, scale: ForecastScale) -> LocationScale:

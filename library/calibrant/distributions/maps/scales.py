@@ -7,20 +7,22 @@ passed as normal scores, so that far tails keep their precision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
-from calibrant.core.errors import InvalidDocument, OutOfRange
+from calibrant.core.errors import OutOfRange
+from calibrant.maps.parameters import Choice
 
 ForecastScale = Literal["identity", "log1p"]
 Tails = Literal["normal", "flat"]
 SCALES: tuple[ForecastScale, ...] = ("identity", "log1p")
 TAILS: tuple[Tails, ...] = ("normal", "flat")
+#: The scale as a parameter of maps.
+ScaleParameter = Annotated[ForecastScale, Choice("scale g on which quantiles are moved", choices=SCALES)]
 #: Levels of the predicted quantiles if none are given: the 23 of the forecast hubs of COVID-19 and influenza.
 LEVELS = (0.01, 0.025, *(round(0.05 * i, 2) for i in range(1, 20)), 0.975, 0.99)
 
@@ -41,23 +43,6 @@ def backward(g: Floats, scale: ForecastScale) -> Floats:
         return g
     with np.errstate(over="ignore"):
         return np.expm1(g)
-
-
-def read_scale(parameters: Mapping[str, Any]) -> ForecastScale:
-    """Read the scale of a document."""
-    return SCALES[_choice(parameters, "scale", SCALES)]
-
-
-def read_tails(parameters: Mapping[str, Any]) -> Tails:
-    """Read the tails of a document."""
-    return TAILS[_choice(parameters, "tails", TAILS)]
-
-
-def _choice(parameters: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> int:
-    value = parameters.get(field)
-    if value not in choices:
-        raise InvalidDocument.at(f"/parameters/{field}", f"must be one of: {', '.join(choices)}")
-    return choices.index(value)
 
 
 def median_of(q: Floats, levels: Floats) -> Floats:

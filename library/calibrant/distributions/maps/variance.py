@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import scipy
@@ -12,7 +12,8 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument, OnePrediction
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.tables import normal_of
-from calibrant.maps.curves import Numbers, interpolate, read_array, read_number
+from calibrant.maps.curves import interpolate
+from calibrant.maps.parameters import Choice, Parameter, Parametric
 
 #: Rows that an isotonic map pools at least: a block of a few small errors would predict a variance near 0.
 LEAST_ROWS = 20.0
@@ -21,34 +22,38 @@ _LEAST, _MOST = 1e-300, 1e300
 
 
 @dataclass(frozen=True)
-class VarianceLine(Numbers):
+class VarianceLine(Parametric):
     """The variance becomes factor * variance + offset; the mean stays."""
 
     family: ClassVar[str] = "variance-line"
-    factor: float
-    offset: float = 0.0
+    formula: ClassVar[str] = "variance factor v + offset"
+    factor: Annotated[float, Parameter("factor of the variance", low=0.0)]
+    offset: Annotated[float, Parameter("added to the variance", low=0.0)] = 0.0
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return normal forecasts with the new variances. O(n)."""
         return with_variance(forecasts, self.factor * forecasts.variance + self.offset)
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        factor, offset = (read_number(parameters, name, low=0.0) for name in ("factor", "offset"))
-        if factor == 0.0 and offset == 0.0:
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the variance is 0."""
+        if self.factor == 0.0 and self.offset == 0.0:
             raise InvalidDocument.at("/parameters/offset", "must be above 0 if the factor is 0")
-        return cls(factor, offset)
 
 
 @dataclass(frozen=True)
-class VarianceCurve(Numbers):
+class VarianceCurve(Parametric):
     """The variance, or the standard deviation, is interpolated between ``thresholds (t,)``, constant outside them."""
 
     family: ClassVar[str] = "variance-curve"
-    of: Literal["variance", "std"]
-    thresholds: Floats
-    heights: Floats
+    formula: ClassVar[str] = (
+        "linear from thresholds to heights, constant outside: the variance at v, or if of is std, the standard "
+        "deviation at sqrt(v)"
+    )
+    of: Annotated[Literal["variance", "std"], Choice("what the curve maps", choices=("variance", "std"))]
+    thresholds: Annotated[
+        Floats, Parameter("predicted values between which it is linear", "", "t", 0.0, order="increasing")
+    ]
+    heights: Annotated[Floats, Parameter("calibrated values there", shape="t", low=0.0)]
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return normal forecasts with the new variances. O(n log t)."""
@@ -57,17 +62,10 @@ class VarianceCurve(Numbers):
             return with_variance(forecasts, interpolate(given, self.thresholds, self.heights))
         return with_variance(forecasts, interpolate(np.sqrt(given), self.thresholds, self.heights) ** 2)
 
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Read and check the parameters of a document."""
-        of: Any = parameters.get("of")
-        if of not in ("variance", "std"):
-            raise InvalidDocument.at("/parameters/of", "must be one of: variance, std")
-        thresholds = read_array(parameters, "thresholds", numeric=True, low=0.0, increasing=True)
-        heights = read_array(parameters, "heights", numeric=True, low=0.0, length=len(thresholds))
-        if heights[0] <= 0.0 or np.any(np.diff(heights) < 0.0):
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the heights fall or the variance is 0."""
+        if self.heights[0] <= 0.0 or np.any(np.diff(self.heights) < 0.0):
             raise InvalidDocument.at("/parameters/heights", "must be above 0 and must not decrease")
-        return cls(of, thresholds, heights)
 
 
 def with_variance(forecasts: Forecasts, variance: Floats) -> Forecasts:
