@@ -5,6 +5,7 @@ import importlib
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,34 @@ def test_imports_between_packages_point_down_only() -> None:
     code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
+
+
+def _imported(path: Path, modules: set[str]) -> set[str]:
+    """Modules of the product that a file imports, also inside functions; imports for types alone do not run."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: an import that is not absolute"
+            parts = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {str(node.module), *parts} if not parts <= modules else parts
+    return names & modules
+
+
+def test_no_imports_of_the_product_make_a_circle() -> None:
+    files = {
+        ".".join(path.relative_to(_folder(room).parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for room in ROOMS
+        for path in _folder(room).rglob("*.py")
+    }
+    graph = {name: _imported(path, set(files)) - {name, "calibrant"} for name, path in files.items()}
+    for name, imports in graph.items():  # a module loads the packages that it is in
+        packages = {".".join(each.split(".")[:depth]) for each in imports for depth in range(2, each.count(".") + 1)}
+        imports |= {package for package in packages & set(files) if not name.startswith(package)}
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize("base", [CalibrationError, StorageError])
