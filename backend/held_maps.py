@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from backend.store.link import Change
 from backend.store.store import Store
 from calibrant.core.errors import PredictionKindMismatch
-from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.kinds import load_map
+from calibrant.maps.calibration_map import CalibrationMap
 from schemas.maps import MapRecord
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class HeldMap:
     version: int | None
 
     @property
+    def is_fast(self) -> bool:
+        """Whether it maps few rows in less time than a switch of threads: maps of classes do."""
+        return isinstance(self.loaded, CalibrationMap)
+
+    @property
     def map(self) -> CalibrationMap:
         """The map of a classifier; raises ``PredictionKindMismatch``."""
         if not isinstance(self.loaded, CalibrationMap):
@@ -45,18 +51,12 @@ class HeldMap:
 
 def classifier_of(record: MapRecord) -> CalibrationMap:
     """Load a stored map of a classifier; raises ``PredictionKindMismatch``."""
-    if record.prediction_kind == "regression":
-        raise _mismatch("regression", "classification")
-    return load(record.document)
+    return HeldMap(record.id, load_map(record.document), record.version).map
 
 
 def distribution_of(record: MapRecord) -> DistributionMap:
     """Load a stored map of predictive distributions; raises ``PredictionKindMismatch``."""
-    if record.prediction_kind == "classification":
-        raise _mismatch("classification", "regression")
-    from calibrant.distributions.maps.distribution_map import load_distribution
-
-    return load_distribution(record.document)
+    return HeldMap(record.id, load_map(record.document), record.version).distribution
 
 
 def _mismatch(own: str, wanted: str) -> PredictionKindMismatch:
@@ -87,9 +87,7 @@ class HeldMaps:
             return found
         changes = self._changes
         record = store.maps.get(ref)
-        regression = record.prediction_kind == "regression"
-        loaded = distribution_of(record) if regression else classifier_of(record)
-        found = HeldMap(record.id, loaded, record.version)
+        found = HeldMap(record.id, load_map(record.document), record.version)
         with self._writing:
             if changes == self._changes:
                 self._maps.put((tenant, record.id), found)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
+from backend.kinds import Work
 from backend.memory import inline_bytes
 from backend.requester import Requester
 from backend.store.clock import stamp
@@ -21,8 +22,6 @@ from calibrant.core.progress import reporting
 from calibrant.io.errors import TooLarge
 from schemas.jobs import FINAL, JobRecord, JobsQuery, Kind
 
-Result = TypeVar("Result")
-
 #: Work with a longer estimate runs as a job.
 INLINE_SECONDS = 2.0
 #: Work in a request that takes more processor time, because its estimate was wrong, is abandoned and runs as a job.
@@ -35,20 +34,20 @@ class _Overdue(Exception):
     """Work has taken much longer than its estimate."""
 
 
-def run_inline(requester: Requester, seconds: float, n: int, size: int, work: Callable[[], Result]) -> Result | None:
-    """Run work with this estimate in the request, which then holds a slot and memory; raises ``Busy``.
+def run_inline(requester: Requester, work: Work) -> Any | None:
+    """Run work in the request, which then holds a slot and memory; raises ``Busy``.
 
-    The work is on ``n`` rows of ``size`` numbers in all. It must store nothing, and report its progress. Returns None
-    if it is to run as a job: the estimate is too long, the caller prefers a job, the request would need more memory
-    than it may use, or the work has taken ``OVERDUE_SECONDS``.
+    It must store nothing, and report its progress. Returns None if it is to run as a job: it needs a long fit, the
+    estimate is too long, the caller prefers a job, the request would need more memory than it may use, or the work has
+    taken ``OVERDUE_SECONDS``.
     """
-    if seconds > INLINE_SECONDS or requester.prefers_job:
+    if not work.inline or work.seconds > INLINE_SECONDS or requester.prefers_job:
         return None
     try:
-        requester.reserve(inline_bytes(n, size))
+        requester.reserve(inline_bytes(work.n, work.size))
     except TooLarge:  # for a worker it is not
         return None
-    requester.take_slot(seconds)
+    requester.take_slot(work.seconds)
     end = time.thread_time() + OVERDUE_SECONDS
 
     def go_on(_done: int, _total: int, _stage: str) -> None:
@@ -57,7 +56,7 @@ def run_inline(requester: Requester, seconds: float, n: int, size: int, work: Ca
 
     try:
         with reporting(go_on):
-            return work()
+            return work.run()
     except _Overdue:
         return None
 

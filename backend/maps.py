@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from backend.kinds import kind_of
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.registry.maps import is_name, read_reference
-from backend.store.store import distribution_record, record_without_fit
 from calibrant.core.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
-from calibrant.maps.calibration_map import CalibrationMap, read_map, try_map
+from calibrant.kinds import is_of_distributions, read_map, try_map
+from calibrant.maps.calibration_map import CalibrationMap
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.base import ID_PREFIX, Document
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
@@ -34,12 +35,8 @@ def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
     map_id = requester.new_id("map")
     try:
         fitted = _read(options.document)
-        if isinstance(fitted, CalibrationMap):
-            record = record_without_fit(map_id, fitted, options, who=requester.who, imported=True)
-        else:
-            from backend import forecasts
-
-            record = distribution_record(map_id, options, fitted, forecasts.shapes_of(fitted), None, who=requester.who)
+        kind = kind_of("regression" if is_of_distributions(options.document) else "classification")
+        record = kind.imported(map_id, options, fitted, requester.who)
     except InvalidDocument as error:
         raise error.under("/document") from None
     return requester.store.maps.put(record, allow_shape_change=options.allow_shape_change)
@@ -80,21 +77,10 @@ def point_alias(requester: Requester, name: str, alias: str, options: AliasOptio
 
 
 def _read(document: dict[str, Any]) -> CalibrationMap | DistributionMap:
-    fitted: CalibrationMap | DistributionMap
-    if document.get("prediction_kind") == "regression":
-        from calibrant.distributions.maps.distribution_map import read_distribution_map
-
-        fitted = read_distribution_map(document)
-    else:
-        fitted = read_map(document)
+    fitted = read_map(document)
     if len(fitted.method) > _LONGEST_METHOD:
         raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")
-    if isinstance(fitted, CalibrationMap):
-        if (fitted.n_classes or 0) > _MOST_CLASSES:
-            raise InvalidDocument.at("/n_classes", f"must be at most {_MOST_CLASSES}")
-        try_map(fitted)
-    else:
-        from backend import forecasts
-
-        forecasts.try_map(fitted)
+    if isinstance(fitted, CalibrationMap) and (fitted.n_classes or 0) > _MOST_CLASSES:
+        raise InvalidDocument.at("/n_classes", f"must be at most {_MOST_CLASSES}")
+    try_map(fitted)
     return fitted

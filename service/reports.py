@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from fastapi import Response
 
 import calibrant
-from backend.batches import Arrays
-from backend.evaluations import report_or_queue
-from backend.store.errors import UnknownBatch
-from calibrant.core.batch import Scale
+from backend.evaluations import WholeReport, report_or_queue, stored_report
+from backend.kinds import Arrays, kind_of
 from calibrant.reports.panel import ReportSubject
-from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
+from schemas.evaluate import EvaluateDistributionOptions, EvaluateOptions
 from schemas.jobs import JobRecord
 from service.context import Context
 from service.formats.media import HTML
 from service.html import SEALED
 from service.jobs import settle
 from service.threads import run_in_thread
-
-#: Evaluation options that suffice to reproduce the report.
-_OPTIONS = ("batch", "reduction", "classes", "map", "measures", "diagrams", "interval", "resamples", "seed")
 
 
 class Whole(NamedTuple):
@@ -34,41 +28,23 @@ class Whole(NamedTuple):
 
     def html(self) -> str:
         """The report as one HTML file."""
-        from calibrant.reports import forecasts, html
+        from calibrant.reports.html import standalone
 
-        return (forecasts.standalone if self.is_regression else html.standalone)(self.report, self.subject)
+        return standalone(self.report, self.subject)
 
     def fragment(self) -> str:
         """The report as a part of a page."""
-        from calibrant.reports import forecasts, html
+        from calibrant.reports.html import fragment
 
-        return (forecasts.fragment if self.is_regression else html.fragment)(self.report, self.subject)
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether it is a report of predictive distributions of a number."""
-        return self.report.get("prediction_kind") == "regression"
+        return fragment(self.report, self.subject)
 
 
 def report_at_once(
     here: Context, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
 ) -> Whole | JobRecord:
     """Evaluate the full report of one batch, or create a job for it."""
-    if isinstance(options, EvaluateDistributionOptions):
-        from backend import distributions
-
-        found = distributions.report_or_queue(here, arrays, options)
-        if isinstance(found, JobRecord):
-            return found
-        weights = found.weights_kind if "weights" in found.columns else None
-        return Whole(
-            found.report, _subject_of_forecasts(found.report, options, found.kind, found.columns, weights=weights)
-        )
     made = report_or_queue(here, arrays, options)
-    if isinstance(made, JobRecord):
-        return made
-    subject = subject_of(made.spec, weights=made.weights_kind, scale=made.scale, classes=made.class_names)
-    return Whole(made.report, subject)
+    return made if isinstance(made, JobRecord) else _whole(made, options.prediction_kind, datetime.now(UTC))
 
 
 async def report_response(
@@ -87,51 +63,25 @@ async def report_response(
     return response
 
 
-def subject_of(
-    spec: EvaluateSpec,
-    *,
-    weights: str | None,
-    scale: Scale = "probability",
-    classes: tuple[str, ...] | None = None,
-    when: datetime | None = None,
-) -> ReportSubject:
-    """The subject of the report of an evaluation, and the options that reproduce it."""
-    options = {name: getattr(spec, name) for name in _OPTIONS}
-    options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
-    return ReportSubject(
-        name="the submitted rows" if spec.batch is None else spec.batch,
+def _whole(made: WholeReport, kind: str, when: datetime) -> Whole:
+    """A full report with its subject, and the options that reproduce it."""
+    report, spec, batch = made
+    weights, scale, names = None, None, None
+    if batch is not None:
+        weights = batch.weights_kind if "weights" in batch.arrays else None
+        scale, names = batch.scale, batch.class_names
+    subject = ReportSubject(
+        name=spec.batch or "the submitted rows",
         version=calibrant.__version__,
-        when=when or datetime.now(UTC),
-        options={name: value for name, value in options.items() if value is not None},
-        classes=classes,
+        when=when,
+        options=kind_of(kind).report_options(spec, report, batch),
+        classes=None if names is None else tuple(names),
         weights=weights,
         map=spec.map,
-        scale=scale,
-        origin="submitted with the request" if spec.batch is None else f"those of the batch {spec.batch}",
+        scale=scale or "probability",
+        origin=f"those of the batch {spec.batch}" if spec.batch else "submitted with the request",
     )
-
-
-def _subject_of_forecasts(
-    report: dict[str, Any],
-    spec: EvaluateDistributionOptions | EvaluateDistributionSpec,
-    kind: str,
-    columns: Collection[str],
-    *,
-    weights: str | None,
-    when: datetime | None = None,
-) -> ReportSubject:
-    from calibrant.reports import forecasts
-
-    used = [name for name in ("weights", "groups", "clusters", "by") if name in columns]
-    return ReportSubject(
-        name="the submitted rows" if spec.batch is None else spec.batch,
-        version=calibrant.__version__,
-        when=when or datetime.now(UTC),
-        options=forecasts.report_options(kind, used, spec.seed),
-        weights=weights,
-        map=report["map"],
-        origin="submitted with the request" if spec.batch is None else f"those of the batch {spec.batch}",
-    )
+    return Whole(report, subject)
 
 
 def has_report(record: JobRecord) -> bool:
@@ -142,39 +92,12 @@ def has_report(record: JobRecord) -> bool:
 
 def whole_of(here: Context, record: JobRecord) -> Whole:
     """The report of a job that evaluated one batch."""
-    when = None if record.finished_at is None else datetime.fromisoformat(record.finished_at)
-    if record.spec.get("prediction_kind") == "regression":
-        return _whole_of_forecasts(here, record, when)
-    spec = EvaluateSpec.model_validate(record.spec)
-    weights, scale, names = _reading(here, spec.batch)
-    subject = subject_of(spec, weights=weights, scale=scale, classes=names, when=when)
-    return Whole((record.result or {})["report"], subject)
-
-
-def _whole_of_forecasts(here: Context, record: JobRecord, when: datetime | None) -> Whole:
-    spec, report = EvaluateDistributionSpec.model_validate(record.spec), (record.result or {})["report"]
-    kind, columns, weights = report["kind"], list[str](), None
-    try:
-        batch = here.store.batches.record(spec.batch)
-    except UnknownBatch:
-        pass
-    else:
-        columns, weights = batch.arrays, batch.weights_kind if "weights" in batch.arrays else None
-        kind = kind if batch.forecasts is None else batch.forecasts.kind
-    return Whole(report, _subject_of_forecasts(report, spec, kind, columns, weights=weights, when=when))
+    when = datetime.now(UTC) if record.finished_at is None else datetime.fromisoformat(record.finished_at)
+    kind = record.spec.get("prediction_kind", "classification")
+    return _whole(stored_report(here.store, record), kind, when)
 
 
 async def report_page(here: Context, made: Whole) -> Response:
     """The report as one HTML file; its diagrams are drawn when it is their turn."""
     text = await here.draw(made.html)
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)
-
-
-def _reading(here: Context, batch_id: str | None) -> tuple[str | None, Scale, tuple[str, ...] | None]:
-    """The meaning of a batch's weights (None without weights), scale and class names; defaults if the batch is gone."""
-    try:
-        record = here.store.batches.record(batch_id or "")
-    except UnknownBatch:
-        return None, "probability", None
-    names = None if record.class_names is None else tuple(record.class_names)
-    return record.weights_kind if "weights" in record.arrays else None, record.scale or "probability", names

@@ -13,7 +13,8 @@ import numpy as np
 from redis import Redis
 from scipy.special import kolmogorov, ndtri
 
-from backend.batches import take_slot_for
+from backend.kinds import take_slot_for
+from backend.kinds.classes import read_stored_batch
 from backend.monitors.class_shift import NOT_YET
 from backend.monitors.definitions import current_map_of
 from backend.monitors.estimates import (
@@ -59,7 +60,6 @@ from backend.monitors.windows import (
     window_span,
 )
 from backend.requester import Requester
-from backend.store.batches import read_stored_batch
 from backend.store.clock import now
 from backend.store.errors import StorageError
 from backend.store.keyspace import Keyspace
@@ -560,7 +560,7 @@ def weighted_rows(requester: Requester, record: MonitorRecord, batch_id: str, th
         raise PredictionKindMismatch.at("/reference", f"is not applicable: {OF_REGRESSION}")
     take_slot_for(requester, batch_id)
     try:
-        batch, _ = read_stored_batch(requester.store.batches, batch_id, where="/reference")
+        batch = read_stored_batch(requester.store.batches, batch_id, where="/reference")
     except StorageError as error:
         raise type(error)(error.detail, "/reference") from error
     return read_weighted(batch, batch_id, record, current_map_of(requester, record), threshold)

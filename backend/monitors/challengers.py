@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from backend.forecasts import shapes_of
+from backend.kinds.classes import map_record
+from backend.kinds.distributions import distribution_record
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.definitions import target_of, unlike_alias
 from backend.monitors.evidence import last_counted, next_start, settling
@@ -22,7 +23,7 @@ from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import Change, Standings
 from backend.store.registry.aliases import promote
-from backend.store.store import Store, distribution_record, map_record
+from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.batch import Batch, read_batch
 from calibrant.core.errors import CalibrationError
@@ -180,7 +181,7 @@ def _recalibrated(
         description=_DESCRIPTION,
     )
     map_id = derived_id("map", f"{record.uid} {occasion.seed}")
-    draft = distribution_record(map_id, spec, fitted, shapes_of(fitted), len(train))
+    draft = distribution_record(map_id, spec, fitted, len(train))
     return replace(challenge, gain=found, draft=draft)
 
 

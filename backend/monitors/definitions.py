@@ -9,15 +9,10 @@ from typing import Any
 
 from redis.client import Pipeline
 
-from backend.batches import take_slot_for
+from backend.kinds import take_slot_for
+from backend.kinds.classes import read_stored_batch
 from backend.monitors.evidence import settling
-from backend.monitors.forecasts import (
-    check_challengers,
-    check_forecast,
-    check_options,
-    default_measures,
-    with_method,
-)
+from backend.monitors.forecasts import check_challengers, check_forecast, check_options, default_measures, with_method
 from backend.monitors.online_maps import started
 from backend.monitors.readings import numbers_by_measure
 from backend.monitors.rules.catalogue import RULE_TYPES
@@ -26,7 +21,6 @@ from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import prepare
 from backend.monitors.windows import check_window, reservoir_of_batch, tally_of_batch, window_named
 from backend.requester import Requester
-from backend.store.batches import read_stored_batch
 from backend.store.chores import Chore, schedule
 from backend.store.clock import now, stamp
 from backend.store.errors import StorageError, UnknownMap
@@ -419,7 +413,7 @@ def _reference(
         return None, None
     try:
         take_slot_for(requester, body.reference.batch)
-        batch, _ = read_stored_batch(requester.store.batches, body.reference.batch, where="/reference/batch")
+        batch = read_stored_batch(requester.store.batches, body.reference.batch, where="/reference/batch")
     except StorageError as error:
         raise type(error)(error.detail, "/reference/batch") from error
     tally = tally_of_batch(batch, body, fitted)

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
+from backend.kinds.classes import record_without_fit
 from backend.monitors.answers import Kept, Reader
 from backend.monitors.challengers import Challenge, opponent, tags_of
 from backend.monitors.class_shift import OF_ROWS, SampledMonitor
 from backend.monitors.windows import window_named
 from backend.store.keyspace import derived_id
-from backend.store.store import Store, record_without_fit
+from backend.store.store import Store
 from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.label_shift import LabelShift

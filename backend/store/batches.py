@@ -14,15 +14,11 @@ from redis.client import Pipeline
 
 from backend.store.budget import NO_QUOTAS, Charges, Quotas
 from backend.store.clock import at, now, seconds
-from backend.store.errors import BatchFull, BatchInUse, StorageError, UnknownBatch
+from backend.store.errors import BatchFull, BatchInUse, UnknownBatch
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.server.connection import StoreUnavailable, transact
-from backend.telemetry.observed import note_rows
-from calibrant.core.batch import Batch, Fractional, read_batch
-from calibrant.core.cells import WeightsKind
-from calibrant.core.errors import PredictionKindMismatch
 from schemas.batches import BatchRecord, UploadRecord
 
 # --- Batches: stored as .npy bytes in chunks, deleted after their time to live
@@ -384,43 +380,3 @@ class UploadStore:
                 pipe.pexpire(key, min(left, ttl * 1000) if left > 0 else ttl * 1000)
 
         transact(self._redis, whole, batch)
-
-
-# --- From a stored batch to validated rows
-
-
-class NoLabels(StorageError):
-    """A stored batch without the labels that are needed."""
-
-    code = "no-labels"
-
-
-def stored_kind(record: BatchRecord, arrays: Mapping[str, Any]) -> WeightsKind | Fractional:
-    """Return the kind of stored weights; earlier versions stored frequencies that are not whole numbers."""
-    w = arrays.get("weights")
-    if record.weights_kind == "importance" or w is None or bool((w == np.floor(w)).all()):
-        return record.weights_kind
-    return Fractional.STORED
-
-
-def read_stored_batch(
-    batches: BatchStore, batch_id: str, parts: int | None = None, *, where: str = "/batch"
-) -> tuple[Batch, list[str] | None]:
-    """Read and validate the predictions, labels and weights of a stored batch, and its groups if it has any.
-
-    ``parts`` limits it to the first parts, because rows appended after a job was queued do not belong to the job.
-    """
-    record, arrays = batches.arrays(batch_id, parts)
-    if record.prediction_kind == "regression":
-        raise PredictionKindMismatch.at(where, "is a batch of regression, not of classification")
-    if "labels" not in arrays:
-        raise NoLabels("the batch was stored without labels", where)
-    note_rows(arrays["predictions"].shape)
-    batch = read_batch(
-        arrays["predictions"],
-        arrays["labels"],
-        arrays.get("weights"),
-        scale=record.scale or "probability",
-        kind=stored_kind(record, arrays),
-    )
-    return batch, arrays["groups"].tolist() if "groups" in arrays else None

@@ -246,3 +246,9 @@ def problem_of(error: CalibrationError | StorageError) -> Problem:
     else:
         places = [] if error.pointer is None else [ProblemError(pointer=error.pointer, detail=error.detail)]
     return problem(error.code, error.detail, places)
+
+
+class NoLabels(StorageError):
+    """A stored batch without the labels that are needed."""
+
+    code = "no-labels"

@@ -10,6 +10,7 @@ from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams, time
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.measures import Rows
+from calibrant.distributions.rows import ForecastRows
 from calibrant.plots.canvas import About, Drawn, Format, Theme
 from calibrant.plots.diagram import draw
 
@@ -24,7 +25,7 @@ def forecasts() -> Rows:
     std = np.exp(0.4 * random.normal(size=_DAYS) - 0.2 + 0.3 * np.cos(2.0 * np.pi * day / 365.0))
     mean = 10.0 - 9.0 * np.cos(2.0 * np.pi * day / 365.0) + 2.0 * random.normal(size=_DAYS)
     observed = mean + 1.5 * std * random.normal(size=_DAYS)
-    return read_rows(read_forecasts(mean=mean, variance=std**2), observed)[0]
+    return read_rows(ForecastRows(read_forecasts(mean=mean, variance=std**2), observed))[0]
 
 
 def diagram_of(name: str, form: Format, theme: Theme, width: int) -> Drawn:

@@ -18,7 +18,7 @@ from calibrant.core.options import plain
 from calibrant.core.progress import Progress, muted, report, reporting
 from calibrant.core.reductions import Subject
 from calibrant.core.results import Shown, Table, above, frame_of
-from calibrant.evaluation import Evaluation
+from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, training_of
@@ -227,20 +227,19 @@ class BySize:
         """Whether no measure needs a long fit."""
         return all(request.measure.runs == "inline" for request in self.measures)
 
-    def check(self, batch: Batch) -> str:
-        """Return the full names of the reductions; raise what ``run`` would raise, without measuring."""
+    def check(self, batch: Batch) -> CheckedBatch:
+        """Return the checked rows, with all reductions; raise what ``run`` would raise, without measuring."""
         names = self._names(batch)
         self._plan(len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights)))
-        return ", ".join(names)
+        return CheckedBatch(batch, ", ".join(names))
 
-    def seconds(self, batch: Batch) -> float:
-        """Estimate the seconds of ``run``; raise what it would raise."""
-        self.check(batch)
-        n = len(batch)
+    def seconds(self, rows: CheckedBatch) -> float:
+        """Estimate the seconds of ``run``."""
+        n = len(rows)
         sizes, repetitions = self._plan(n)
         total = 0.0
-        for name in self._names(batch):
-            extent = extent_of(batch, name)
+        for name in rows.reduction.split(", "):
+            extent = extent_of(rows.batch, name)
             parts = [extent._replace(rows=extent.rows * size // n) for size in sizes]
             total += sum(
                 repeats
@@ -249,16 +248,16 @@ class BySize:
             )
         return total * (1 if self.map is None else 2)
 
-    def run(self, batch: Batch, progress: Progress | None = None) -> MeasuresBySize:
-        """Measure a checked batch; ``progress`` is called at each subsample, and its exceptions end the work."""
+    def run(self, rows: CheckedBatch, progress: Progress | None = None) -> MeasuresBySize:
+        """Measure checked rows; ``progress`` is called at each subsample, and its exceptions end the work."""
         with reporting(progress):
-            return self._run(batch)
+            return self._run(rows.batch, rows.reduction)
 
-    def _run(self, batch: Batch) -> MeasuresBySize:
-        names = self.check(batch)
+    def _run(self, batch: Batch, names: str) -> MeasuresBySize:
         rows = _order(batch)
         sizes, repetitions = self._plan(len(rows))
-        subjects = {name: self._evaluation(name).subjects(batch) for name in self._names(batch)}
+        evaluation = self._evaluation(None)
+        subjects = {name: evaluation.subjects(CheckedBatch(batch, name)) for name in names.split(", ")}
         total, done = int(np.dot(sizes, repetitions)), 0
         report(done, total, "all rows")
         whole = _with_values(self._measured(subjects, None))
@@ -288,11 +287,11 @@ class BySize:
 
     def _names(self, batch: Batch) -> list[str]:
         if not isinstance(self.reduction, tuple):
-            return [self._evaluation(self.reduction).check(batch)[0]]
+            return [self._evaluation(self.reduction).check(batch).reduction]
         names = list[str]()
         for i, reduction in enumerate(self.reduction):
             try:
-                name = self._evaluation(reduction).check(batch)[0]
+                name = self._evaluation(reduction).check(batch).reduction
             except UnknownReduction as error:
                 raise UnknownReduction.at(f"/reduction/{i}", error.offences[0].detail) from None
             if name in names:
@@ -450,7 +449,7 @@ def measure_by_size(
     requests = read_requests(measures, reduction)
     smallest, most = plain(start), plain(start_repetitions)
     task = BySize(requests, reductions, smallest, most, resampling, repetitions, map, squared, training)
-    return replace(task.run(rows.batch), class_names=rows.class_names)
+    return replace(task.run(task.check(rows.batch)), class_names=rows.class_names)
 
 
 def _plan(n: int, start: object, start_repetitions: object, *, paper: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:

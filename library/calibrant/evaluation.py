@@ -39,14 +39,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
-from calibrant.measures.cross_fitting import (
-    UNKNOWN,
-    Training,
-    fitted_again,
-    improvements_again,
-    training_of,
-    unproven,
-)
+from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, training_of, unproven
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
@@ -406,13 +399,30 @@ class Source:
 
     def diagram(self, request: DiagramRequest) -> list[dict[str, Any]]:
         """Return a diagram of the rows, or those before and after the map."""
-        drawn = self.evaluation.subjects(self.batch)
+        drawn = self.evaluation.subjects(self.evaluation.check(self.batch))
         return [request.drawn(each, self.evaluation.resampling) for each in drawn if each is not None]
 
 
 @dataclass(frozen=True)
+class CheckedBatch:
+    """A batch that the options of an operation fit: the full name of the reduction, and the rows of each group."""
+
+    batch: Batch
+    reduction: str
+    members: Members | None = None
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @property
+    def without_groups(self) -> CheckedBatch:
+        """The same rows without their groups."""
+        return replace(self, members=None)
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """The checked options of ``evaluate``, without the rows."""
+    """The checked options of ``evaluate``, without the rows; ``check`` returns the rows that the other methods take."""
 
     measures: tuple[MeasureRequest, ...]
     reduction: str | None = None
@@ -428,8 +438,8 @@ class Evaluation:
         runs = [request.measure.runs for request in self.measures] + [request.runs for request in self.diagrams]
         return all(run == "inline" for run in runs)
 
-    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> tuple[str, Members | None]:
-        """Return the full name of the reduction and the rows of each group; raise what ``run`` would raise."""
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
+        """Return the checked rows, with group names ``groups (n,)``; raise what ``run`` would raise."""
         n_classes = batch.predictions.n_classes
         reduction = self.reduction
         fitting = self.map is not None and (n_classes is None or n_classes == self.map.n_classes)
@@ -451,33 +461,26 @@ class Evaluation:
             resolve_event(name, n_classes)
             if n_classes is not None and name != self.map.reduction:
                 raise WrongShape.at("/reduction", f"must be {self.map.reduction}, the reduction of the map")
-        return name, None if groups is None else _members(groups, len(batch))
+        return CheckedBatch(batch, name, None if groups is None else _members(groups, len(batch)))
 
-    def run(
-        self,
-        batch: Batch,
-        groups: Sequence[str] | None = None,
-        *,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> Report:
-        """Evaluate a checked batch with group names ``groups (n,)``; ``device`` is used if the map is fitted again.
+    def run(self, rows: CheckedBatch, *, device: str = "cpu", progress: Progress | None = None) -> Report:
+        """Evaluate checked rows; ``device`` is used if the map is fitted again.
 
         ``progress`` is called between and within the steps; an exception that it raises ends the work.
         """
         with reporting(progress):
-            return self._run(batch, groups, device)
+            return self._run(rows, device)
 
-    def subjects(self, batch: Batch) -> tuple[Subject, Subject | None]:
+    def subjects(self, rows: CheckedBatch) -> tuple[Subject, Subject | None]:
         """Return what is measured, before and after the map."""
-        name = self.check(batch)[0]
+        batch, name = rows.batch, rows.reduction
         if self.classes is not None:
             batch, _ = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
         raw = subject(batch, name)
         return raw, None if self.map is None else calibrated(raw, batch, name, self.map)[0]
 
-    def _run(self, batch: Batch, groups: Sequence[str] | None, device: str) -> Report:
-        name, members = self.check(batch, groups)
+    def _run(self, rows: CheckedBatch, device: str) -> Report:
+        batch, name, members = rows.batch, rows.reduction, rows.members
         begin = self._steps(members)
         given = len(batch)
         if self.classes is not None:
@@ -547,9 +550,9 @@ class Evaluation:
         names = [name for name, used in needed.items() if used]
         return lambda name: step(names.index(name), len(names), name)
 
-    def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
+    def seconds(self, rows: CheckedBatch) -> float:
         """Estimated seconds of ``run``."""
-        name, members = self.check(batch, groups)
+        batch, name, members = rows.batch, rows.reduction, rows.members
         extent = extent_of(batch, name)
         once = sum(request.seconds(extent, self.resampling) for request in self.measures)
         if members is not None:
@@ -773,6 +776,6 @@ def evaluate(
         read_diagrams(diagrams),
         training_of(map) if isinstance(map, CalibrationMap) else UNKNOWN,
     )
-    found = evaluation.run(rows.batch, rows.groups)
+    found = evaluation.run(evaluation.check(rows.batch, rows.groups))
     named = reduction_with_name(found.reduction, rows.class_names, chosen)
     return replace(found, class_names=rows.class_names, reduction_name=named, source=Source(evaluation, rows.batch))

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import Request, Response
 
 import calibrant
-from backend.batches import Arrays
 from backend.evaluations import evaluate_or_queue
+from backend.kinds import Arrays
 from calibrant.core.errors import CalibrationError
 from calibrant.plots.canvas import Format
 from calibrant.reports.pictures import below_diagram, draw_report, keys_of, read_diagram

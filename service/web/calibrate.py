@@ -16,8 +16,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from backend.distributions import recalibrate
-from backend.forecasts import fields_of
+from backend.kinds.distributions import recalibrate
 from backend.memory import work_bytes
 from backend.store.errors import StorageError, problem_of
 from backend.telemetry.observed import note_rows
@@ -137,7 +136,7 @@ def _calibrated_forecasts(
 
 def _forecasts(here: Context, choices: Choices, file: BinaryIO, **limits: Any) -> ForecastSheet:
     sheet = read_forecast_sheet(file, options=choices.forecast_options(), **limits)
-    size = sum(np.size(value) for value in fields_of(sheet.forecasts).values())
+    size = sum(np.size(sheet.forecasts[name]) for name in sheet.forecasts)
     note_rows((len(sheet), size // max(len(sheet), 1)))
     _take_slot(here, size)
     return sheet
@@ -155,8 +154,7 @@ def _in_order(here: Context, choices: Choices, file: BinaryIO, **limits: Any) ->
     sheet = _forecasts(here, choices, file, **limits)
     if sheet.observed is None or sheet.times is None or sheet.known is None:  # excluded by the choices
         raise InvalidForecasts("the columns of outcomes and times are missing", field="times")
-    texts = {"times": sheet.times, "known": sheet.known} | ({} if sheet.by is None else {"by": sheet.by})
-    return forecast_columns(recalibrate(here, sheet.forecasts, sheet.observed, texts, how).forecasts)
+    return forecast_columns(recalibrate(here, sheet, how).forecasts)
 
 
 def _written(

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from fastapi import Request, Response
 
-from backend.batches import check_labelled, find_rows, implied_reduction
-from backend.evaluations import evaluate_or_queue, read_task
+from backend.batches import find_rows
+from backend.evaluations import evaluate_or_queue
 from backend.jobs import INLINE_SECONDS
+from backend.kinds.classes import implied_reduction, read_operation
 from backend.store.errors import StorageError, problem_of
 from backend.store.pages import PageRequest
 from calibrant.comparison import RAW
@@ -206,13 +207,13 @@ def before_and_after(here: Context, batch_id: str, ref: str) -> dict[str, Any]:
         resamples=1000,
         seed=0,
     )
-    task = read_task(spec, here.store.maps.get)
-    batch = check_labelled(find_rows(here, {}, EvaluateOptions(batch=batch_id))).batch
-    seconds = task.seconds(batch, None)
-    if not task.inline or seconds > INLINE_SECONDS:
+    operation = read_operation(spec, here.store.maps.get)
+    rows = operation.check(find_rows(here, {}, EvaluateOptions(batch=batch_id)).labelled)
+    seconds = operation.seconds(rows)
+    if not operation.inline or seconds > INLINE_SECONDS:
         raise NothingToDraw("the diagram would take too long to compute")
     here.take_slot(seconds)
-    return task.one(batch, None, "cpu")
+    return operation.document(rows)
 
 
 def _defaults() -> dict[str, Any]:

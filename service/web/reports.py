@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 import orjson
 from fastapi import Response
 
-from backend import distributions
 from backend.fits import fit_or_queue
 from backend.store.errors import UnknownJob
 from calibrant.calibrators import METHODS, Method
@@ -195,8 +194,6 @@ def _fit(here: Context, batch_id: str, fields: dict[str, str | bool | None]) -> 
         fields = {**fields, "reduction": "classwise"}  # as compared in the report
     payload = Payload({}, {**fields, "prediction_kind": batch.prediction_kind}, from_query=False)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
-    if isinstance(options, FitDistributionOptions):
-        return distributions.fit_or_queue(here, {}, options)
     return fit_or_queue(here, {}, options)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from fastapi import Request, Response
 from starlette.datastructures import FormData, UploadFile
 
-from backend.batches import Arrays, store_batch
-from backend.forecasts import fields_of
+from backend.batches import store_batch
+from backend.kinds import Arrays
 from backend.store.errors import StorageError, problem_of
 from calibrant.core.batch import MAX_CLASS_NAME
 from calibrant.core.cells import WeightsKind
@@ -428,8 +428,7 @@ def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
     found: dict[str, np.ndarray | None] = {"weights": sheet.weights}
     texts = {"groups": sheet.groups}
     if isinstance(sheet, ForecastSheet):
-        own = fields_of(sheet.forecasts)
-        own.pop("level", None)
+        own = {name: sheet.forecasts[name] for name in sheet.forecasts if name != "level"}
         found |= {**own, "observed": sheet.observed}
         texts |= {"clusters": sheet.clusters, "by": sheet.by, "times": sheet.times}
     else:

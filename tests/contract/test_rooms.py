@@ -14,9 +14,8 @@ from redis import Redis
 from rq.serializers import JSONSerializer
 
 import calibrant
-from backend.store.batches import NoLabels
 from backend.store.chores import KINDS, ChoreJob
-from backend.store.errors import StorageError
+from backend.store.errors import NoLabels, StorageError
 from backend.store.jobs.queues import TASKS
 from calibrant import client
 from calibrant.core.errors import CalibrationError, UnusableRows
@@ -152,7 +151,7 @@ _SLOW = {"torch", "sklearn", "pandas", "matplotlib", "pyarrow", "dask", "distrib
 _SLOW |= {"jinja2", "scipy.optimize", "scipy.stats", "scipy.linalg", "scipy.signal", "scipy.sparse"}
 #: Our own packages that a start does not need.
 _LATER = {"calibrant.plots", "calibrant.comparison", "calibrant.reports.html", "calibrant.averaging.fitting"}
-_LATER |= {"calibrant.distributions.maps", "calibrant.monitoring.pit_tally", "backend.distributions"}
+_LATER |= {"calibrant.distributions.maps", "calibrant.monitoring.pit_tally", "backend.kinds.distributions"}
 _LATER |= {"backend.monitors.answers", "backend.monitors.looks", "service.routes.monitors", "service.web.upload"}
 _LATER |= {"schemas.monitors", "schemas.monitor_alarms"}
 _API = """

@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 import calibrant
-from backend.evaluations import read_task, training_of
+from backend.kinds.classes import read_operation, training_of
 from backend.store.store import Store
 from calibrant.client import Calibrant
 from calibrant.comparison import RAW
@@ -169,6 +169,6 @@ def test_documents_hold_plain_json(redis: Redis, store: Store) -> None:
         batch=None, batches=["a", "b"], measures=["ece"], reduction=None, map=None, interval=None, resamples=100, seed=0
     )
     batch = read_batch(P[:200], Y[:200])
-    found = read_task(spec, store.maps.get).several([("a", batch, None), ("b", batch, None)], 2, "cpu")
+    found = read_operation(spec, store.maps.get).documents([("a", batch, None), ("b", batch, None)], 2)
     assert json.loads(json.dumps(found))["problem"] == "a power law needs at least 5 batches"
     assert len(digest(batch)) == 32

@@ -14,6 +14,7 @@ import pytest
 from redis import Redis
 
 import calibrant
+from backend.kinds.classes import map_record
 from backend.store.batches import BatchStore
 from backend.store.clock import stamp
 from backend.store.errors import EmbeddedStoreFailed, RunLost, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
@@ -23,7 +24,7 @@ from backend.store.processes import spawn, stop
 from backend.store.registry.listing import MAX_SCANNED
 from backend.store.server.connection import check_durability, safe_url
 from backend.store.server.embedded import embedded_server, locked
-from backend.store.store import Store, map_record
+from backend.store.store import Store
 from calibrant.core.batch import read_batch
 from schemas.batches import BatchRecord, UploadRecord
 from schemas.jobs import FINAL, JobRecord, Progress

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from backend.store.batches import read_stored_batch
+from backend.kinds.classes import read_stored_batch
 from backend.store.keyspace import Keyspace
 from backend.store.store import Store
 from calibrant.core.reductions import Event
@@ -84,7 +84,7 @@ def test_frequencies_stored_by_an_earlier_version_keep_their_meaning(
         fields[f"{name}:0"] = out.getvalue()
     redis.hset(Keyspace().batch("batch_fractions"), mapping=fields)
     redis.expire(Keyspace().batch("batch_fractions"), 60)
-    batch, _ = read_stored_batch(store.batches, "batch_fractions")
+    batch = read_stored_batch(store.batches, "batch_fractions")
     assert batch.weights_kind == "frequency"
     assert batch.weights is not None
     assert batch.weights.tolist() == weights.tolist()

@@ -131,12 +131,12 @@ def test_sizes_may_be_numbers_of_numpy(batch: tuple[Any, Any]) -> None:
 def test_the_estimate_grows_with_rows_repetitions_and_measures(batch: tuple[Any, Any]) -> None:
     short, whole = read_batch(batch[0][:500], batch[1][:500]), read_batch(*batch)
     asked = BySize(read_requests(["ece"]))
-    assert 0.0 < asked.seconds(short) < asked.seconds(whole)
+    assert 0.0 < asked.seconds(asked.check(short)) < asked.seconds(asked.check(whole))
     often = BySize(read_requests(["ece"]), start_repetitions=10_000)
-    assert often.seconds(whole) > 50.0 * asked.seconds(whole)
-    assert BySize(read_requests(["ece", "ks"])).seconds(whole) > 1.5 * asked.seconds(whole)
+    assert often.seconds(often.check(whole)) > 50.0 * asked.seconds(asked.check(whole))
+    assert BySize(read_requests(["ece", "ks"])).seconds(asked.check(whole)) > 1.5 * asked.seconds(asked.check(whole))
     with pytest.raises(InvalidOption):
-        asked.seconds(read_batch(batch[0][:100], batch[1][:100]))
+        asked.check(read_batch(batch[0][:100], batch[1][:100]))
     weights = np.r_[np.ones(100), np.zeros(1900)]
     with pytest.raises(InvalidOption):
         asked.check(read_batch(*batch, weights))
@@ -150,7 +150,7 @@ def test_only_what_has_a_long_fit_is_not_inline() -> None:
 def test_progress_rises_to_the_end_and_its_exception_ends_the_work(batch: tuple[Any, Any]) -> None:
     asked, rows = BySize(read_requests(["ece"]), start_repetitions=4), read_batch(*batch)
     seen: list[tuple[int, int]] = []
-    asked.run(rows, lambda done, total, _: seen.append((done, total)))
+    asked.run(asked.check(rows), lambda done, total, _: seen.append((done, total)))
     shares = [done / total for done, total in seen]
     assert shares == sorted(shares)
     assert shares[0] == 0.0 < shares[-1] < 1.0
@@ -160,7 +160,7 @@ def test_progress_rises_to_the_end_and_its_exception_ends_the_work(batch: tuple[
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        asked.run(rows, end)
+        asked.run(asked.check(rows), end)
 
 
 def test_the_repetitions_of_the_paper() -> None:

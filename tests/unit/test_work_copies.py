@@ -38,9 +38,9 @@ def test_the_work_on_rows_takes_no_more_copies_than_are_reserved(
 
     def evaluate() -> None:
         batch = read_batch(p, y, None, scale="probability", kind="frequency")
-        evaluation.run(batch, None, device="cpu")
+        evaluation.run(evaluation.check(batch), device="cpu")
 
     batch = read_batch(p, y, None, scale="probability", kind="frequency")
-    if evaluation.seconds(batch, None) > 2.0 or not evaluation.inline:
+    if evaluation.seconds(evaluation.check(batch)) > 2.0 or not evaluation.inline:
         return  # a job
     assert peak_of(evaluate) <= inline_bytes(n, p.size + y.size) + _FIXED

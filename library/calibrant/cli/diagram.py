@@ -12,7 +12,7 @@ from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, Picture, Reduction, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say
-from calibrant.cli.regression import FanTime, RemoteForecasts, check_alone, read_distribution_map, rows_of
+from calibrant.cli.regression import FanTime, RemoteForecasts, check_alone, read_distribution_map
 from calibrant.cli.rows import (
     By,
     ClassNames,
@@ -178,17 +178,16 @@ def _drawn_forecasts(
     style: dict[str, Any],
 ) -> bytes:
     """Draw a diagram of predictive distributions."""
-    from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
+    from calibrant.kinds.distributions import DistributionEvaluation
     from calibrant.plots.canvas import About
     from calibrant.plots.diagram import draw
 
-    (request,) = read_distribution_diagrams([requested])
     fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
-    sheet = read_forecast_rows(file, columns)
-    sheet, rows = rows_of(sheet, seed)
-    about = About(len(rows), rows.forecasts.kind, name_of(file))
+    evaluation = DistributionEvaluation.read([], [requested], map=fitted, seed=seed)
+    found = evaluation.document(read_forecast_rows(file, columns))
+    ((key, shown),) = found["diagrams"].items()
     after = None
-    if fitted is not None:
-        changed = fitted.apply_checked(sheet.forecasts, by=sheet.by)
-        after = drawn(request, replace(rows, forecasts=changed), sheet.times), About(len(rows), changed.kind)
-    return draw(request.diagram.name, drawn(request, rows, sheet.times), about, after=after, **style).content
+    if found["after"] is not None:
+        after = found["after"]["diagrams"][key], About(found["n"], found["after"]["kind"])
+    about = About(found["n"], found["kind"], name_of(file))
+    return draw(shown["definition"]["name"], shown, about, after=after, **style).content

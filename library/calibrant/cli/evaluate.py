@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -35,7 +33,7 @@ from calibrant.cli.regression import (
     check_alone,
     evaluate_forecasts,
     read_distribution_map,
-    read_others,
+    with_others,
 )
 from calibrant.cli.rows import (
     By,
@@ -64,10 +62,6 @@ from calibrant.cli.rows import (
     reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
-
-if TYPE_CHECKING:
-    from calibrant.cli.regression import Others
-    from calibrant.io.table import ForecastSheet
 
 MapOf = Annotated[
     str | None,
@@ -140,9 +134,9 @@ def evaluate(
     check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
     grouped_by = "group" if time is None else "period"
     if regression:
-        compared = partial(read_others, against, columns, score=score, lags=lags)
+        request = EvaluateForecasts(interval=interval, seed=seed, score=score, lags=lags)
         _evaluate_forecasts(
-            file, columns, measure, interval, seed, map_of, compared, fail_above, fail_by, as_json, grouped_by, server
+            file, columns, measure, request, map_of, against, fail_above, fail_by, as_json, grouped_by, server
         )
         return
     for flag, given in (("--against", against), ("--score", score), ("--lags", lags or None)):
@@ -180,10 +174,9 @@ def _evaluate_forecasts(
     file: Path,
     columns: Columns,
     measure: list[str] | None,
-    interval: float | None,
-    seed: int,
+    request: EvaluateForecasts,
     map_of: str | None,
-    compared: Callable[[ForecastSheet], Others | None],
+    against: list[Path] | None,
     fail_above: list[str] | None,
     fail_by: str,
     as_json: bool,
@@ -204,17 +197,18 @@ def _evaluate_forecasts(
             from calibrant.io.periods import periods
 
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns.time}'"))
-        request = EvaluateForecasts(measures, fitted, interval, seed, compared(rows))
+        rows = with_others(rows, against, columns, score=request.score, lags=request.lags)
+        request = replace(request, measures=measures, map=fitted)
         if server:
             with client_of(server, "maps") as client:
                 report = RemoteForecasts(client).evaluate(rows, request, cast("str | None", applied))
         else:
             report = evaluate_forecasts(rows, request)
-        gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=interval)
+        gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=request.interval)
         if as_json:
             write_json(report)
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by, level=interval))
+            write_lines(*report_tables(report, by=grouped_by, level=request.interval))
         gate.check(report)

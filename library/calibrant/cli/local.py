@@ -44,7 +44,7 @@ class Local:
         check_class_names(fitted, rows.classes)
         batch = batch_of(rows)
         with bar() as shown:
-            report = report_document(evaluation.run(batch, rows.groups, progress=shown), None)
+            report = report_document(evaluation.run(evaluation.check(batch, rows.groups), progress=shown), None)
         return as_answered(report)
 
     def fit(self, rows: Sheet, request: Fit) -> Fitted:
@@ -120,7 +120,7 @@ def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
     task = read_by_size(request.diagram, request.reduction, request.seed, fitted, training)
     try:
         with bar() as shown:
-            return by_size_report(task, batch, shown)
+            return by_size_report(task, task.check(batch), shown)
     except CalibrationError as error:
         raise below_diagram(error) from None
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from calibrant.distributions.adaptive import AdaptiveForecasts
     from calibrant.distributions.forecasts import Forecasts
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
-    from calibrant.distributions.measures import Rows
     from calibrant.io.table import ForecastSheet
 
 FanTime = Annotated[
@@ -114,33 +113,28 @@ class RemoteForecasts:
 
     def evaluate(self, rows: ForecastSheet, request: EvaluateForecasts, map_of: str | None) -> dict[str, Any]:
         """Evaluate the rows; with a map, also after it."""
-        others = request.others
-        sheets = {} if others is None else others.sheets
-        names = {self._stored(sheet): name for name, sheet in sheets.items()}
+        names = {self._stored(own, rows.observed): name for name, own in rows.others.items()}
         with bar() as shown:
             report = self._client.evaluate_distribution(
                 rows.observed,
                 map=map_of,
                 measures=request.measures,
                 against=list(names) or None,
-                score=None if others is None else others.score,
-                lags=0 if others is None else others.lags,
+                score=request.score,
+                lags=request.lags,
                 interval=request.interval,
                 seed=request.seed,
                 progress=shown.of_job,
                 **_sent(rows),
             )
-        found = {name: value for name, value in report.to_dict().items() if value is not None or name == "groups"}
-        for name, group in ((found.get("after") or {}).pop("groups", None) or {}).items():
-            found["groups"][name]["after"] = {"measures": group["measures"]}
+        found = _merged(report.to_dict())
         if "comparison" in found:
             found["comparison"] = _renamed(found["comparison"], names)
         return found
 
-    def _stored(self, sheet: ForecastSheet) -> str:
+    def _stored(self, forecasts: Forecasts, observed: Any) -> str:
         """Store other forecasts for a comparison; returns the id of their batch."""
-        given = _sent(sheet, "weights", "weights_kind", "groups", "clusters", "by", "times")
-        return self._client.upload_distribution(sheet.observed, ttl=_STORED_SECONDS, **given).id
+        return self._client.upload_distribution(observed, ttl=_STORED_SECONDS, **forecasts).id
 
     def fit(self, rows: ForecastSheet, request: FitForecasts, name: str | None, *, allow_shape_change: bool) -> Fitted:
         """Fit a map to the rows; the server stores the map."""
@@ -200,11 +194,8 @@ def _renamed(comparison: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
 
 def _sent(rows: ForecastSheet, *without: str) -> DistributionRows:
     """Return the rows as arguments of a client, without the outcomes and the columns named."""
-    from calibrant.distributions.forecasts import FIELDS
-
-    given: dict[str, Any] = {name: getattr(rows.forecasts, name) for name in FIELDS[rows.forecasts.kind]}
     columns = ("weights", "groups", "clusters", "by", "times", *(() if rows.weights is None else ("weights_kind",)))
-    given |= {name: getattr(rows, name) for name in columns}
+    given: dict[str, Any] = {**rows.forecasts, **{name: getattr(rows, name) for name in columns}}
     return cast("DistributionRows", {name: value for name, value in given.items() if name not in without})
 
 
@@ -212,135 +203,67 @@ def _sent(rows: ForecastSheet, *without: str) -> DistributionRows:
 
 
 @dataclass(frozen=True)
-class Others:
-    """Other forecasts of the same outcomes, by the name of their file, and how they are compared."""
-
-    sheets: Mapping[str, ForecastSheet]
-    score: str | None = None
-    lags: int = 0
-
-
-@dataclass(frozen=True)
 class EvaluateForecasts:
-    """Options of an evaluation of predictive distributions."""
+    """Options of an evaluation of predictive distributions; a comparison is with the other forecasts of the rows."""
 
     measures: list[str | dict[str, Any]] | None = None
     map: DistributionMap | None = None
     interval: float | None = None
     seed: int = 0
-    others: Others | None = None
+    score: str | None = None
+    lags: int = 0
 
 
 def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
     """Evaluate the rows; with a map, also ``after`` it, and whether the map was fitted to these rows."""
-    from calibrant.distributions.rows import digest_of
+    from calibrant.core.progress import reporting
+    from calibrant.kinds.distributions import DistributionEvaluation
 
-    before, after = rows.forecasts, None
-    if request.map is not None:
-        after = request.map.apply_checked(before, by=rows.by)
-        before = _as_quantiles(before, after)
-    found = _evaluated(before, rows, request)
-    if request.others is not None:
-        found["comparison"] = _compared(rows, after, request.others, request.interval)
-    if request.map is None or after is None:
-        return found
-    also = _evaluated(after, rows, replace(request, measures=_common(request.measures, before, after)))
-    found["after"] = {name: also[name] for name in ("kind", "measures")}
-    for name, group in (found["groups"] or {}).items():
-        group["after"] = {"measures": also["groups"][name]["measures"]}
-    digest = None if rows.observed is None else digest_of(rows.forecasts, rows.observed)
-    found["in_sample"] = request.map.training_digest is not None and request.map.training_digest == digest
+    evaluation = DistributionEvaluation.read(
+        request.measures,
+        map=request.map,
+        interval=request.interval,
+        seed=request.seed,
+        score=request.score,
+        lags=request.lags,
+        comparable=True,
+    )
+    with bar() as shown, reporting(shown):
+        found = evaluation.document(rows)
+    if found["kind"] != rows.forecasts.kind:
+        say("before the map: quantiles at the levels of the map, so that the scores are comparable")
+    return _merged(found)
+
+
+def _merged(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a report without missing parts, with the results after the map beside those of each group before it."""
+    found = {name: value for name, value in found.items() if value is not None or name == "groups"}
+    for name, group in ((found.get("after") or {}).pop("groups", None) or {}).items():
+        found["groups"][name]["after"] = {"measures": group["measures"]}
     return found
 
 
-def _compared(
-    rows: ForecastSheet, calibrated: Forecasts | None, others: Others, interval: float | None
-) -> dict[str, Any]:
-    from calibrant.comparison.forecasts import compare_read
-
-    own = {"forecasts": rows.forecasts} | ({} if calibrated is None else {"calibrated": calibrated})
-    return compare_read(
-        rows.observed,
-        {**own, **{name: sheet.forecasts for name, sheet in others.sheets.items()}},
-        score=others.score,
-        lags=others.lags,
-        interval=interval or 0.95,
-        weights=rows.weights,
-        weights_kind=rows.weights_kind,
-        clusters=rows.clusters,
-    ).to_dict()
-
-
-def read_others(
-    files: Sequence[Path] | None, columns: Columns, rows: ForecastSheet, *, score: str | None, lags: int
-) -> Others | None:
-    """Read the files of ``--against``; raises ``Refused`` for other outcomes."""
+def with_others(
+    rows: ForecastSheet, files: Sequence[Path] | None, columns: Columns, *, score: str | None, lags: int
+) -> ForecastSheet:
+    """Return the rows with the forecasts in the files of ``--against``; raises ``Refused`` for other outcomes."""
     if not files:
         for flag, given in (("--score", score), ("--lags", lags or None)):
             if given is not None:
                 raise typer.BadParameter("needs --against", param_hint=flag)
-        return None
+        return rows
     import numpy as np
 
-    sheets: dict[str, ForecastSheet] = {}
+    others: dict[str, Forecasts] = {}
     for file in files:
         name = file.name
-        if name in (*sheets, "forecasts", "calibrated"):
+        if name in (*others, "forecasts", "calibrated"):
             raise typer.BadParameter("must have different file names", param_hint="--against")
-        sheets[name] = read_forecast_rows(file, columns, unused=("weights", "groups"))
-        if not np.array_equal(np.asarray(sheets[name].observed), np.asarray(rows.observed)):
+        sheet = read_forecast_rows(file, columns, unused=("weights", "groups"))
+        if not np.array_equal(np.asarray(sheet.observed), np.asarray(rows.observed)):
             raise Refused(f"{name_of(file)}: has other outcomes than the first file; a comparison needs the same rows")
-    return Others(sheets, score, lags)
-
-
-def _as_quantiles(before: Forecasts, after: Forecasts) -> Forecasts:
-    """Return the forecasts as quantiles at the levels of the map, so that scores before and after are comparable."""
-    from calibrant.distributions.maps.tables import quantiles_of
-
-    if after.kind != "quantiles" or before.kind == "quantiles":
-        return before
-    say("before the map: quantiles at the levels of the map, so that the scores are comparable")
-    return quantiles_of(before.quantile(after.levels), after.levels)
-
-
-def _common(
-    measures: list[str | dict[str, Any]] | None, before: Forecasts, after: Forecasts
-) -> list[str | dict[str, Any]] | None:
-    """Return the measures of the forecasts before the map, if none are requested."""
-    from calibrant.distributions.measures import default_measures
-
-    return list(default_measures(before.kind)) if measures is None and before.kind != after.kind else measures
-
-
-def _evaluated(forecasts: Forecasts, rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
-    from calibrant.core.progress import reporting
-    from calibrant.distributions.evaluation import evaluate_distribution
-    from calibrant.distributions.forecasts import FIELDS
-
-    with bar() as shown, reporting(shown):
-        found = evaluate_distribution(
-            rows.observed,
-            measures=request.measures,
-            weights=rows.weights,
-            weights_kind=rows.weights_kind,
-            groups=rows.groups,
-            clusters=rows.clusters,
-            by=rows.by,
-            interval=request.interval,
-            seed=request.seed,
-            **{name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]},
-        )
-    return found.to_dict()
-
-
-def rows_of(sheet: ForecastSheet, seed: int) -> tuple[ForecastSheet, Rows]:
-    """Return the rows with a positive weight, also as those of an evaluation."""
-    from calibrant.distributions.evaluation import read_rows
-
-    if sheet.weights is not None and not sheet.weights.all() and sheet.weights.any():
-        sheet = _rows(sheet, sheet.weights != 0.0)
-    given: dict[str, Any] = {"weights": sheet.weights, "weights_kind": sheet.weights_kind, "clusters": sheet.clusters}
-    return sheet, read_rows(sheet.forecasts, sheet.observed, seed=seed, **given)[0]
+        others[name] = sheet.forecasts
+    return replace(rows, others=others)
 
 
 # --- In the order of time
@@ -357,8 +280,6 @@ class InOrder(NamedTuple):
 
 def recalibrated(recalibrate: Callable[..., AdaptiveForecasts], rows: ForecastSheet, how: InOrder) -> AdaptiveForecasts:
     """Recalibrate the rows with the function of the library or of a client."""
-    from calibrant.distributions.forecasts import FIELDS
-
     unknown = [name for name in how.options if name not in ("shift", "widen", "narrow")]
     if unknown:
         raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
@@ -370,7 +291,7 @@ def recalibrated(recalibrate: Callable[..., AdaptiveForecasts], rows: ForecastSh
         horizon=rows.by,
         scale="identity" if how.scale == "probability" else how.scale,
         support=how.support,
-        **{name: getattr(rows.forecasts, name) for name in FIELDS[rows.forecasts.kind]},
+        **rows.forecasts,
         **how.options,
     )
 
@@ -405,24 +326,13 @@ def read_support(given: str | None) -> Support:
 def fit_forecasts(rows: ForecastSheet, request: FitForecasts) -> DistributionMap:
     """Fit a map to the rows."""
     from calibrant.core.progress import reporting
-    from calibrant.distributions.calibrators import fit_distribution
-    from calibrant.distributions.forecasts import FIELDS
+    from calibrant.distributions.calibrators import DistributionFitting
 
-    forecasts = rows.forecasts
+    fitting = DistributionFitting.read(
+        request.method, request.options, scale=request.scale, support=request.support, seed=request.seed
+    )
     with bar() as shown, reporting(shown):
-        return fit_distribution(
-            request.method,
-            rows.observed,
-            by=rows.by,
-            groups=rows.groups,
-            weights=rows.weights,
-            weights_kind=rows.weights_kind,
-            scale=request.scale,  # type: ignore[arg-type]
-            support=request.support,
-            seed=request.seed,
-            **{name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]},
-            **dict(request.options),
-        )
+        return fitting.run(fitting.check(rows))
 
 
 def summarize(fitted: DistributionMap, n: int) -> None:
@@ -464,23 +374,4 @@ def split(rows: ForecastSheet, holdout: float, seed: int) -> tuple[ForecastSheet
         is_held = np.isin(names, held_groups(size, random.permutation(len(size)), holdout))
     if is_held.all() or not is_held.any():
         raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(len(rows))}")
-    return _rows(rows, ~is_held), _rows(rows, is_held)
-
-
-def _rows(rows: ForecastSheet, kept: npt.NDArray[Any]) -> ForecastSheet:
-    import numpy as np
-
-    def texts(names: Sequence[str] | None) -> list[str] | None:
-        return None if names is None else [name for name, one in zip(names, kept, strict=True) if one]
-
-    return replace(
-        rows,
-        forecasts=rows.forecasts.take(np.flatnonzero(kept)),
-        observed=None if rows.observed is None else rows.observed[kept],
-        weights=None if rows.weights is None else rows.weights[kept],
-        groups=texts(rows.groups),
-        clusters=texts(rows.clusters),
-        by=texts(rows.by),
-        times=texts(rows.times),
-        known=texts(rows.known),
-    )
+    return rows.taken(~is_held), rows.taken(is_held)

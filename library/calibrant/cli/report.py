@@ -215,40 +215,28 @@ def _forecast_page(
     """Return the report of predictive distributions."""
     from datetime import UTC, datetime
 
-    from calibrant.reports.forecasts import forecast_document, report_options, standalone
+    from calibrant.core.batch import counted_kind
+    from calibrant.reports.forecasts import ForecastReport, report_options
     from calibrant.reports.panel import ReportSubject
 
     fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
     rows = read_forecast_rows(file, columns)
+    scale: Any = "identity" if columns.scale == "probability" else columns.scale
     with working("evaluating the forecasts and comparing maps"):
-        found = forecast_document(
-            rows.forecasts,
-            rows.observed,
-            weights=rows.weights,
-            weights_kind=rows.weights_kind,
-            groups=rows.groups,
-            clusters=rows.clusters,
-            by=rows.by,
-            times=rows.times,
-            map=fitted,
-            scale="identity" if columns.scale == "probability" else columns.scale,  # type: ignore[arg-type]
-            support=support,
-            seed=seed,
-        )
-    used = [name for name in ("weights", "groups", "clusters", "by") if getattr(rows, name) is not None]
+        found = ForecastReport(fitted, seed, scale, support).document(rows)
     about = ReportSubject(
         name=name_of(file) if file == STANDARD else file.name,
         version=__version__,
         when=datetime.now(UTC),
         inferred=rows.notes,
-        options=report_options(rows.forecasts.kind, used, seed),
-        weights=None if rows.weights is None else rows.weights_kind,
+        options=report_options(rows.forecasts.kind, rows.columns, seed),
+        weights=None if rows.weights is None else counted_kind(rows.weights_kind),
         map=map_of,
         command=command_line(context),
         loading=loading(file, forecast_options(columns)),
         applying=None if map_of is None else f"calibrant.load_distribution({map_of!r})",
     )
-    return standalone(found, about).encode()
+    return _page(found, about)
 
 
 def _measured(
@@ -270,11 +258,12 @@ def _measured(
 
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
     """Return the diagrams of the groups and the recommended map; computed locally even if a server evaluates."""
+    from calibrant.evaluation import Evaluation
     from calibrant.reports.advice import recommend
     from calibrant.reports.panel import group_diagrams
 
     batch = batch_of(rows)
-    drawn = None if rows.groups is None else group_diagrams(batch, rows.groups, reduction)
+    drawn = group_diagrams(Evaluation((), reduction).check(batch, rows.groups))
     found = {} if drawn is None else {"group_diagrams": drawn}
     return found | ({"recommendation": recommend(batch, reduction, seed=seed).to_document()} if recommended else {})
 

@@ -162,7 +162,7 @@ def compare(
     reduction = reduction_by_name(reduction, rows.class_names)
     evaluation = Evaluation(read_requests(measures, reduction), reduction, None, resampling)
     comparison = Comparison(evaluation, contestants, correction, of)
-    found = comparison.run(rows.batch)
+    found = comparison.run(comparison.check(rows.batch))
     named = reduction_with_name(found.report.reduction, rows.class_names)
     return replace(found, report=replace(found.report, class_names=rows.class_names, reduction_name=named))
 

@@ -15,7 +15,7 @@ from calibrant.core.errors import CalibrationError, InvalidOption, Offence
 from calibrant.core.progress import Progress, muted, report, reporting, step
 from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
 from calibrant.core.results import ByMeasure, Cell, Shown, Table, above, frame_of, interval_of, n_rows
-from calibrant.evaluation import Evaluation, Report, after_map, calibrated
+from calibrant.evaluation import CheckedBatch, Evaluation, Report, after_map, calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, unproven
@@ -148,7 +148,7 @@ def reduction_of(evaluation: Evaluation, contestants: tuple[Contestant, ...], ba
         if reduction is None and not fitted.of_vector and n_classes in (None, fitted.n_classes):
             reduction = fitted.reduction
     if not contestants:
-        return evaluation.check(batch)[0]
+        return evaluation.check(batch).reduction
     name = resolve(reduction, n_classes)
     for i, contestant in enumerate(contestants):
         try:
@@ -461,40 +461,31 @@ class Comparison:
         """Whether no measure and no diagram needs a long fit."""
         return self.evaluation.inline
 
-    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> str:
-        """Return the full name of the reduction; raise what ``run`` would raise, without measuring."""
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
+        """Return the checked rows; raise what ``run`` would raise, without measuring."""
         name = reduction_of(self.evaluation, self.contestants, batch)
-        replace(self.evaluation, reduction=name).check(batch, groups)
-        return name
+        return replace(self.evaluation, reduction=name).check(batch, groups)
 
-    def seconds(self, batch: Batch, groups: Sequence[str] | None = None) -> float:
+    def seconds(self, rows: CheckedBatch) -> float:
         """Estimate the seconds of ``run``; infinite if a fit that must run as a job has to be repeated."""
-        name = self.check(batch, groups)
-        alone = replace(self.evaluation, reduction=name)
+        batch, name = rows.batch, rows.reduction
         size, resampling = extent_of(batch, name), self.evaluation.resampling
         each = sum(r.seconds(size, resampling) + again_seconds(r, size, resampling) for r in self.evaluation.measures)
         each += _APPLIED_ROW * len(batch) * (batch.predictions.n_classes or 1)
         once = sum(r.seconds(size, replace(resampling, level=None)) for r in self.evaluation.measures)
         fits = sum(c.training.seconds(batch) + once for c in self.contestants if c.training.is_in_sample(batch))
-        return alone.seconds(batch, groups) + each * (1 + len(self.contestants)) + fits
+        return self.evaluation.seconds(rows) + each * (1 + len(self.contestants)) + fits
 
-    def run(
-        self,
-        batch: Batch,
-        groups: Sequence[str] | None = None,
-        *,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> ComparisonReport:
-        """Compare on a checked batch; ``device`` is that of repeated fits. Exceptions of ``progress`` end the work."""
+    def run(self, rows: CheckedBatch, *, device: str = "cpu", progress: Progress | None = None) -> ComparisonReport:
+        """Compare on checked rows; ``device`` is that of repeated fits. Exceptions of ``progress`` end the work."""
         with reporting(progress):
-            return self._run(batch, groups, device)
+            return self._run(rows, device)
 
-    def _run(self, batch: Batch, groups: Sequence[str] | None, device: str) -> ComparisonReport:
-        name, requests = self.check(batch, groups), self.evaluation.measures
+    def _run(self, rows: CheckedBatch, device: str) -> ComparisonReport:
+        batch, name, requests = rows.batch, rows.reduction, self.evaluation.measures
         steps = 2 + len(self.contestants) + len(requests)
         with step(0, steps, RAW):
-            raw = replace(self.evaluation, reduction=name).run(batch, groups)
+            raw = self.evaluation.run(rows)
         with step(1, steps, "maps"):
             lineup = line_up(batch, name, self.contestants)
         found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, get_args
 
@@ -23,6 +23,8 @@ from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts,
 from calibrant.distributions.maps.tables import interval_of as intervals_of
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import Rows
+from calibrant.distributions.pit import ForecastSize
+from calibrant.distributions.rows import ForecastRows
 from calibrant.distributions.streams import diebold_mariano, read_lags
 
 ScoreName = Literal[
@@ -32,6 +34,8 @@ ScoreName = Literal[
 MAX_FORECASTS = 20
 #: How far the levels of two forecasts may differ.
 _SAME = 1e-9
+#: Estimated seconds of a comparison for each row of each two forecasts, and for each number of a row.
+_ROW_SECONDS, _NUMBER_SECONDS = 3e-7, 3e-7
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,29 +241,27 @@ def compare_distributions(
         if isinstance(arguments, Mapping):
             check_aligned({"observed": observed, **{key: arguments[key] for key in arguments if key != "levels"}})
     given = {name: _read(name, arguments) for name, arguments in forecasts.items()}
-    options: dict[str, Any] = {"weights": weights, "weights_kind": weights_kind, "clusters": clusters}
-    return compare_read(observed, given, score=score, lags=lags, interval=interval, **options)
+    rows = ForecastRows(next(iter(given.values())), observed, weights, weights_kind, clusters=clusters)
+    return compare_rows(rows, given, score=score, lags=lags, interval=interval)
 
 
-def compare_read(
-    observed: Any,
+def compare_rows(
+    rows: ForecastRows,
     given: Mapping[str, Forecasts],
     *,
     score: str | None,
     lags: int,
     interval: float,
     pointers: Mapping[str, str] | None = None,
-    **options: Any,
 ) -> ForecastComparison:
-    """Compare checked forecasts; ``pointers`` are their fields in errors, ``options`` those of ``read_rows``."""
+    """Compare checked forecasts of the outcomes of ``rows``; ``pointers`` are their fields in errors."""
     fields = {name: f"/forecasts/{name}" for name in given} if pointers is None else pointers
     if score is not None and score not in get_args(ScoreName):
         raise InvalidOption.at("/score", one_of(score, get_args(ScoreName)))
     lags = read_lags(lags)
-    if lags and any(options.get(name) is not None for name in ("weights", "clusters")):
+    if lags and (rows.weights is not None or rows.clusters is not None):
         raise InvalidOption.at("/lags", "cannot be combined with weights or clusters")
-    first = next(iter(given.values()))
-    n = len(read_observed(observed, first))
+    n = len(read_observed(rows.observed, next(iter(given.values()))))
     for name, own in given.items():
         if len(own) != n:
             raise LengthMismatch.at(fields[name], f"has {n_rows(len(own))}, but /observed has {n:,}")
@@ -271,20 +273,24 @@ def compare_read(
     shared, default = _shared(given, fields)
     name = score or default
     found: dict[str, Floats] = {}
-    rows = None
+    columns = replace(rows, groups=None, by=None)
     for who, own in shared.items():
-        rows, _ = read_rows(own, observed, interval=interval, **options)
+        checked, _ = read_rows(replace(columns, forecasts=own), interval=interval)
         try:
-            found[who] = _score_of(rows, name)
+            found[who] = _score_of(checked, name)
         except InvalidOption as error:
             raise InvalidOption.at("/score", f"does not exist for these forecasts, which have the {default}") from error
-    assert rows is not None  # noqa: S101 - there are two forecasts
-    weight = np.ones(len(rows)) if rows.w is None else rows.w
+    weight = np.ones(len(checked)) if checked.w is None else checked.w
     means = {who: float(weight @ values / weight.sum()) for who, values in found.items()}
-    pairs = _pairs(found, rows, lags, interval)
+    pairs = _pairs(found, checked, lags, interval)
     ranking = tuple(sorted(means, key=lambda who: (np.isnan(means[who]), means[who])))
-    kind = None if rows.w is None else rows.weights_kind
-    return ForecastComparison(len(rows), name, interval, lags, means, ranking, pairs, kind)
+    kind = None if checked.w is None else checked.weights_kind
+    return ForecastComparison(len(checked), name, interval, lags, means, ranking, pairs, kind)
+
+
+def comparison_seconds(several: int, size: ForecastSize, lags: int) -> float:
+    """Estimate the seconds of a comparison of ``several`` forecasts of a size."""
+    return several * size.rows * (_ROW_SECONDS * (several + lags) + _NUMBER_SECONDS * size.width)
 
 
 def _read(name: str, arguments: Mapping[str, Any] | Forecasts) -> Forecasts:

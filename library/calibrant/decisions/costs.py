@@ -17,7 +17,7 @@ from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidWeight,
 from calibrant.core.inputs import read_rows, reduction_by_name
 from calibrant.core.reductions import Event, reduce, resolve_event
 from calibrant.core.results import n_rows
-from calibrant.evaluation import Evaluation
+from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.measures.measure import extent_of
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS, CostPlane
 from calibrant.measures.selective import cost_plane as plane_of
@@ -159,19 +159,19 @@ class Costs:
         """Always True: a cost plane needs no long fit."""
         return True
 
-    def check(self, batch: Batch) -> str:
-        """Return the full name of the reduction; raise if the batch of one model is invalid, without measuring."""
-        name, _ = Evaluation((), self.reduction).check(batch)
-        return resolve_event(name, batch.predictions.n_classes)
+    def check(self, batch: Batch) -> CheckedBatch:
+        """Return the checked rows of one model; raise if they are invalid, without measuring."""
+        checked = Evaluation((), self.reduction).check(batch)
+        return replace(checked, reduction=resolve_event(checked.reduction, batch.predictions.n_classes))
 
-    def seconds(self, batch: Batch) -> float:
-        """Estimate the seconds for one model; raise what ``check`` raises."""
-        extent = extent_of(batch, self.check(batch))
+    def seconds(self, rows: CheckedBatch) -> float:
+        """Estimate the seconds for one model."""
+        extent = extent_of(rows.batch, rows.reduction)
         return _PROBABILITY * extent.rows * extent.n_classes
 
-    def event(self, batch: Batch) -> Event:
+    def event(self, rows: CheckedBatch) -> Event:
         """Return the event of the decisions of a model, which is all that is kept of its batch."""
-        return replace(reduce(batch, self.check(batch)), whole=None, origin=None)
+        return replace(reduce(rows.batch, rows.reduction), whole=None, origin=None)
 
     def run(self, first: Event, second: Event) -> CostPlane:
         """Compare the events of two models on the same rows."""

@@ -23,6 +23,8 @@ CENTRAL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 FANS = (0.5, 0.9)
 _MOST = 16
 _SAME = 1e-9
+#: Estimated seconds of a diagram, most of them for its bands, and of it per level, per row, and per number of a row.
+_ONCE, _LEVEL, _ROW, _NUMBER = 0.02, 4e-4, 3e-7, 1.5e-7
 #: Diagrams of numbers beyond this size, or of variances below its inverse, are not drawn: axes need room around them.
 _LARGEST = 1e300
 
@@ -298,6 +300,11 @@ def read_distribution_diagrams(given: str | Sequence[str | Mapping[str, Any]]) -
     """Read names of diagrams, or objects with options; raises ``UnknownDiagram`` or ``InvalidOption``."""
     entries = read_entries(given, DISTRIBUTION_DIAGRAMS, "diagram", most=_MOST, unknown=UnknownDiagram)
     return [DiagramRequest(key, diagram, options) for key, diagram, options in entries]
+
+
+def drawing_seconds(n_diagrams: int, size: pit.ForecastSize) -> float:
+    """Estimate the seconds of diagrams of forecasts of a size."""
+    return n_diagrams * (_ONCE + _LEVEL * size.levels + size.rows * (_ROW + _NUMBER * size.width))
 
 
 def times_with_weight(times: Sequence[str] | None, weights: Any) -> Sequence[str] | None:

@@ -13,16 +13,9 @@ from scipy.special import ndtri
 
 from calibrant.core.arguments import explained, refuse_misspelt
 from calibrant.core.arrays import check_aligned, group_names, numbered_names
-from calibrant.core.batch import Integers, check_kind, check_weights, counted_kind
+from calibrant.core.batch import Fractional, Integers, check_kind, check_weights, counted_kind
 from calibrant.core.cells import Floats, WeightsKind, effective
-from calibrant.core.errors import (
-    CalibrationError,
-    InvalidOption,
-    LengthMismatch,
-    TooFewRows,
-    UnknownMethod,
-    one_of,
-)
+from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, UnknownMethod, one_of
 from calibrant.core.options import Catalogue, Described, Option, known_name, read_seed, read_values
 from calibrant.core.results import n_rows
 from calibrant.distributions.cross_fitting import (
@@ -49,7 +42,8 @@ from calibrant.distributions.maps import levels as level_maps
 from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
-from calibrant.distributions.rows import Rows, digest_of
+from calibrant.distributions.pit import ForecastSize
+from calibrant.distributions.rows import ForecastRows, Rows, digest_of
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30
@@ -61,6 +55,10 @@ UNCHANGED = "no improvement of the cross-fitted score was found, so the map leav
 ALL: tuple[ForecastKind, ...] = ("normal", "quantiles", "samples", "interval")
 
 
+#: Estimated seconds of a fit per row and level of its result.
+_LEVEL_SECONDS = 1.5e-7
+#: Normal forecasts take as long as forecasts of this many numbers.
+_NORMAL_WIDTH = 10
 #: A fit returns the function and diagnostics.
 Fit = Callable[[Rows, Mapping[str, Any], int], tuple[Any, dict[str, Any]]]
 
@@ -85,6 +83,8 @@ class DistributionMethod(Described):
         Options of the fit.
     keeps_normal : bool
         Whether a map of means and variances returns means and variances.
+    row_seconds, number_seconds : float
+        Estimated seconds of a fit for each row, and for each number of a row.
 
     See Also
     --------
@@ -108,6 +108,13 @@ class DistributionMethod(Described):
     loss: Loss = "crps"
     options: Mapping[str, Option] = field(default_factory=dict)
     keeps_normal: bool = True
+    row_seconds: float = field(default=5e-6, repr=False)
+    number_seconds: float = field(default=1e-6, repr=False)
+
+    def seconds(self, size: ForecastSize, n_levels: int = 0) -> float:
+        """Estimate the seconds of a fit to forecasts of a size, whose map returns ``n_levels`` chosen levels."""
+        width = _NORMAL_WIDTH if size.kind == "normal" else size.width
+        return size.rows * (self.row_seconds + self.number_seconds * width + _LEVEL_SECONDS * n_levels)
 
 
 # --- Fits of the methods
@@ -210,6 +217,8 @@ def _entries() -> tuple[DistributionMethod, ...]:
             "Gruber & Buettner (2022), appendix G.5; there w and b may be negative",
             fit=_platt,
             loss="dss",
+            row_seconds=6e-5,
+            number_seconds=0.0,
             **variances,  # type: ignore[arg-type]
         ),
         DistributionMethod(
@@ -237,6 +246,8 @@ def _entries() -> tuple[DistributionMethod, ...]:
             ALL,
             "as given; quantiles for samples",
             _location_scale,
+            row_seconds=0.0,
+            number_seconds=1.2e-5,
         ),
         DistributionMethod(
             "quantile-recalibration",
@@ -271,6 +282,8 @@ def _entries() -> tuple[DistributionMethod, ...]:
             ALL,
             "mean and variance for normal forecasts; quantiles; intervals for intervals",
             _averaged,
+            row_seconds=0.0,
+            number_seconds=1.8e-5,
         ),
     )
 
@@ -308,7 +321,70 @@ def _member(name: str, by_group: bool, options: Mapping[str, Any] | None = None,
     return fit
 
 
-# --- The public function
+# --- A fit without its rows, and the public function
+
+
+@dataclass(frozen=True)
+class DistributionFitting:
+    """Checked options of ``fit_distribution``, without the rows."""
+
+    method: DistributionMethod
+    options: Mapping[str, Any]
+    scale: ForecastScale = "identity"
+    support: Support = (None, None)
+    output_levels: Any = None
+    seed: int = 0
+
+    @classmethod
+    def read(cls, method: object, options: Mapping[str, Any], *, where: str = "", **others: Any) -> DistributionFitting:
+        """Check the method and its options, whose errors name places below ``where``; ``others`` are the fields."""
+        entry = _read_method(method)
+        read_seed(others.get("seed", 0))
+        if others.get("scale", "identity") not in SCALES:
+            raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
+        return cls(entry, read_values(options, entry.options, entry.name, where=where), **others)
+
+    def check(self, rows: ForecastRows) -> Rows:
+        """Return the checked rows of the fit; raise what ``run`` would raise, as far as it is known without fitting."""
+        forecasts, entry = rows.forecasts, self.method
+        check_kind(counted_kind(rows.weights_kind))
+        y = read_observed(rows.observed, forecasts)
+        refuse_huge(forecasts, y)
+        by, groups = _names(rows.by, "by", len(y)), _names(rows.groups, "groups", len(y))
+        if forecasts.kind not in entry.kinds:
+            raise UnknownMethod.at("/method", f"must be a method of {forecasts.kind} forecasts: {_of(forecasts.kind)}")
+        if self.scale != "identity" and forecasts.kind == "normal":
+            raise InvalidOption.at("/scale", "must be identity for mean and variance")
+        ends = _read_support(self.support, y, forecasts, entry)
+        levels = _output_levels(self.output_levels, forecasts, entry)
+        numbers = None if groups is None else numbered_names(groups)[1]
+        if rows.weights is None:
+            return Rows(forecasts, y, np.ones(len(y)), by, numbers, levels, self.scale, ends)
+        w, kind = _read_weights(rows.weights, len(y), rows.weights_kind, entry), counted_kind(rows.weights_kind)
+        return Rows(forecasts, y, w, by, numbers, levels, self.scale, ends, kind)
+
+    def seconds(self, rows: Rows) -> float:
+        """Estimate the seconds of ``run``."""
+        return self.method.seconds(ForecastSize.of(rows.forecasts), len(self.output_levels or ()))
+
+    def run(self, rows: Rows) -> DistributionMap:
+        """Fit the map to checked rows."""
+        entry, forecasts = self.method, rows.forecasts
+        by_group = entry.name not in ("averaged", "identity") and rows.by is not None
+        fit = _member(entry.name, by_group, self.options, self.seed)
+        with np.errstate(over="ignore", invalid="ignore"):
+            function, found = fit(rows)
+            if "held_out_gain" not in found and entry.name != "identity":
+                found["held_out_gain"] = held_out_gain(rows, fit, entry.loss, self.seed)
+        if forecasts.n_repaired:
+            found["n_repaired"] = forecasts.n_repaired
+        diagnostics = _diagnostics(found, function, {**self.options, "scale": self.scale}, self.seed)
+        if rows.weights_kind is not None:
+            diagnostics["fit"]["weights_kind"] = rows.weights_kind
+        digest = digest_of(forecasts, rows.y)
+        return DistributionMap(
+            entry.name, function, forecasts.kind, levels_of(forecasts), rows.support, diagnostics, digest
+        )
 
 
 @explained
@@ -396,50 +472,18 @@ def fit_distribution(
     >>> fitted.apply(quantiles=[[1.0, 2.0, 3.0]], levels=[0.25, 0.5, 0.75]).quantiles
     array([[0., 2., 4.]])
     """
-    entry = _read_method(method)
     known = list(signature(fit_distribution).parameters)[:-1]
+    entry = _read_method(method)
     refuse_misspelt("fit_distribution", [name for name in options if name not in entry.options], known)
-    read_seed(seed)
-    check_kind(counted_kind(weights_kind))
     given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "levels": levels}
     given |= {"samples": samples, "lower": lower, "upper": upper, "level": level}
-    aligned = {name: value for name, value in given.items() if name != "levels"}
-    check_aligned({"observed": observed, "weights": weights, "by": by, "groups": groups, **aligned})
+    columns = {"observed": observed, "weights": weights, "by": by, "groups": groups}
+    check_aligned({**columns, **{name: value for name, value in given.items() if name != "levels"}})
     forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
-    y = read_observed(observed, forecasts)
-    refuse_huge(forecasts, y)
-    names, clusters = _names(by, "by", len(y)), _names(groups, "groups", len(y))
-    if forecasts.kind not in entry.kinds:
-        raise UnknownMethod.at("/method", f"must be a method of {forecasts.kind} forecasts: {_of(forecasts.kind)}")
-    if scale not in SCALES:
-        raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
-    if scale != "identity" and forecasts.kind == "normal":
-        raise InvalidOption.at("/scale", "must be identity for mean and variance")
-    ends = _read_support(support, y, forecasts, entry)
-    new = _output_levels(output_levels, forecasts, entry)
-    w = np.ones(len(y)) if weights is None else _read_weights(weights, len(y), weights_kind, entry)
-    numbers = None if clusters is None else numbered_names(clusters)[1]
-    rows = Rows(forecasts, y, w, names, numbers, new, scale, ends)
-    values = read_values(options, entry.options, entry.name)
-    fit = _member(entry.name, entry.name not in ("averaged", "identity") and names is not None, values, seed)
-    with np.errstate(over="ignore", invalid="ignore"):
-        function, found = fit(rows)
-        if "held_out_gain" not in found and entry.name != "identity":
-            found["held_out_gain"] = held_out_gain(rows, fit, entry.loss, seed)
-    if forecasts.n_repaired:
-        found["n_repaired"] = forecasts.n_repaired
-    diagnostics = _diagnostics(found, function, {**values, "scale": scale}, seed)
-    if weights is not None:
-        diagnostics["fit"]["weights_kind"] = counted_kind(weights_kind)
-    return DistributionMap(
-        entry.name,
-        function,
-        forecasts.kind,
-        levels_of(forecasts),
-        ends,
-        diagnostics,
-        digest_of(forecasts, y),
+    fitting = DistributionFitting.read(
+        method, options, scale=scale, support=support, output_levels=output_levels, seed=seed
     )
+    return fitting.run(fitting.check(ForecastRows(forecasts, weights_kind=weights_kind, **columns)))
 
 
 def fit_level_counts(counts: Integers, shown: Forecasts, levels: Floats, options: Mapping[str, Any]) -> DistributionMap:
@@ -515,7 +559,7 @@ def _names(values: Any, field: str, n: int) -> tuple[str, ...] | None:
     return names
 
 
-def _read_weights(weights: Any, n: int, kind: WeightsKind, entry: DistributionMethod) -> Floats:
+def _read_weights(weights: Any, n: int, kind: WeightsKind | Fractional, entry: DistributionMethod) -> Floats:
     """Check weights; those of importance get the sum of their effective number of rows."""
     w = check_weights(weights, n, kind)
     if counted_kind(kind) == "frequency":

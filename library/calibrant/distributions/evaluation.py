@@ -11,18 +11,17 @@ import numpy.typing as npt
 
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import GroupNames, array_of, check_aligned, distinct_names, group_names, numbered_names
-from calibrant.core.batch import Fractional, check_kind, counted_kind, read_weights
+from calibrant.core.batch import check_kind, counted_kind, read_weights
 from calibrant.core.cells import WeightsKind
-from calibrant.core.errors import (
-    InvalidOption,
-    LengthMismatch,
-)
+from calibrant.core.errors import InvalidOption, LengthMismatch
 from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import step
 from calibrant.core.results import ByMeasure, Shown, Table, WithRows, above, counted, frame_of, interval_of, n_rows
 from calibrant.distributions.conditional import read_covariate
-from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed
+from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
+from calibrant.distributions.pit import ForecastSize
+from calibrant.distributions.rows import ForecastRows
 from calibrant.measures.measure import MeasureResult
 
 if TYPE_CHECKING:
@@ -278,56 +277,36 @@ def evaluate_distribution(
     columns = {"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, "by": by}
     check_aligned({**columns, **given})
     forecasts = read_forecasts(**given, levels=levels, level=level)
-    rows, names = read_rows(
-        forecasts,
-        observed,
-        weights=weights,
-        weights_kind=weights_kind,
-        groups=groups,
-        clusters=clusters,
-        by=by,
-        interval=interval,
-        seed=seed,
-    )
-    return _report(
-        rows, read_measure_requests(list(default_measures(forecasts.kind)) if measures is None else measures), names
-    )
+    own = ForecastRows(forecasts, weights_kind=weights_kind, **columns)
+    requests = read_measure_requests(list(default_measures(forecasts.kind)) if measures is None else measures)
+    return report_of(*read_rows(own, interval=interval, seed=seed), requests)
 
 
-def read_rows(
-    forecasts: Forecasts,
-    observed: Any,
-    *,
-    weights: Any = None,
-    weights_kind: WeightsKind | Fractional = "importance",
-    groups: Any = None,
-    clusters: Any = None,
-    by: Any = None,
-    interval: float | None = None,
-    seed: int = 0,
-) -> tuple[Rows, GroupNames | None]:
-    """Check outcomes and the options of an evaluation; returns the rows with weight, and the group of each."""
+def read_rows(given: ForecastRows, *, interval: float | None = None, seed: int = 0) -> tuple[Rows, GroupNames | None]:
+    """Check the columns and the options of an evaluation; returns the rows with weight, and the group of each."""
     read_seed(seed)
-    check_kind(counted_kind(weights_kind))
+    check_kind(counted_kind(given.weights_kind))
     interval = plain(interval)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
-    rows = Rows(forecasts, read_observed(observed, forecasts), seed=seed, level=interval)
-    if by is not None:
-        rows = replace(rows, by=read_covariate(by, len(rows)))
-    if weights is not None:
-        w = read_weights(array_of(weights, "weights"), len(rows), weights_kind)
+    rows = Rows(given.forecasts, read_observed(given.observed, given.forecasts), seed=seed, level=interval)
+    groups, clusters = given.groups, given.clusters
+    if given.by is not None:
+        rows = replace(rows, by=read_covariate(given.by, len(rows)))
+    if given.weights is not None:
+        w = read_weights(array_of(given.weights, "weights"), len(rows), given.weights_kind)
         kept = np.flatnonzero(w)
         if len(kept) < len(w):
             groups = None if groups is None else _chosen(_names(groups, len(w), "groups"), kept)
             clusters = None if clusters is None else _chosen(_names(clusters, len(w), "clusters"), kept)
-        rows = replace(rows, w=w, weights_kind=counted_kind(weights_kind)).rows(kept)
+        rows = replace(rows, w=w, weights_kind=counted_kind(given.weights_kind)).rows(kept)
     if clusters is not None:
         rows = replace(rows, clusters=numbered_names(_names(clusters, len(rows), "clusters"))[1])
     return rows, None if groups is None else _names(groups, len(rows), "groups")
 
 
-def _report(rows: Rows, requests: Requests, names: GroupNames | None) -> DistributionReport:
+def report_of(rows: Rows, names: GroupNames | None, requests: Requests) -> DistributionReport:
+    """Measure checked rows, and those of each group if there are ``names`` of groups."""
     found = {}
     for i, (key, measure, options) in enumerate(requests):
         with step(i, len(requests), key):
@@ -337,10 +316,18 @@ def _report(rows: Rows, requests: Requests, names: GroupNames | None) -> Distrib
         distinct, of_rows = distinct_names(names), np.asarray(names, dtype=object)
         if len(distinct) > _MOST_GROUPS:
             raise InvalidOption.at("/groups", f"must name at most {_MOST_GROUPS} groups")
-        groups = {name: _report(rows.rows(np.flatnonzero(of_rows == name)), requests, None) for name in distinct}
+        groups = {name: report_of(rows.rows(np.flatnonzero(of_rows == name)), None, requests) for name in distinct}
     forecasts = rows.forecasts
     kind = None if rows.w is None else rows.weights_kind
     return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, kind, rows)
+
+
+def seconds_of(requests: Requests, rows: ForecastRows) -> float:
+    """Estimate the seconds of measures of rows, and of those of each group."""
+    size = ForecastSize.of(rows.forecasts)
+    n_groups = 0 if rows.groups is None else len(set(rows.groups))
+    group = size._replace(rows=size.rows // max(n_groups, 1))
+    return sum(measure.seconds(size) + n_groups * measure.seconds(group) for _, measure, _ in requests)
 
 
 def _chosen(names: GroupNames, rows: npt.NDArray[np.int64]) -> GroupNames:

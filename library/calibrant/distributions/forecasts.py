@@ -102,6 +102,11 @@ class Forecasts(Compared):
     def __len__(self) -> int:
         return len(getattr(self, FIELDS[self.kind][0]))
 
+    @property
+    def width(self) -> int:
+        """The numbers of each forecast in its first argument."""
+        return int(getattr(self, FIELDS[self.kind][0])[:1].size)
+
     def keys(self) -> tuple[str, ...]:
         """Return the names of the arguments of this kind."""
         return FIELDS[self.kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,6 @@ from calibrant.distributions.calibrators import cross_fitted_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.measures.measure import MeasureResult
 
-if TYPE_CHECKING:
-    pass
 #: The most measures of one evaluation.
 _MOST = 100
 #: The level of the alarm of an e-process.
@@ -120,6 +118,27 @@ def _rooted(value: float, root: bool) -> float:
 
 
 Compute = Callable[..., MeasureResult]
+#: Estimates the seconds of a measure of forecasts of a size.
+Seconds = Callable[[pit.ForecastSize], float]
+_NUMBER_SECONDS = 1.5e-7
+
+
+def _seconds(once: float = 4e-4, row: float = 3e-7, level: float = 0.0) -> Seconds:
+    """Return an estimate: ``once``, and for each ``row`` with its numbers, and ``level`` of a simulated coverage."""
+    return lambda size: once + level * size.levels + size.rows * (row + _NUMBER_SECONDS * size.width)
+
+
+def _decomposition_seconds(size: pit.ForecastSize) -> float:
+    if size.kind == "quantiles":
+        return _seconds(row=3e-7 + 2e-6 * size.width)(size)
+    thresholds = min(size.rows, decompositions.THRESHOLDS)
+    return _seconds(row=3e-7 + thresholds * (6e-7 + 2e-9 * size.width))(size)
+
+
+def _kernel_seconds(size: pit.ForecastSize) -> float:
+    return _seconds()(size) + 4.0 * min(size.rows / spread.KERNEL_ROWS, 1.0) ** 2
+
+
 _ALL = ("normal", "quantiles", "samples", "interval")
 
 
@@ -141,6 +160,8 @@ class DistributionMeasure(Described):
         Kinds of forecasts for which it is defined.
     options : mapping of str to Option
         Options with their defaults.
+    seconds : callable
+        Estimates the seconds for forecasts of a size.
 
     See Also
     --------
@@ -160,6 +181,7 @@ class DistributionMeasure(Described):
     compute: Compute = field(repr=False)
     kinds: tuple[str, ...] = _ALL
     options: Mapping[str, Option] = field(default_factory=dict)
+    seconds: Seconds = field(default=_seconds(), repr=False)
 
 
 def compute_measure(measure: DistributionMeasure, rows: Rows, options: Mapping[str, Any]) -> MeasureResult:
@@ -502,6 +524,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "Kuleshov, Fenner & Ermon 2018",
                 _calibration_error,
                 options={"norm": _NORM},
+                seconds=_seconds(row=3e-6, level=4e-4),
             ),
             DistributionMeasure(
                 "pit-ks",
@@ -510,6 +533,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "0 to 1",
                 "Czado, Gneiting & Held 2009",
                 _tested("ks"),
+                seconds=_seconds(row=1.5e-5, level=1e-4),
             ),
             DistributionMeasure(
                 "pit-kuiper",
@@ -517,6 +541,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "0 to 2",
                 "Kuiper 1960",
                 _tested("kuiper"),
+                seconds=_seconds(row=1.5e-5, level=1e-4),
             ),
             DistributionMeasure(
                 "pit-anderson-darling",
@@ -524,6 +549,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "at least 0",
                 "Anderson & Darling 1952",
                 _tested("anderson-darling"),
+                seconds=_seconds(row=1.7e-5, level=1e-4),
             ),
             DistributionMeasure(
                 "calibration-evidence",
@@ -570,6 +596,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "Widmann, Lindsten & Zachariah 2021",
                 _skce,
                 ("normal",),
+                seconds=_kernel_seconds,
             ),
             DistributionMeasure(
                 "decomposition",
@@ -582,6 +609,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 _decomposition,
                 ("normal", "quantiles", "samples"),
                 {"score": Option("crps", choices=("crps", "quantile-score", "log-score", "dawid-sebastiani"))},
+                seconds=_decomposition_seconds,
             ),
             DistributionMeasure(
                 "upper-bound",
@@ -609,6 +637,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                         choices=("variance-platt", "variance-scaling", "variance-isotonic", "location-scale"),
                     ),
                 },
+                seconds=_seconds(5.4e-3),
             ),
             DistributionMeasure(
                 "conditional-coverage",
@@ -623,6 +652,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                     "by": Option("width", choices=("width", "centre", "column")),
                     "n_bins": Option(5, low=2, high=100),
                 },
+                seconds=_seconds(2.9e-3),
             ),
         )
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from scipy.special import chdtrc
 
 from calibrant.core.cells import Floats
 from calibrant.core.errors import TooFewRows
-from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.forecasts import ForecastKind, Forecasts
 
 #: Levels of continuous distributions: those of a calibration error, and those of tests.
 LEVELS, FINE_LEVELS = np.arange(1, 20) / 20.0, np.arange(1, 100) / 100.0
@@ -32,6 +33,22 @@ def levels_of(forecasts: Forecasts, *, fine: bool = False) -> Floats:
     if forecasts.kind == "interval":
         return np.array([1.0 - forecasts.level, 1.0 + forecasts.level]) / 2.0
     return FINE_LEVELS if fine else LEVELS
+
+
+class ForecastSize(NamedTuple):
+    """Size of forecasts, for estimates: rows of ``width`` numbers each, and the levels of their calibration."""
+
+    rows: int
+    width: int
+    levels: int
+    kind: ForecastKind
+
+    @classmethod
+    def of(cls, forecasts: Forecasts, most: int | None = None) -> ForecastSize:
+        """Return the size of forecasts, or of at most ``most`` of them."""
+        n = len(forecasts) if most is None else min(len(forecasts), most)
+        levels = min(forecasts.width, MOST_LEVELS) if forecasts.kind == "quantiles" else len(LEVELS)
+        return cls(n, forecasts.width, levels, forecasts.kind)
 
 
 def some_levels(levels: Floats) -> Floats:

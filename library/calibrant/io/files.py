@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -515,7 +515,7 @@ def read_forecast_sheet(
             raise _all_missing(table, places, error) from error
         forecasts, notes = read_distributions(values.vectors, chosen, table.columns)
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
-        texts = {
+        texts: dict[str, Any] = {
             field: None if at is None else _names(_texts(table, [at])[0], table.columns[at].name, field == "known")
             for field, at in chosen.texts.items()
         }
@@ -527,9 +527,9 @@ def read_forecast_sheet(
             forecasts,
             observed[0] if observed else values.vectors.get("observed"),
             values.weights,
+            options.weights_kind,
             _groups(values.groups, table, chosen.places),
-            (*table.notes, *chosen.notes, *notes),
-            weights_kind=options.weights_kind,
+            notes=(*table.notes, *chosen.notes, *notes),
             **texts,
         )
 

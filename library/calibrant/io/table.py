@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.cells import WeightsKind
-from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.rows import ForecastRows
 from calibrant.io.errors import Field, WrongShape
 
 # --- The sheet that a file is read into, and the options of reading it
@@ -159,38 +159,16 @@ class ForecastOptions:
 
 
 @dataclass(frozen=True)
-class ForecastSheet:
+class ForecastSheet(ForecastRows):
     """The content of a file of predictive distributions of n outcomes.
 
     Attributes
     ----------
-    forecasts : Forecasts
-        The checked distributions.
-    observed : ndarray of float64 or None
-        (n,), outcomes; NaN if missing.
-    weights : ndarray of float64 or None
-        (n,).
-    groups, clusters, by, times, known : list of str or None
-        One string per row; in ``known``, "" if missing.
     notes : tuple of str
         What was inferred, and unusual properties of the file.
-    weights_kind : {"importance", "frequency"}
-        Meaning of the weights.
     """
 
-    forecasts: Forecasts
-    observed: Floats | None
-    weights: Floats | None
-    groups: list[str] | None
-    notes: tuple[str, ...]
-    clusters: list[str] | None = None
-    by: list[str] | None = None
-    times: list[str] | None = None
-    known: list[str] | None = None
-    weights_kind: WeightsKind = "importance"
-
-    def __len__(self) -> int:
-        return len(self.forecasts)
+    notes: tuple[str, ...] = ()
 
 
 # --- An open table: its columns, their first values, and a method to read some of them

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import CalibrationError
 from calibrant.core.results import n_rows
-from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams, times_with_weight
+from calibrant.diagrams.forecasts import (
+    DISTRIBUTION_DIAGRAMS,
+    drawing_seconds,
+    drawn,
+    read_distribution_diagrams,
+    times_with_weight,
+)
 from calibrant.distributions import scores
-from calibrant.distributions.calibrators import fit_distribution
-from calibrant.distributions.evaluation import evaluate_distribution, read_rows
-from calibrant.distributions.forecasts import FIELDS, Forecasts
+from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionFitting
+from calibrant.distributions.evaluation import read_rows, report_of, seconds_of
+from calibrant.distributions.forecasts import FIELDS
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import quantiles_of
-from calibrant.distributions.measures import DISTRIBUTION_MEASURES, Rows
-from calibrant.distributions.rows import digest_of
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES, Rows, read_measure_requests
+from calibrant.distributions.pit import ForecastSize
+from calibrant.distributions.rows import ForecastRows, is_in_sample, refuse_infinite
 from calibrant.plots.canvas import About, NothingToDraw
 from calibrant.plots.diagram import draw
-from calibrant.reports import html, lookup, numbers
+from calibrant.reports import lookup, numbers
 from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
+from calibrant.reports.reproduction import Reproduction, in_words
 from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured, order_of, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import ALPHA, Tone, Verdict
@@ -51,6 +57,13 @@ MEASURES: Mapping[str, tuple[str, ...]] = {
 _MOST_VALUES = 50
 #: The measure that a report also has if the rows have a column ``by``.
 _BY_COLUMN = {"name": "conditional-coverage", "by": "column"}
+#: The compared methods by kind, the simplest first.
+COMPARED: Mapping[str, tuple[str, ...]] = {
+    "normal": ("location-scale", "std-isotonic", "averaged"),
+    "quantiles": ("location-scale", "quantile-recalibration", "averaged"),
+    "samples": ("location-scale", "quantile-recalibration", "averaged"),
+    "interval": ("location-scale", "conformal", "averaged"),
+}
 TITLES: Mapping[str, str] = {
     "crps": "CRPS",
     "rmse": "Root mean squared error",
@@ -88,62 +101,99 @@ def measures_of(kind: str, *, by: bool) -> list[str | dict[str, str]]:
 # --- The document of a report
 
 
-def forecast_document(
-    forecasts: Forecasts,
-    observed: Any,
-    *,
-    weights: Any = None,
-    weights_kind: WeightsKind = "importance",
-    groups: Any = None,
-    clusters: Any = None,
-    by: Sequence[str] | None = None,
-    times: Sequence[str] | None = None,
-    map: DistributionMap | None = None,
-    scale: ForecastScale = "identity",
-    support: Support = (None, None),
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Evaluate forecasts and compare maps; with a map, evaluate also the forecasts after it.
+@dataclass(frozen=True)
+class ForecastReport:
+    """Options of a full report of forecasts, without the rows; with a map, of the forecasts before and after it.
 
-    The fields are those of ``DistributionReport.to_dict``, with ``diagrams``, ``intervals`` (the coverage, and the
-    factor that corrects it), and either ``after`` and ``in_sample``, or ``recommendation``.
+    ``scale`` and ``support`` are those of the compared maps. ``map_id`` names the map in the document.
     """
-    given: dict[str, Any] = {"weights": weights, "weights_kind": weights_kind, "clusters": clusters, "seed": seed}
-    after = None if map is None else map.apply_checked(forecasts, by=by)
-    before = forecasts
-    if after is not None and after.kind != before.kind and after.kind == "quantiles":
-        before = quantiles_of(before.quantile(after.levels), after.levels)  # so that scores are comparable
-    columns = {"groups": groups, "by": by}
-    found = _side(before, observed, times, columns, given)
-    if map is None or after is None:
-        several = by is not None and len(set(by)) <= _MOST_VALUES
-        chosen: dict[str, Any] = {"by": by if several else None, "scale": scale, "support": support}
-        return found | {"recommendation": recommendation(forecasts, observed, **given, **chosen)}
-    later = _side(after, observed, times, columns, given)
-    for name, group in (found["groups"] or {}).items():
-        group["after"] = {"measures": later["groups"][name]["measures"]}
-    y = np.asarray(observed, dtype=np.float64)
-    in_sample = map.training_digest is not None and map.training_digest == digest_of(forecasts, y)
-    return found | {"after": {**later, "groups": None}, "in_sample": in_sample, "map": map.method}
 
+    map: DistributionMap | None = None
+    seed: int = 0
+    scale: ForecastScale = "identity"
+    support: Support = (None, None)
+    map_id: str | None = None
 
-def _side(
-    forecasts: Forecasts,
-    observed: Any,
-    times: Sequence[str] | None,
-    columns: Mapping[str, Any],
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
-    fields = {name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]}
-    measures = measures_of(forecasts.kind, by=columns["by"] is not None)
-    report = evaluate_distribution(observed, measures=measures, interval=LEVEL, **columns, **given, **fields)
-    rows, _ = read_rows(forecasts, observed, **given)
-    requests = read_distribution_diagrams(
-        [name for name in DISTRIBUTION_DIAGRAMS if name != "fan" or times is not None]
-    )
-    shown = times_with_weight(times, given["weights"])
-    diagrams = {request.key: drawn(request, rows, shown) for request in requests}
-    return report.to_dict() | {"diagrams": diagrams, "intervals": widening(rows)}
+    def seconds(self, rows: ForecastRows) -> float:
+        """Estimate the seconds of ``document``."""
+        forecasts = rows.forecasts
+        requests = read_measure_requests(measures_of(forecasts.kind, by=rows.by is not None))
+        drawn = drawing_seconds(len(DISTRIBUTION_DIAGRAMS), ForecastSize.of(forecasts))
+        total = (1 + (self.map is not None)) * (seconds_of(requests, rows) + drawn)
+        size = ForecastSize.of(forecasts, MOST_ROWS)
+        compared = () if self.map is not None else COMPARED[forecasts.kind]
+        return total + sum(DISTRIBUTION_METHODS[method].seconds(size) for method in compared)
+
+    def document(self, rows: ForecastRows) -> dict[str, Any]:
+        """Return the report as plain JSON.
+
+        The fields are those of ``DistributionReport.to_dict``, with ``diagrams``, ``intervals`` (the coverage, and the
+        factor that corrects it), and either ``after`` and ``in_sample``, or ``recommendation``.
+        """
+        if self.map is None:
+            several = rows.by is not None and len(set(rows.by)) <= _MOST_VALUES
+            compared = rows if several else replace(rows, by=None)
+            return self._side(rows) | {"recommendation": self.recommendation(compared)}
+        before, after = rows.forecasts, self.map.apply_checked(rows.forecasts, by=rows.by, seed=self.seed)
+        refuse_infinite(after)
+        if after.kind != before.kind and after.kind == "quantiles":  # so that scores are comparable
+            before = quantiles_of(before.quantile(after.levels), after.levels)
+        found, later = (self._side(replace(rows, forecasts=each)) for each in (before, after))
+        for name, group in (found["groups"] or {}).items():
+            group["after"] = {"measures": later["groups"][name]["measures"]}
+        in_sample = is_in_sample(self.map, rows)
+        map_id = self.map.method if self.map_id is None else self.map_id
+        return found | {"after": {**later, "groups": None}, "in_sample": in_sample, "map": map_id}
+
+    def _side(self, given: ForecastRows) -> dict[str, Any]:
+        rows, names = read_rows(given, interval=LEVEL, seed=self.seed)
+        requests = read_measure_requests(measures_of(given.forecasts.kind, by=given.by is not None))
+        shown = times_with_weight(given.times, given.weights)
+        drawn_without = {"fan"} if given.times is None else set()
+        pictures = read_distribution_diagrams([name for name in DISTRIBUTION_DIAGRAMS if name not in drawn_without])
+        plain = replace(rows, level=None, by=None)
+        diagrams = {request.key: drawn(request, plain, shown) for request in pictures}
+        return report_of(rows, names, requests).to_dict() | {"diagrams": diagrams, "intervals": widening(rows)}
+
+    def recommendation(self, rows: ForecastRows) -> dict[str, Any]:
+        """Compare maps by their cross-fitted gain, and recommend the simplest that is about as good as the best.
+
+        A map is recommended if its gain is above 0 by a one-sided test at 2.5 %, corrected for the number of maps, and
+        at most one standard error below the largest gain; otherwise ``identity``. Rows of a cluster are in one fold.
+        """
+        if len(rows) > MOST_ROWS:
+            random, chosen = np.random.default_rng(self.seed), np.zeros(len(rows), np.bool_)
+            chosen[random.choice(len(rows), MOST_ROWS, replace=False)] = True
+            rows = replace(rows, observed=np.asarray(rows.observed)).taken(chosen)
+        kind = rows.forecasts.kind
+        own: dict[str, Any] = {} if kind == "normal" else {"support": self.support, "scale": self.scale}
+        candidates: list[dict[str, Any]] = []
+        for method in COMPARED[kind]:
+            try:
+                fitting = DistributionFitting.read(method, {}, seed=self.seed, **own)
+                fitted = fitting.run(fitting.check(replace(rows, groups=rows.clusters)))
+                candidates.append({"method": method, "gain": fitted.diagnostics.get("held_out_gain"), "problem": None})
+            except CalibrationError as error:
+                candidates.append({"method": method, "gain": None, "problem": error.detail})
+        z = float(ndtri(1.0 - 0.025 / len(candidates)))
+        known = [each for each in candidates if each["gain"] is not None]
+        proven = [each for each in known if each["gain"]["gain"] > z * each["gain"]["standard_error"]]
+        best = max(proven, key=lambda each: float(each["gain"]["gain"]), default=None)
+        recommended = "identity"
+        if best is not None:
+            least = best["gain"]["gain"] - best["gain"]["standard_error"]
+            recommended = next(each["method"] for each in proven if each["gain"]["gain"] >= least)
+        options = {"scale": self.scale} if self.scale != "identity" and kind != "normal" else {}
+        bounded = any(end is not None for end in self.support)
+        return {
+            "recommended": recommended,
+            "n": len(rows),
+            "z": z,
+            "candidates": candidates,
+            "options": options | ({"support": list(self.support)} if bounded else {}),
+            "by": rows.by is not None,
+            "clusters": rows.clusters is not None,
+        }
 
 
 def widening(rows: Rows) -> dict[str, Any] | None:
@@ -169,72 +219,6 @@ def widening(rows: Rows) -> dict[str, Any] | None:
     factor = float(ratio[order][min(at, len(y) - 1)])
     above = float(w @ ((y > middle) + 0.5 * (y == middle)) / w.sum()) if has_median else None
     return {"level": level, "factor": factor if np.isfinite(factor) and factor > 0.0 else None, "above": above}
-
-
-# --- The recommended map
-
-#: The compared methods by kind, the simplest first.
-COMPARED: Mapping[str, tuple[str, ...]] = {
-    "normal": ("location-scale", "std-isotonic", "averaged"),
-    "quantiles": ("location-scale", "quantile-recalibration", "averaged"),
-    "samples": ("location-scale", "quantile-recalibration", "averaged"),
-    "interval": ("location-scale", "conformal", "averaged"),
-}
-
-
-def recommendation(
-    forecasts: Forecasts,
-    observed: Any,
-    *,
-    weights: Any = None,
-    weights_kind: WeightsKind = "importance",
-    clusters: Any = None,
-    by: Sequence[str] | None = None,
-    scale: ForecastScale = "identity",
-    support: Support = (None, None),
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Compare maps by their cross-fitted gain, and recommend the simplest that is about as good as the best.
-
-    A map is recommended if its gain is above 0 by a one-sided test at 2.5 %, corrected for the number of maps, and at
-    most one standard error below the largest gain; otherwise ``identity``. Rows of a cluster are in one fold.
-    """
-    y = np.asarray(observed, dtype=np.float64)
-    rows = np.arange(len(y))
-    if len(y) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(y), MOST_ROWS, replace=False))
-    own = forecasts.take(rows)
-    fields = {name: getattr(own, name) for name in FIELDS[own.kind]}
-    columns = {"weights": weights, "groups": clusters, "by": by}
-    chosen: dict[str, Any] = {name: None if of is None else np.asarray(of)[rows] for name, of in columns.items()}
-    candidates: list[dict[str, Any]] = []
-    for method in COMPARED[own.kind]:
-        bounded: dict[str, Any] = {} if own.kind == "normal" else {"support": support, "scale": scale}
-        try:
-            fitted = fit_distribution(
-                method, y[rows], weights_kind=weights_kind, seed=seed, **bounded, **chosen, **fields
-            )
-            candidates.append({"method": method, "gain": fitted.diagnostics.get("held_out_gain"), "problem": None})
-        except CalibrationError as error:
-            candidates.append({"method": method, "gain": None, "problem": error.detail})
-    z = float(ndtri(1.0 - 0.025 / len(candidates)))
-    known = [each for each in candidates if each["gain"] is not None]
-    proven = [each for each in known if each["gain"]["gain"] > z * each["gain"]["standard_error"]]
-    best = max(proven, key=lambda each: float(each["gain"]["gain"]), default=None)
-    recommended = "identity"
-    if best is not None:
-        least = best["gain"]["gain"] - best["gain"]["standard_error"]
-        recommended = next(each["method"] for each in proven if each["gain"]["gain"] >= least)
-    options = {"scale": scale} if scale != "identity" and own.kind != "normal" else {}
-    return {
-        "recommended": recommended,
-        "n": len(rows),
-        "z": z,
-        "candidates": candidates,
-        "options": options | ({"support": list(support)} if any(end is not None for end in support) else {}),
-        "by": by is not None,
-        "clusters": clusters is not None,
-    }
 
 
 # --- The verdict in words
@@ -417,11 +401,11 @@ def _signed_percent(share: float) -> str:
 
 
 def report_options(kind: str, columns: Sequence[str], seed: int) -> dict[str, Any]:
-    """Return the options of a ``ReportSubject``; ``columns`` are those used of weights, groups, clusters and by."""
+    """Return the options of a ``ReportSubject`` of rows with these ``columns``."""
     return {
         "prediction_kind": "regression",
         "kind": kind,
-        "columns": list(columns),
+        "columns": [name for name in ("weights", "groups", "clusters", "by") if name in columns],
         "measures": measures_of(kind, by="by" in columns),
         "interval": LEVEL,
         "seed": seed,
@@ -469,17 +453,8 @@ def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
 # --- HTML
 
 
-def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
-    """Render a report of ``forecast_document`` as one HTML file without scripts or external resources."""
-    return html.render("report.html", _shown(report, about))
-
-
-def fragment(report: Mapping[str, Any], about: ReportSubject) -> str:
-    """Render a report of ``forecast_document`` as an ``<article>`` for a page; headings start at ``<h2>``."""
-    return html.render("fragment.html", _shown(report, about))
-
-
-def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
+def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
+    """Return the values of the templates for a report of ``ForecastReport``."""
     after = report.get("after")
     options = {name: value for name, value in about.options.items() if name != "columns"}
     return {
@@ -499,8 +474,8 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "coverage_by": _coverage_by(report),
         "group_figure": None,
         "facts": _facts(report, about),
-        "reproduction": html.Reproduction(
-            html.in_words(options), [] if about.command is None else [about.command], [], [], _python(about)
+        "reproduction": Reproduction(
+            in_words(options), [] if about.command is None else [about.command], [], [], _python(about)
         ),
     }
 
@@ -526,8 +501,7 @@ def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
 def _measures(report: Mapping[str, Any]) -> list[Measured]:
     rows = measured(report)
     return [
-        dataclasses.replace(row, title=TITLES.get(row.key, row.key), meaning=DISTRIBUTION_MEASURES[row.key].text)
-        for row in rows
+        replace(row, title=TITLES.get(row.key, row.key), meaning=DISTRIBUTION_MEASURES[row.key].text) for row in rows
     ]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -15,139 +13,13 @@ from calibrant.reports.advice import advice, improved
 from calibrant.reports.contest import contest
 from calibrant.reports.figures import figures, group_figure
 from calibrant.reports.panel import ReportSubject
+from calibrant.reports.reproduction import fitting, reproduction
 from calibrant.reports.tables import facts, fewer, grouped, measured
 from calibrant.reports.text import printable, unlike_formula
 from calibrant.reports.verdict import verdict
 
 with requires("reports", "a report"):
     import jinja2
-
-# --- Lines that reproduce a report
-
-#: Options of ``POST /evaluate`` that are arguments of ``calibrant.evaluate``.
-_OF_THE_LIBRARY = ("measures", "diagrams", "reduction", "classes", "interval", "resamples", "seed")
-#: Options with these words in their names are never shown.
-_SECRET = ("key", "token", "authorization", "secret", "password")
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """What reproduces a report: options in words, the command line if there was one, a request as JSON and the curl
-    that sends it, if there is one, and Python.
-    """
-
-    options: list[tuple[str, str]]
-    command: list[str]
-    request: list[str]
-    curl: list[str]
-    python: list[str]
-
-
-def reproduction(about: ReportSubject, *, grouped: bool = False) -> Reproduction:
-    """Return the lines that reproduce a report, which is also of groups if ``grouped``."""
-    options = {k: v for k, v in about.options.items() if v is not None and not any(s in k.lower() for s in _SECRET)}
-    if "batch" not in options:  # a stored batch includes its scale and the kind of its weights
-        options |= _reading(about)
-    command = [] if about.command is None else [about.command]
-    arrays = ["weights"] * (about.weights is not None) + ["groups"] * grouped
-    curl, python = _curl(options, arrays), _python(options, about, arrays)
-    named = options if "reduction" not in options else {**options, "reduction": about.named(options["reduction"])}
-    return Reproduction(in_words(named), command, folded(options), curl, python)
-
-
-def fitting(line: str, about: ReportSubject) -> list[str]:
-    """Return Python that fits a map to the rows; ``line`` is the call with ``predictions, labels``."""
-    rows = "rows.predictions, rows.labels" if about.loading else "predictions, labels"
-    weights = {} if about.weights is None else {"weights": "rows.weights" if about.loading else "weights"}
-    given = {**weights, **{name: repr(value) for name, value in _reading(about).items()}}
-    more = "".join(f", {name}={value}" for name, value in given.items())
-    call = line.replace("predictions, labels", rows).removesuffix(")") + f"{more})"
-    return [*about.loading, "", f"fitted = {call}"] if about.loading else [call]
-
-
-def _reading(about: ReportSubject) -> dict[str, Any]:
-    """Return the scale if it is not the default, and the kind of weights."""
-    scale = {} if about.scale == "probability" else {"scale": about.scale}
-    return scale | ({} if about.weights is None else {"weights_kind": about.weights})
-
-
-def folded(options: Mapping[str, Any]) -> list[str]:
-    """Format JSON with one line per option."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in options.items()]
-    return ["{", *(f"{line}," for line in lines[:-1]), *lines[-1:], "}"]
-
-
-def in_words(options: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the names and the values of options for a list of facts.
-
-    >>> in_words({"measures": ["ece", {"name": "decomposition", "method": "binned"}], "interval": 0.95, "seed": 0})
-    [('Measures', 'ece, decomposition (method: binned)'), ('Interval', '95 %'), ('Seed', '0')]
-    """
-    return [
-        (name.replace("_", " ").capitalize(), numbers.level(value) if name == "interval" else _in_words(value))
-        for name, value in options.items()
-    ]
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, Mapping):
-        named = [_in_words(value["name"])] if "name" in value else []
-        given = ", ".join(f"{name}: {_in_words(one)}" for name, one in value.items() if name != "name")
-        return " ".join([*named, *([f"({given})"] if given else [])])
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_in_words, value)) or "none"
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _curl(options: Mapping[str, Any], arrays: Sequence[str]) -> list[str]:
-    """Return the command that sends the options with the rows, which may have other ``arrays``."""
-    names = [f'"{name}"' for name in ("predictions", "labels", *arrays)]
-    rows = "" if "batch" in options else f", with {', '.join(names[:-1])} and {names[-1]}"
-    return [
-        f"# request.json: the options above{rows}",
-        'curl "$CALIBRANT_URL/evaluate" --data @request.json --output report.html \\',
-        "  --header 'Content-Type: application/json' --header 'Accept: text/html' \\",
-        '  --header "Authorization: Bearer $CALIBRANT_API_KEY"',
-    ]
-
-
-def _python(options: Mapping[str, Any], about: ReportSubject, arrays: Sequence[str]) -> list[str]:
-    """Return Python that computes the report, from the file if it is known, else from arrays."""
-    given = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
-    if options.get("maps"):
-        return _compared(options["maps"], [f"    {name}={value!r}," for name, value in given.items()])
-    arguments = [f"    {name}={value!r}," for name, value in (given | _reading(about)).items()]
-    if about.applying is not None:
-        arguments.append(f"    map={about.applying},")
-    if about.loading:
-        given_rows = "".join(f" {name}=rows.{name}," for name in arrays)
-        rows = f"    rows.predictions, rows.labels,{given_rows}"
-        return [*about.loading, "", "report = calibrant.evaluate(", rows, *arguments, ")"]
-    origin = [] if about.origin is None else [f"# {', '.join(['predictions', 'labels', *arrays])}: {about.origin}"]
-    others = [f"    {name}={name}," for name in arrays]
-    call = ["report = calibrant.evaluate(", "    predictions, labels,", *others, *arguments, ")"]
-    return ["import calibrant", "", *origin, *call]
-
-
-def _compared(maps: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    """Return Python that compares maps, from their documents; a comparison has no diagrams and classes."""
-    named = [f"    {name!r}: calibrant.load(documents[{name!r}])," for name in maps]
-    kept = [line for line in arguments if not line.startswith(("    diagrams=", "    classes="))]
-    return [
-        "import calibrant",
-        "",
-        "# documents: for each map, the JSON of GET /maps/{ref}/document",
-        "maps = {",
-        *named,
-        "}",
-        "report = calibrant.compare(",
-        "    predictions, labels, maps,",
-        *kept,
-        ")",
-    ]
-
-
-# --- HTML
 
 
 def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
@@ -156,7 +28,7 @@ def standalone(report: Mapping[str, Any], about: ReportSubject) -> str:
     Parameters
     ----------
     report : mapping
-        JSON of ``POST /evaluate``, optionally with ``group_diagrams`` and ``recommendation``.
+        JSON of ``POST /evaluate`` or of a full report, of classes or of forecasts.
     about : ReportSubject
         What the report is about.
 
@@ -191,6 +63,10 @@ def stylesheet() -> str:
 
 
 def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
+    if report.get("prediction_kind") == "regression":
+        from calibrant.reports import forecasts
+
+        return forecasts.shown(report, about)
     after = report.get("after")
     advised = advice(report)
     return {

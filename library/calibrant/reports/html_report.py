@@ -10,28 +10,25 @@ from typing import Any
 
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
-from calibrant.core.arrays import check_aligned, group_names, texts_of_times
+from calibrant.core.arrays import array_of, check_aligned, group_names, texts_of_times
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption
-from calibrant.core.inputs import Rows, read_rows, reduction_by_name
+from calibrant.core.inputs import read_rows, reduction_by_name
 from calibrant.core.results import n_rows, write_text
 from calibrant.core.version import __version__
-from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
+from calibrant.distributions.rows import ForecastRows
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
-from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, training_of
-from calibrant.measures.intervals import Resampling
-from calibrant.reports.advice import recommend
-from calibrant.reports.document import report_document
-from calibrant.reports.forecasts import forecast_document, report_options
-from calibrant.reports.forecasts import standalone as forecasts_page
+from calibrant.reports.forecasts import ForecastReport
+from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.panel import ReportSubject, by_group, full, group_diagrams, joined
+from calibrant.reports.operations import ClassEvaluation, ClassReport, report_options
+from calibrant.reports.panel import ReportSubject
 
 #: Height of a report in a notebook, in pixels.
 _HEIGHT = 720
@@ -179,15 +176,12 @@ def report(
     warn_of_training(predictions, rows.batch)
     reduction = reduction_by_name(reduction, rows.class_names)
     batch, n_classes = rows.batch, rows.batch.predictions.n_classes
-    options = full(len(batch), n_classes, reduction, seed=seed)
-    found = _evaluated(options, reduction, map, Rows(batch))
-    if rows.groups is not None:
-        grouped = by_group(len(batch), n_classes, reduction, weighted=batch.weights is not None, seed=seed)
-        found = joined(found, _evaluated(grouped, reduction, map, rows))
-        drawn = group_diagrams(batch, rows.groups, reduction)
-        found |= {} if drawn is None else {"group_diagrams": drawn}
-    if map is None:
-        found["recommendation"] = recommend(batch, reduction, seed=seed).to_document()
+    training = UNKNOWN if map is None else training_of(map)
+    operation = ClassEvaluation(Evaluation((), reduction, map, training=training))
+    checked = operation.check(batch, rows.groups)
+    options = report_options(len(batch), n_classes, checked.reduction, {}, seed=seed)
+    found = ClassReport.of(operation, checked, options, recommends=map is None).document(checked)
+    options.pop("by_group")
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,
@@ -271,53 +265,29 @@ def report_distribution(
     """
     if map is not None and not isinstance(map, DistributionMap):
         raise InvalidOption.at("/map", "must be a distribution map; calibrant.load_distribution(path) reads one")
-    given = {
-        "mean": mean,
-        "variance": variance,
-        "std": std,
-        "quantiles": quantiles,
-        "levels": levels,
-        "samples": samples,
-    }
-    forecasts = read_forecasts(**given, lower=lower, upper=upper, level=level)
+    given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
+    given |= {"lower": lower, "upper": upper}
     columns = {"weights": weights, "groups": groups, "clusters": clusters, "by": by}
-    aligned = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
-    check_aligned({"observed": observed, **aligned, "lower": lower, "upper": upper, **columns})
-    found = forecast_document(
+    check_aligned({"observed": observed, **given, **columns})
+    forecasts = read_forecasts(**given, levels=levels, level=level)
+    names: dict[str, Any] = {
+        name: None if columns[name] is None else group_names(columns[name]) for name in ("groups", "clusters", "by")
+    }
+    rows = ForecastRows(
         forecasts,
         read_observed(observed, forecasts),
-        weights=weights,
-        weights_kind=weights_kind,
-        groups=groups,
-        clusters=clusters,
-        by=None if by is None else group_names(by),
+        None if weights is None else array_of(weights, "weights"),
+        weights_kind,
+        **names,
         times=None if times is None else texts_of_times(times),
-        map=map,
-        scale=scale,
-        support=support,
-        seed=seed,
     )
+    found = ForecastReport(map, seed, scale, support).document(rows)
     about = ReportSubject(
         name="forecasts" if name is None else name,
         version=__version__,
-        options=report_options(forecasts.kind, [key for key, value in columns.items() if value is not None], seed),
+        options=forecast_options(forecasts.kind, rows.columns, seed),
         weights=None if weights is None else weights_kind,
         map=None if map is None else map.method,
         applying=None if map is None else 'calibrant.load_distribution("map.json")',
     )
-    return HtmlReport(forecasts_page(found, about), found)
-
-
-def _evaluated(
-    options: Mapping[str, Any], reduction: str | None, map: CalibrationMap | None, rows: Rows
-) -> dict[str, Any]:
-    evaluation = Evaluation(
-        read_requests(options["measures"]),
-        reduction,
-        map,
-        Resampling.read(options["interval"], options["resamples"], options["seed"]),
-        None,
-        read_diagrams(options.get("diagrams")),
-        UNKNOWN if map is None else training_of(map),
-    )
-    return report_document(evaluation.run(rows.batch, rows.groups), None)
+    return HtmlReport(standalone(found, about), found)

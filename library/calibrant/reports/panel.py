@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
-from calibrant.core.arrays import distinct_names
-from calibrant.core.batch import Batch
 from calibrant.core.inputs import reduction_with_name
 from calibrant.core.reductions import Event, resolve, subject
 from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.evaluation import CheckedBatch
 
 # --- Options of the evaluations of a full report
 
@@ -105,21 +102,19 @@ def joined(report: Mapping[str, Any], grouped: Mapping[str, Any]) -> dict[str, A
 MOST = 9
 
 
-def group_diagrams(batch: Batch, groups: Sequence[str], reduction: str | None = None) -> dict[str, Any] | None:
+def group_diagrams(rows: CheckedBatch) -> dict[str, Any] | None:
     """Return the reliability diagram of each group by name: the ``group_diagrams`` of a report.
 
-    Each entry has ``n`` and ``diagrams``. Returns None for a single group, for more than nine groups, and if the
-    reduction is not one event. Raises ``UnknownReduction``. O(n log n).
+    Each entry has ``n`` and ``diagrams``. Returns None without groups, for a single one, for more than nine, and if the
+    reduction is not one event. O(n log n).
     """
-    measured = subject(batch, resolve(reduction, batch.predictions.n_classes))
-    names, of_rows = distinct_names(groups), np.asarray(groups, dtype=object)
-    if not isinstance(measured, Event) or not 2 <= len(names) <= MOST:
+    measured, members = subject(rows.batch, rows.reduction), rows.members or {}
+    if not isinstance(measured, Event) or not 2 <= len(members) <= MOST:
         return None
     (request,) = read_diagrams(["reliability"])
-    rows = [np.flatnonzero(of_rows == name) for name in names]
     return {
-        str(name): {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
-        for name, own in zip(names, rows, strict=True)
+        name: {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
+        for name, own in members.items()
     }
 
 

@@ -15,6 +15,7 @@ from calibrant.core.reductions import Event
 from calibrant.decisions.costs import Costs, SharedRows
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest
+from calibrant.evaluation import CheckedBatch
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
@@ -115,9 +116,9 @@ def _below_diagram(place: Offence) -> Offence:
 # --- Reports that hold one picture
 
 
-def by_size_report(task: BySize, batch: Batch, progress: Progress | None = None) -> dict[str, Any]:
-    """Return the report of measures on random subsets of a batch."""
-    found = task.run(batch, progress)
+def by_size_report(task: BySize, rows: CheckedBatch, progress: Progress | None = None) -> dict[str, Any]:
+    """Return the report of measures on random subsets of checked rows."""
+    found = task.run(rows, progress)
     measures = [{"as": each.key, "name": each.measure.name, **each.options} for each in task.measures]
     definition = {
         "name": BY_SIZE,
@@ -132,21 +133,21 @@ def by_size_report(task: BySize, batch: Batch, progress: Progress | None = None)
     }
     valueless = all(mean is None for curve in found.curves.values() for mean in curve.mean)
     problem = "no picture: no measure has a value at any size" if valueless else None
-    return _report(len(batch), found.reduction, definition, by_size_document(found), problem)
+    return _report(len(rows), found.reduction, definition, by_size_document(found), problem)
 
 
 def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]]) -> dict[str, Any]:
     """Return the report of the costs of two models on the same rows; one batch is in memory at a time."""
     first: SharedRows | None = None
-    reduction, ids, events = "", list[str](), list[Event]()
+    ids, events = list[str](), list[Event]()
     for i, (batch_id, batch) in enumerate(batches):
         report(i, 2, f"model {i + 1}")
         rows = SharedRows.of(batch)
         if first is not None:
             rows.match(first, f"/batches/{i}")
-        first, reduction = first or rows, task.check(batch)
+        first, checked = first or rows, task.check(batch)
         ids.append(batch_id)
-        events.append(task.event(batch))
+        events.append(task.event(checked))
     plane = task.run(events[0], events[1])
     definition = {
         "name": COST_PLANE,
@@ -154,7 +155,7 @@ def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]]) -> dict[str,
         "cost_ratios": list(task.cost_ratios),
         "batches": ids,
     }
-    return _report(len(events[0]), reduction, definition, plane_document(plane), None)
+    return _report(len(events[0]), checked.reduction, definition, plane_document(plane), None)
 
 
 def _report(

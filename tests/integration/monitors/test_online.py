@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend.kinds.classes import map_record
 from backend.monitors.answers import Kept, Reader
 from backend.monitors.challengers import accept
 from backend.monitors.looks import look_at
@@ -28,7 +29,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Change, Ledger
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
-from backend.store.store import Store, map_record
+from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.batch import read_batch
 from calibrant.core.errors import InvalidDocument

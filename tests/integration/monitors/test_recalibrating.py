@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend.kinds.classes import map_record
 from backend.monitors.challengers import accept, reject
 from backend.monitors.looks import look_at
 from backend.monitors.recalibration import recalibrate_at
@@ -18,7 +19,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Change, Standings
 from backend.store.pages import PageRequest
 from backend.store.registry.aliases import promote
-from backend.store.store import Store, map_record
+from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting, fit_curve, read_method
 from calibrant.core.batch import read_batch
 from calibrant.core.reductions import Event

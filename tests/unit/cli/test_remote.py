@@ -37,7 +37,7 @@ def test_a_report_has_the_same_fields_from_a_server_as_from_this_process(
         Resampling.read(None, 1000, 0),
         diagrams=read_diagrams(diagrams),
     )
-    report = report_document(evaluation.run(read_batch(P, Y), groups), "map_1" if mapped else None)
+    report = report_document(evaluation.run(evaluation.check(read_batch(P, Y), groups)), "map_1" if mapped else None)
     sent = orjson.loads(orjson.dumps(report, option=orjson.OPT_SERIALIZE_NUMPY))
     found = as_sent(decode(ReportAnswer, sent))
     assert found == sent

@@ -122,14 +122,14 @@ def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT], seed=3)
     asked = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
-    seen = asked.run(batch)
+    seen = asked.run(asked.check(batch))
     assert seen.in_sample is True
     assert seen.after is not None
     assert seen.after["ks"].p_value is None
     assert seen.measures["ks"].p_value is not None
     assert seen.improvement is not None
     assert seen.improvement["log-loss"].definition["cross_fitted"] is True
-    unseen = asked.run(read_batch(P[UNSEEN], Y[UNSEEN]))
+    unseen = asked.run(asked.check(read_batch(P[UNSEEN], Y[UNSEEN])))
     assert unseen.in_sample is False
     assert unseen.after is not None
     assert unseen.after["ks"].p_value is not None
@@ -138,7 +138,8 @@ def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
 def test_a_fit_that_cannot_be_repeated_has_no_improvement_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
-    found = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch))).run(batch).improvement
+    asked = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch)))
+    found = asked.run(asked.check(batch)).improvement
     assert found is not None
     assert found["brier"].value is None
     assert found["brier"].problem == "no value: the map was fitted to these rows, and the fit cannot be repeated"
@@ -148,8 +149,9 @@ def test_a_fit_for_workers_alone_makes_an_evaluation_in_sample_a_job() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
     training = Training(digest(batch), Fitting.read("pl", {}))
-    assert Evaluation(read_requests(["ks"]), map=fitted, training=training).seconds(batch) == float("inf")
-    assert Evaluation(read_requests(["ks"]), map=fitted, training=training).seconds(read_batch(P, Y)) < 1.0
+    asked = Evaluation(read_requests(["ks"]), map=fitted, training=training)
+    assert asked.seconds(asked.check(batch)) == float("inf")
+    assert asked.seconds(asked.check(read_batch(P, Y))) < 1.0
 
 
 def test_maps_of_the_whole_vector_and_of_its_confidence_meet() -> None:

@@ -15,6 +15,7 @@ import calibrant
 from calibrant.core.arrays import GroupNames, distinct_names, group_names
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidOption, OutOfRange, UnusableRows, WrongShape
 from calibrant.core.inputs import read_rows
+from calibrant.evaluation import Evaluation
 from calibrant.io.files import read_sheet
 from calibrant.reports.panel import group_diagrams
 from tests.rows import draw_classes, draw_event
@@ -325,7 +326,7 @@ def test_the_order_of_groups_is_kept_for_some_classes_in_tallies_and_in_pictures
     report = calibrant.evaluate(p, y, groups=levels, classes=[0, 1], measures=["accuracy"])
     assert {name: group.n for name, group in (report.groups or {}).items()} == {"mid": 100, "high": 50}
     batch = read_rows(p, y, groups=levels)
-    assert list(group_diagrams(batch.batch, batch.groups or []) or ()) == _LEVELS
+    assert list(group_diagrams(Evaluation(()).check(batch.batch, batch.groups)) or ()) == _LEVELS
     counted = calibrant.tally(p, y, groups=[9, 10, 11, 9] * 50)
     assert list(calibrant.evaluate_tally(counted, measures=["brier"]).groups or ()) == ["9", "10", "11"]
 

@@ -36,6 +36,10 @@ def _batch(n: int = 300) -> Batch:
     return read_batch(*draw_event(n, 0, 1.3))
 
 
+def _run(asked: Any, batch: Batch, groups: Any = None, **given: Any) -> Any:
+    return asked.run(asked.check(batch, groups), **given)
+
+
 def test_shares_add_up_and_never_fall() -> None:
     steps, progress = _recorder()
     with reporting(progress):
@@ -72,7 +76,7 @@ def test_without_a_callback_nothing_is_reported_and_exceptions_pass_through() ->
 def test_work_without_a_callback_of_its_own_reports_to_the_surrounding_one() -> None:
     steps, progress = _recorder()
     with reporting(progress), step(1, 2):
-        Evaluation(read_requests(["ks"])).run(_batch())
+        _run(Evaluation(read_requests(["ks"])), _batch())
     assert steps[-1] == (1000, 1000, "done")
     assert all(done >= 500 for done, _, _ in steps)
 
@@ -90,7 +94,7 @@ def test_an_evaluation_reports_its_steps_and_numbers_do_not_depend_on_it() -> No
     asked = Evaluation(requests, map=fitted, resampling=Resampling(0.9, 100), diagrams=read_diagrams(["reliability"]))
     groups = ["a", "b"] * (len(batch) // 2)
     steps, progress = _recorder()
-    assert asked.run(batch, groups, progress=progress) == asked.run(batch, groups)
+    assert _run(asked, batch, groups, progress=progress) == _run(asked, batch, groups)
     assert _rises(steps)
     stages = {stage for _, _, stage in steps}
     assert {"map", "improvement", "measures", "diagrams after the map", "groups", "gaps after the map"} <= stages
@@ -109,7 +113,7 @@ def test_an_exception_of_progress_ends_an_evaluation_between_two_resamples() -> 
             raise Cancelled
 
     with pytest.raises(Cancelled):
-        asked.run(_batch(), progress=cancel)
+        _run(asked, _batch(), progress=cancel)
 
 
 def test_a_comparison_reports_its_maps_and_pairs() -> None:
@@ -119,7 +123,7 @@ def test_a_comparison_reports_its_maps_and_pairs() -> None:
         Evaluation(read_requests(["ece", "l2-bias"]), resampling=Resampling(0.9, 100)), read_contestants(maps, {})
     )
     steps, progress = _recorder()
-    assert asked.run(batch, progress=progress) == asked.run(batch)
+    assert _run(asked, batch, progress=progress) == _run(asked, batch)
     assert _rises(steps)
     assert {"uncalibrated: measures", "maps: platt", "isotonic: measures", "pairs by l2-bias: platt: resamples"} <= {
         stage for _, _, stage in steps

@@ -15,6 +15,7 @@ from calibrant.core.batch import Fractional, read_batch
 from calibrant.core.errors import InvalidOption, InvalidWeight
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import read_forecasts
+from calibrant.distributions.rows import ForecastRows
 
 RANDOM = np.random.default_rng(0)
 N = 120
@@ -209,5 +210,5 @@ def test_the_kind_of_stored_fractional_frequencies_is_refused_from_callers(call:
 def test_stored_fractional_frequencies_count_as_frequencies() -> None:
     w = [0.5, 1.5]
     assert read_batch([0.2, 0.7], [0, 1], w, kind=Fractional.STORED).weights_kind == "frequency"
-    rows, _ = read_rows(read_forecasts(**_FORECASTS), [0.0, 1.0], weights=w, weights_kind=Fractional.STORED)
+    rows, _ = read_rows(ForecastRows(read_forecasts(**_FORECASTS), [0.0, 1.0], w, Fractional.STORED))
     assert (rows.weights_kind, None if rows.w is None else rows.w.tolist()) == ("frequency", w)

@@ -28,10 +28,12 @@ W = np.linspace(0.5, 1.0, 60)
 
 def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
     asked = Costs([0.0, 0.3], [2.0, 9.0])
-    found = asked.run(asked.event(read_batch(P, Y)), asked.event(read_batch(P**2, Y)))
+    found = asked.run(asked.event(asked.check(read_batch(P, Y))), asked.event(asked.check(read_batch(P**2, Y))))
     whole = calibrant.cost_plane(P, P**2, Y, abstention=[0.0, 0.3], cost_ratios=[2.0, 9.0])
     assert np.array_equal(found.relative, whole.relative)
-    events = [asked.event(read_batch(predictions, CLASSES)) for predictions in (PROBS, np.roll(PROBS, 1, axis=1))]
+    events = [
+        asked.event(asked.check(read_batch(predictions, CLASSES))) for predictions in (PROBS, np.roll(PROBS, 1, axis=1))
+    ]
     plane = calibrant.cost_plane(PROBS, np.roll(PROBS, 1, axis=1), CLASSES, abstention=[0.0, 0.3], cost_ratios=[2, 9])
     assert np.array_equal(asked.run(*events).relative, plane.relative)
     assert all(event.whole is None for event in events)
@@ -82,4 +84,5 @@ def test_rows_with_several_events_have_no_cost_plane(reduction: str) -> None:
 
 def test_the_estimate_grows_with_rows_and_classes() -> None:
     two, three = read_batch(P, Y), read_batch(PROBS, CLASSES)
-    assert 0.0 < Costs().seconds(two) < Costs().seconds(three)
+    few, many = (Costs().seconds(Costs().check(batch)) for batch in (two, three))
+    assert 0.0 < few < many

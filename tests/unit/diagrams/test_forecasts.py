@@ -14,6 +14,7 @@ from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_dist
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts
 from calibrant.distributions.measures import Rows
+from calibrant.distributions.rows import ForecastRows
 from calibrant.plots.canvas import About
 from calibrant.plots.diagram import draw
 
@@ -72,7 +73,7 @@ def test_points_of_diagrams_are_counts_of_rows() -> None:
 def test_weights_count_rows() -> None:
     forecasts, y = _forecasts(200, "quantiles")
     weights = np.arange(200) % 3
-    weighted, _ = read_rows(forecasts, y, weights=weights, weights_kind="frequency")
+    weighted, _ = read_rows(ForecastRows(forecasts, y, weights, "frequency"))
     repeated = np.repeat(np.arange(200), weights)
     rows = Rows(forecasts.take(repeated), y[repeated])
     for name in ("pit", "coverage", "quantile-reliability"):
@@ -89,7 +90,8 @@ def test_bands_contain_all_points_of_95_of_100_calibrated_forecasts(kind: str, c
     fields = {"pit": "density", "coverage": "coverage", "quantile-reliability": "share"}
     for seed in range(120):
         forecasts, y = _forecasts(300, kind, seed)
-        rows, _ = read_rows(forecasts, y, clusters=np.arange(300) // 2 if clustered else None)
+        clusters = [str(i // 2) for i in range(300)] if clustered else None
+        rows, _ = read_rows(ForecastRows(forecasts, y, clusters=clusters))
         for name in outside:
             data = _data(name, rows)
             found = np.array(data[fields[name]])

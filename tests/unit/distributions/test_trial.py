@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import calibrant
-from backend import forecasts
 from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.maps.combined import applied, read_function
 from calibrant.distributions.maps.distribution_map import DistributionMap, load_distribution, read_distribution_map
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.io.errors import TooLarge
+from calibrant.kinds.distributions import check_size, try_map
 
 _SHIFT: dict[str, Any] = {
     "family": "location-scale",
@@ -97,13 +97,13 @@ def test_a_map_makes_a_bounded_number_of_bytes() -> None:
     many = {"knots": [-3.0, 3.0], "heights": [0.1, 0.9], "levels": levels, "scale": "identity", "tails": "normal"}
     wide = {"family": "level-map", "parameters": many}
     fitted = _of_forecasts("samples", {"family": "chain", "parameters": {"members": [wide, {**wide}]}})
-    assert forecasts.check_size(fitted, 100, 800_000) == 800_000
+    assert check_size(fitted, 100, 800_000) == 800_000
     with pytest.raises(TooLarge):
-        forecasts.check_size(fitted, 101, 800_000)
+        check_size(fitted, 101, 800_000)
     by_group = {"members": {str(i): _SAME for i in range(5_000)}, "other": _SAME}
     several = _of_forecasts("samples", {"family": "by-group", "parameters": by_group})
-    forecasts.try_map(several)
+    try_map(several)
     last = {"family": "by-group", "parameters": by_group}
     several = _of_forecasts("samples", {"family": "chain", "parameters": {"members": [wide, last]}})
     with pytest.raises(InvalidDocument, match="too many groups and levels"):
-        forecasts.try_map(several)
+        try_map(several)

@@ -128,7 +128,8 @@ def test_importance_weights_have_no_scale_in_debiased_values() -> None:
     event, w = drawn_event(300), np.random.default_rng(5).random(300) + 0.2
     asked = Evaluation(read_requests([{"name": "decomposition", "method": "binned"}]))
     found = [
-        asked.run(read_batch(*rows_of(event), c * w, kind="importance")).measures["decomposition"] for c in (1.0, 7.0)
+        asked.run(asked.check(read_batch(*rows_of(event), c * w, kind="importance"))).measures["decomposition"]
+        for c in (1.0, 7.0)
     ]
     assert found[0].debiased == pytest.approx(found[1].debiased)
     assert found[0].debiased is not None

@@ -114,7 +114,7 @@ def _seconds(n: int, groups: int, resamples: int = 100) -> float:
     p, y, _ = _draw(n, 2)
     names = [f"group {i % groups}" for i in range(n)]
     asked = Evaluation(read_requests(["ece", "ks-end"]), resampling=Resampling(0.95, resamples))
-    return asked.seconds(read_batch(p, y), names)
+    return asked.seconds(asked.check(read_batch(p, y), names))
 
 
 def test_a_few_groups_of_ten_thousand_rows_are_estimated_below_a_second() -> None:
@@ -134,7 +134,8 @@ def test_ten_groups_of_three_hundred_rows_are_estimated_below_the_limit_of_a_req
 def test_without_an_interval_groups_cost_about_as_much_as_the_whole() -> None:
     p, y, groups = _draw(100_000, 2)
     asked = Evaluation(read_requests(["ece", "ks-end"]))
-    assert asked.seconds(read_batch(p, y), groups) == pytest.approx(2.0 * asked.seconds(read_batch(p, y)), rel=0.01)
+    grouped = asked.check(read_batch(p, y), groups)
+    assert asked.seconds(grouped) == pytest.approx(2.0 * asked.seconds(grouped.without_groups), rel=0.01)
 
 
 @pytest.mark.slow

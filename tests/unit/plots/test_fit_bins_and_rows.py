@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.store.store import map_record
+from backend.kinds.classes import map_record
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.batch import read_batch
 from calibrant.core.reductions import Event, reduce

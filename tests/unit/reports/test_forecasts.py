@@ -13,6 +13,7 @@ from scipy.stats import norm
 import calibrant
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecasts import read_forecasts
+from calibrant.distributions.rows import ForecastRows
 from calibrant.reports.forecasts import TITLES, advice, verdict, widening
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -57,7 +58,7 @@ def test_the_factor_gives_the_promised_coverage(kind: str) -> None:
     y, given = _given(factor=0.6, kind=kind)
     forecasts = read_forecasts(**given)
     weights = np.arange(len(y)) % 4
-    rows, _ = read_rows(forecasts, y, weights=weights)
+    rows, _ = read_rows(ForecastRows(forecasts, y, weights))
     found = widening(rows)
     assert found is not None
     low, high = (rows.forecasts.quantile(np.array([level]))[:, 0] for level in (0.05, 0.95))

@@ -14,11 +14,13 @@ import pytest
 
 import calibrant
 from calibrant.core.batch import read_batch
+from calibrant.evaluation import Evaluation
 from calibrant.reports import panel
 from calibrant.reports.advice import recommend
 from calibrant.reports.document import report_document
-from calibrant.reports.html import fragment, reproduction, standalone, stylesheet
+from calibrant.reports.html import fragment, standalone, stylesheet
 from calibrant.reports.panel import ReportSubject, group_diagrams
+from calibrant.reports.reproduction import reproduction
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
@@ -48,7 +50,7 @@ def report() -> dict[str, Any]:
     second = calibrant.evaluate(p, y, groups=["a", "b"] * 150, map=fitted, **panel.by_group(300, None))
     whole = panel.joined(report_of(p, y, map=fitted), report_document(second, "map_1"))
     batch = read_batch(p, y)
-    drawn = group_diagrams(batch, ["a", "b"] * 150)
+    drawn = group_diagrams(Evaluation(()).check(batch, ["a", "b"] * 150))
     return whole | {"group_diagrams": drawn, "recommendation": recommend(batch).to_document()}
 
 

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 import calibrant
-from backend.evaluations import read_task
-from backend.reports import apart, make, whole
+from backend.kinds.classes import full_report, read_operation
 from calibrant.core.batch import Batch, read_batch
-from calibrant.core.progress import Progress
+from calibrant.core.progress import Progress, reporting
 from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.evaluation import CheckedBatch
 from calibrant.measures.catalogue import read_requests
 from calibrant.reports import advice, panel, verdict
 from calibrant.reports.document import report_document
 from calibrant.reports.figures import group_figure
+from calibrant.reports.operations import ClassEvaluation, ClassReport
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.pictures import draw_report
 from calibrant.reports.regions import shift_of
@@ -30,7 +31,6 @@ from tests.unit.reports.worlds import draw, many_classes, report_of
 
 BARE = EvaluateSpec(batch=None, measures=None, reduction=None, map=None, interval=None, resamples=500, seed=3)
 GROUPS = ["north", "south"] * 150
-Asked = list[tuple[EvaluateSpec, bool]]
 NO_MAPS = dict[str, MapRecord]().__getitem__
 
 
@@ -38,74 +38,88 @@ def _batch() -> Batch:
     return read_batch(*draw_distorted(300, 4))
 
 
-def _made(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None = None) -> tuple[Any, Asked]:
-    batch, asked = _batch(), []
+def _read(
+    spec: EvaluateSpec, groups: Sequence[str] | None = None, batch: Batch | None = None
+) -> tuple[ClassReport, EvaluateSpec, CheckedBatch]:
+    operation = read_operation(spec, NO_MAPS)
+    assert isinstance(operation, ClassEvaluation)
+    rows = operation.check(_batch() if batch is None else batch, groups)
+    return *full_report(operation, rows, spec), rows
 
-    def evaluate(spec: EvaluateSpec, groups: Sequence[str] | None) -> dict[str, Any]:
-        asked.append((spec, groups is not None))
-        return read_task(spec, NO_MAPS).one(batch, groups, "cpu")
 
-    return make(spec, batch, groups, evaluate, progress), asked
+def _made(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None = None) -> dict[str, Any]:
+    report, _, rows = _read(spec, groups)
+    with reporting(progress):
+        return report.document(rows)
 
 
 def test_options_of_a_report_default_to_the_panel() -> None:
-    filled = whole(BARE, 300, None, "binary")
+    _, filled, _ = _read(BARE)
     assert filled.report
     assert filled.measures
     assert filled.diagrams
     assert (filled.interval, filled.resamples, filled.seed) == (0.95, 1000, 3)
-    assert apart(filled, 300, None, "binary", weighted=False) is not None
+    assert not filled.by_group
 
 
 def test_named_options_of_a_report_are_kept() -> None:
     named = BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "interval": 0.8})
-    filled = whole(named, 300, None, "binary")
+    report, filled, _ = _read(named, GROUPS)
     assert filled == named.model_copy(update={"report": True})
-    assert apart(filled, 300, None, "binary", weighted=False) is None
+    assert report.of_groups is None
+
+
+def test_a_completed_report_is_completed_to_itself() -> None:
+    _, filled, _ = _read(BARE, GROUPS)
+    report, again, _ = _read(filled, GROUPS)
+    assert again == filled
+    assert report.of_groups is not None
 
 
 @pytest.mark.parametrize("groups", [None, GROUPS])
 def test_groups_are_evaluated_apart_and_by_few_measures(groups: list[str] | None) -> None:
-    report, asked = _made(whole(BARE, 300, None, "binary"), groups)
-    assert report["recommendation"]["candidates"]
-    assert len(report["diagrams"]) == 5
+    report, _, _ = _read(BARE, groups)
+    document = _made(BARE, groups)
+    assert document["recommendation"]["candidates"]
+    assert len(document["diagrams"]) == 5
+    assert not report.whole.by_group
     if groups is None:
-        assert [by_group for _, by_group in asked] == [False]
-        assert "groups" not in report
+        assert report.of_groups is None
+        assert "groups" not in document
     else:
-        assert [by_group for _, by_group in asked] == [False, True]
-        assert set(report["groups"]) == {"north", "south"}
-        assert len(asked[1][0].measures or ()) < len(asked[0][0].measures or ())
+        assert report.of_groups is not None
+        assert set(document["groups"]) == {"north", "south"}
+        assert len(report.of_groups.evaluation.measures) < len(report.whole.evaluation.measures)
 
 
 def test_named_measures_are_those_of_the_groups_too() -> None:
-    named = whole(BARE.model_copy(update={"measures": ["ks"], "resamples": 100}), 300, None, "binary")
-    report, asked = _made(named, GROUPS)
-    assert [by_group for _, by_group in asked] == [True]
-    assert set(report["groups"]["north"]["measures"]) == {"ks"}
+    named = BARE.model_copy(update={"measures": ["ks"], "resamples": 100})
+    report, _, _ = _read(named, GROUPS)
+    assert (report.whole.by_group, report.of_groups) == (True, None)
+    assert set(_made(named, GROUPS)["groups"]["north"]["measures"]) == {"ks"}
 
 
 def test_no_map_is_recommended_where_classes_are_chosen() -> None:
-    spec = whole(BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "classes": [0, 2]}), 60, 2, "confidence")
+    spec = BARE.model_copy(update={"measures": ["ks"], "diagrams": [], "classes": [0, 2]})
     random = np.random.default_rng(5)
     batch = read_batch(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60))
-    report = make(spec, batch, None, lambda spec, groups: read_task(spec, NO_MAPS).one(batch, groups, "cpu"))
-    assert "recommendation" not in report
+    report, _, rows = _read(spec, batch=batch)
+    assert "recommendation" not in report.document(rows)
 
 
 def test_progress_rises_over_all_parts_to_its_end() -> None:
-    steps: list[tuple[int, int, str]] = []
-    _made(whole(BARE, 300, None, "binary"), GROUPS, lambda done, total, stage: steps.append((done, total, stage)))
-    assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
-    assert steps[-1][0] == steps[-1][1]
-    assert any(stage == "recommendation" for _, _, stage in steps)
+    stages: list[tuple[int, int, str]] = []
+    _made(BARE, GROUPS, lambda done, total, stage: stages.append((done, total, stage)))
+    assert [done for done, _, _ in stages] == sorted(done for done, _, _ in stages)
+    assert stages[-1][0] == stages[-1][1]
+    assert any(stage == "recommendation" for _, _, stage in stages)
 
 
 def test_groups_of_a_report_have_the_level_and_at_most_the_resamples_of_the_request() -> None:
-    filled = whole(BARE.model_copy(update={"interval": 0.8}), 300, None, "binary")
-    by_group = apart(filled, 300, None, "binary", weighted=False)
-    assert by_group is not None
-    assert (by_group.interval, by_group.resamples) == (0.8, 500)
+    report, _, _ = _read(BARE.model_copy(update={"interval": 0.8}), GROUPS)
+    assert report.of_groups is not None
+    resampling = report.of_groups.evaluation.resampling
+    assert (resampling.level, resampling.resamples) == (0.8, 500)
 
 
 KINDS = [(None, None), (4, None), (4, "classwise"), (4, "canonical"), (4, "class:2"), (4, "pooled"), (2, "binary")]

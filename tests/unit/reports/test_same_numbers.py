@@ -28,9 +28,9 @@ def report() -> dict[str, Any]:
     random = np.random.default_rng(0)
     p, y = draw_event(600, random, 1.5)
     names = random.choice(["north", "south", "west"], 600).tolist()
-    batch = read_batch(p, y)
-    found = report_document(Evaluation(read_requests(["ece", "ks"])).run(batch, names), None)
-    return {**found, "group_diagrams": group_diagrams(batch, names)}
+    asked = Evaluation(read_requests(["ece", "ks"]))
+    rows = asked.check(read_batch(p, y), names)
+    return {**report_document(asked.run(rows), None), "group_diagrams": group_diagrams(rows)}
 
 
 def test_the_error_of_a_group_is_the_same_in_tables_picture_and_json(report: dict[str, Any]) -> None:
@@ -142,7 +142,8 @@ def test_gaps_name_the_kind_of_the_values_that_they_compare(report: dict[str, An
 def test_a_column_of_the_table_of_measures_has_one_kind_of_values() -> None:
     p, y = draw_event(600, 0, 1.5)
     fitted = calibrant.fit("platt", p, y)
-    found = report_document(Evaluation(read_requests(["ece", "ks"]), map=fitted).run(read_batch(p, y)), None)
+    asked = Evaluation(read_requests(["ece", "ks"]), map=fitted)
+    found = report_document(asked.run(asked.check(read_batch(p, y))), None)
     for row in measured(found):
         after = found["after"]["measures"][row.key]
         assert row.after == numbers.number(after["value"])

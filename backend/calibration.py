@@ -1,0 +1,54 @@
+"""Applications of maps to the predictions of a request, and recalibrations in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from backend.batches import find_rows, reserve_work
+from backend.held_maps import HeldMap
+from backend.kinds import Arrays, Calibrated, kind_of
+from backend.requester import Requester
+from backend.telemetry.observed import traced
+from calibrant.io.errors import InvalidField
+from schemas.maps import CalibrateDistributionOptions, CalibrateOptions, InOrderOptions
+
+
+@traced("work")
+def calibrate(
+    requester: Requester,
+    arrays: Arrays,
+    options: CalibrateOptions | CalibrateDistributionOptions,
+    held: HeldMap | None = None,
+) -> Calibrated:
+    """Apply the map of a request (``held`` if already loaded) to its predictions or its batch.
+
+    Raises ``TooLarge`` for a large result.
+    """
+    kind = kind_of(options.prediction_kind)
+    request = kind.calibration(held or requester.find_map(options.map), options)
+    _refuse_fields(arrays, kind.applied)
+    return request.on(requester, find_rows(requester, arrays, request.options, labelled=False))
+
+
+@traced("work")
+def calibrate_in_order(requester: Requester, arrays: Arrays, options: InOrderOptions) -> Calibrated:
+    """Recalibrate the forecasts of a request in the order of time."""
+    from backend.kinds.distributions import DISTRIBUTIONS, recalibrate
+
+    _refuse_fields(arrays, (*DISTRIBUTIONS.applied, "observed", "times", "known"))
+    for name in ("observed", "times", "known"):
+        if name not in arrays:
+            raise InvalidField.at(f"/{name}", "is missing")
+    reserve_work(requester, arrays)
+    given = {name: array for name, array in arrays.items() if name != "known"}
+    rows = DISTRIBUTIONS.check(given, options, labelled=True)
+    found = recalibrate(requester, replace(rows, known=arrays["known"].tolist()), options.in_order)
+    corrections = {"shifts": found.shifts, "factors": found.factors, "n_known": found.n_known}
+    return Calibrated({"n_repaired": rows.forecasts.n_repaired}, {**found.forecasts, **corrections})
+
+
+def _refuse_fields(arrays: Arrays, known: Sequence[str]) -> None:
+    for name in arrays:
+        if name not in known:
+            raise InvalidField.at(f"/{name}", "is not a field of this request")

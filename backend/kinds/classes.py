@@ -1,0 +1,521 @@
+"""Predictions of classes: their rows, evaluations, fits and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from backend.held_maps import HeldMap, classifier_of
+from backend.kinds import Arrays, Calibrated, Kind, Work, check_kind
+from backend.requester import Requester
+from backend.store.batches import BatchStore
+from backend.store.clock import stamp
+from backend.store.errors import NoLabels, UnknownMap
+from backend.store.jobs.runs import Run, is_join
+from backend.store.server.connection import patiently
+from backend.store.store import Store
+from backend.telemetry.observed import note_rows
+from calibrant.calibrators import FitContext, Fitting
+from calibrant.calibrators.fitting import with_training
+from calibrant.core.batch import Batch, Fractional, grouped
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import CalibrationError, InvalidOption, WrongShape
+from calibrant.core.progress import Progress
+from calibrant.decisions.costs import Costs
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.diagrams.in_sample import MOST_COUNTED, FitSummary, in_sample
+from calibrant.diagrams.in_sample import seconds as seconds_of_summary
+from calibrant.evaluation import CheckedBatch, Evaluation, Groups
+from calibrant.io.errors import InvalidField
+from calibrant.kinds.classes import ClassRows, check_arrays
+from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.selective import ABSTENTION, COST_RATIOS
+from calibrant.reports.operations import (
+    ClassEvaluation,
+    ClassOperation,
+    ClassReport,
+    CostPicture,
+    SizePicture,
+    n_classes_of,
+    report_options,
+)
+from schemas.batches import BatchRecord, RowsOptions
+from schemas.distributions import HeldOutGain, PredictionKind
+from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
+from schemas.maps import (
+    Bins,
+    CalibrateOptions,
+    FitBins,
+    FitOptions,
+    FitSpec,
+    ImportOptions,
+    InSample,
+    MapRecord,
+    Registration,
+    Scores,
+    output_shape,
+)
+
+#: Default confidence level of comparisons and power laws.
+LEVEL = 0.95
+#: Evaluation options that suffice to reproduce a report.
+_REPRODUCED = ("batch", "reduction", "classes", "map", "measures", "diagrams", "interval", "resamples", "seed")
+#: Finds the record of a map's id; raises ``UnknownMap``.
+FindMap = Callable[[str], MapRecord]
+
+# --- Evaluations
+
+
+def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
+    """Validate an evaluation and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
+    if spec.picture is not None:
+        return _picture(spec.picture, spec.reduction, spec.seed, None if spec.map is None else find_map(spec.map))
+    level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
+    resampling = Resampling.read(level, spec.resamples, spec.seed)
+    measures = read_requests(spec.measures, spec.reduction)
+    diagrams = read_diagrams(spec.diagrams) if spec.diagrams is not None else ()
+    record = None if spec.map is None else find_map(spec.map)
+    fitted, training = (None, UNKNOWN) if record is None else (classifier_of(record), training_of(record))
+    evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training)
+    if spec.maps is None:
+        return ClassEvaluation(evaluation, {} if record is None else {"map": record.id}, spec.by_group)
+    from calibrant.comparison import Comparison, read_contestants
+
+    records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
+    loaded = {name: classifier_of(found) for name, found in records.items()}
+    contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
+    comparison = Comparison(evaluation, contestants, spec.correction, spec.of)
+    return ClassEvaluation(comparison, {name: found.id for name, found in records.items()}, spec.by_group)
+
+
+def _picture(
+    picture: BySizePicture | CostPlanePicture, reduction: str | None, seed: int, record: MapRecord | None
+) -> ClassOperation:
+    """The operation of a picture; raises ``UnknownMeasure`` and ``InvalidOption``."""
+    from calibrant.reports.pictures import read_by_size
+
+    if isinstance(picture, BySizePicture):
+        fitted, training = (None, UNKNOWN) if record is None else (load(record.document), training_of(record))
+        return SizePicture(read_by_size(picture.model_dump(), reduction, seed, fitted, training))
+    rates = ABSTENTION if picture.abstention is None else picture.abstention
+    return CostPicture(Costs(rates, COST_RATIOS if picture.cost_ratios is None else picture.cost_ratios, reduction))
+
+
+def training_of(record: MapRecord) -> Training:
+    """How a stored map was fitted, according to its record; imported maps cannot be fitted again."""
+    if record.seed is None:
+        return Training(record.digest, None)
+    try:
+        fitting = Fitting.read(record.method, record.options, record.reduction)
+        return Training(record.digest, fitting, record.seed, sample_in(record.document.get("diagnostics")))
+    except CalibrationError:
+        return Training(record.digest, None, record.seed)
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """A checked evaluation or full report of a request."""
+
+    spec: EvaluateSpec
+    operation: ClassOperation
+    options: EvaluateOptions
+    report: bool = False
+
+    def on(self, _requester: Requester, rows: ClassRows) -> Work:
+        """Check the rows, and return the work on them; a full report is completed for them."""
+        operation, spec = self.operation, self.spec
+        operation.check_class_names(rows.class_names)
+        checked = operation.check(rows.labelled, rows.groups)
+        if not self.report or not isinstance(operation, ClassEvaluation):
+            run = partial(operation.document, checked)
+            return Work(spec, rows, operation.seconds(checked), len(rows), rows.numbers, run, operation.inline)
+        whole, spec = full_report(operation, checked, spec)
+        run = partial(whole.document, checked)
+        return Work(spec, rows, whole.seconds(checked), len(rows), rows.numbers, run, whole.inline)
+
+
+def full_report(operation: ClassEvaluation, rows: CheckedBatch, spec: EvaluateSpec) -> tuple[ClassReport, EvaluateSpec]:
+    """The full report of checked rows, and its completed spec."""
+    n_classes = n_classes_of(operation.evaluation, rows)
+    options = report_options(len(rows), n_classes, rows.reduction, spec.model_dump(), seed=spec.seed)
+    report = ClassReport.of(operation, rows, options, most=options["resamples"])
+    return report, spec.model_copy(update={**options, "report": True})
+
+
+def of_batches(
+    operation: ClassOperation, store: Store, spec: EvaluateSpec, device: str
+) -> Callable[[], dict[str, Any]]:
+    """Return the evaluation of stored batches, which are loaded one at a time."""
+    ids: Sequence[str] = spec.batches or []
+    parts: Sequence[int | None] = spec.parts_of or [None] * len(ids)
+    batches = ((i, *stored_rows(store, i, known)) for i, known in zip(ids, parts, strict=True))
+    return partial(operation.documents, batches, len(ids), device)
+
+
+def stored_rows(store: Store, batch_id: str, parts: int | None) -> tuple[Batch, Groups | None]:
+    """Read and check the rows of a stored batch, and their groups; retries while the store is unavailable.
+
+    ``parts`` limits them to the first parts, because rows appended after a job was queued do not belong to the job.
+    """
+    rows = _labelled(*patiently(lambda: store.batches.arrays(batch_id, parts)))
+    return rows.labelled, rows.groups
+
+
+def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str, str]:
+    from calibrant.comparison import RAW
+
+    if refs[i] == RAW:
+        raise InvalidField.at(f"/maps/{i}", f"{RAW} is reserved for the uncalibrated predictions; use the map's id")
+    if refs[i] in refs[:i]:
+        raise InvalidField.at(f"/maps/{i}", "repeats an earlier map")
+    try:
+        return {"name": refs[i], "map": find(refs[i])}
+    except UnknownMap as error:
+        raise UnknownMap(error.detail, f"/maps/{i}") from error
+
+
+def implied_reduction(requester: Requester, reduction: str | None, batch_ids: Sequence[str]) -> str | None:
+    """Return the requested reduction, or else the one that the uploaded files of stored batches imply.
+
+    Raises ``InvalidOption`` if the files imply different ones.
+    """
+    if reduction is not None or not batch_ids:
+        return reduction
+    implied = {requester.store.uploads.get(batch_id).reduction for batch_id in batch_ids}
+    if len(implied) > 1:
+        names = " and ".join(sorted(name or "none" for name in implied))
+        raise InvalidOption.at("/reduction", f"must be sent, as the files of the batches imply {names}")
+    return implied.pop()
+
+
+# --- Fits
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """A checked fit of a request."""
+
+    options: FitOptions
+    fitting: Fitting
+
+    def on(self, requester: Requester, rows: ClassRows) -> Work:
+        """Check the rows, and return the work on them, whose result is the record of the map."""
+        options, fitting = self.options, self.fitting
+        batch = in_groups(rows.labelled, rows.groups, options.group_folds)
+        fitting.check(batch)
+        n_classes = batch.predictions.n_classes
+        if options.name is not None and not options.allow_shape_change:
+            requester.store.maps.check_shape(options.name, output_shape(fitting.resolve(n_classes), n_classes))
+        requester.store.charges.check_maps()
+        given = options.model_dump(exclude={"prediction_kind", "batch", "scale", "weights_kind"})
+        given["class_names"] = None if rows.class_names is None else list(rows.class_names)
+        spec = FitSpec(**given, batch="", created_by=requester.who)
+        seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), n_classes)
+
+        def run() -> MapRecord:
+            fitted = fitting.run(batch, FitContext(options.seed, "cpu", None))
+            return map_record(requester.new_id("map"), spec, fitted, batch)
+
+        gpu = fitting.method.on_device and seconds >= requester.settings.gpu_seconds
+        inline = fitting.method.runs == "inline"
+        return Work(spec, rows, seconds, len(rows), rows.numbers, run, inline, fitting.parts(batch), gpu)
+
+
+def in_groups(batch: Batch, groups: Sequence[str] | None, group_folds: bool) -> Batch:
+    """Return the batch with its groups if they keep rows in one fold."""
+    if not group_folds:
+        return batch
+    if groups is None:
+        raise InvalidField.at("/group_folds", "needs groups in the rows")
+    return grouped(batch, groups)
+
+
+# --- Calibrated predictions
+
+
+@dataclass(frozen=True)
+class CalibrationRequest:
+    """A checked application of a map."""
+
+    held: HeldMap
+    options: CalibrateOptions
+
+    def on(self, _requester: Requester, rows: ClassRows) -> Calibrated:
+        """Apply the map."""
+        fitted = self.held.map
+        arrays = {"predictions": fitted.apply_checked(rows.predictions)}
+        if self.options.bounds:
+            arrays["p0"], arrays["p1"] = fitted.bounds_checked(rows.predictions)
+        return Calibrated({"map": self.held.id}, arrays)
+
+
+# --- Records of maps
+
+
+def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch) -> MapRecord:
+    """The record of a map fitted to ``batch`` according to ``spec``; storing it assigns its version."""
+    seen = in_sample(batch, fitted)
+    names = None if spec.class_names is None else tuple(spec.class_names)
+    trained = with_training(fitted, batch, spec.options, spec.seed, names)
+    gain = trained.diagnostics.get("held_out_gain")
+    return MapRecord(
+        id=map_id,
+        name=spec.name,
+        version=None,
+        method=fitted.method,
+        options=spec.options,
+        reduction=fitted.reduction,
+        scale=fitted.scale,
+        n_classes=fitted.n_classes,
+        class_names=spec.class_names,
+        n=seen.n,
+        seed=spec.seed,
+        created_at=stamp(),
+        created_by=spec.created_by,
+        **spec.about(),
+        digest=seen.digest,
+        label_rate=seen.label_rate,
+        in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
+        label_counts=None if seen.label_counts is None else list(seen.label_counts),
+        bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
+        held_out_gain=None if gain is None else _gain(gain),
+        warning=trained.warning,
+        document=trained.to_document(),
+    )
+
+
+def _gain(found: Mapping[str, Any]) -> HeldOutGain:
+    """The cross-fitted gain in the diagnostics of a map of a classifier."""
+    return HeldOutGain(
+        score="log-loss",
+        gain=found["log_loss"],
+        standard_error=found["standard_error"],
+        folds=found.get("folds"),
+        rows=found.get("rows"),
+    )
+
+
+def record_without_fit(
+    map_id: str,
+    fitted: CalibrationMap,
+    registration: Registration,
+    *,
+    who: str | None = None,
+    imported: bool = False,
+) -> MapRecord:
+    """The record of a map that was imported or derived from another, without a summary of a fit to rows."""
+    return MapRecord(
+        id=map_id,
+        name=registration.name,
+        version=None,
+        method=fitted.method,
+        options={},
+        reduction=fitted.reduction,
+        scale=fitted.scale,
+        n_classes=fitted.n_classes,
+        class_names=None if fitted.class_names is None else list(fitted.class_names),
+        n=None,
+        seed=None,
+        created_at=stamp(),
+        created_by=who,
+        **registration.about(),
+        digest=fitted.training_digest,
+        imported=imported,
+        document=fitted.to_document(),
+    )
+
+
+def _scores(fit: FitSummary) -> Scores:
+    return Scores(log_loss=fit.log_loss, brier=fit.brier, ece=fit.ece)
+
+
+def _bins(fit: FitSummary) -> Bins:
+    bins = fit.bins
+    return Bins(
+        start=bins.start.tolist(),
+        count=list(fit.counts),
+        rows=bins.rows.tolist(),
+        share=(bins.mass / bins.mass.sum()).tolist(),
+        mean_prediction=bins.mean_p.tolist(),
+        observed_frequency=bins.mean_y.tolist(),
+    )
+
+
+# --- Rows
+
+
+def stored_kind(record: BatchRecord, arrays: Mapping[str, Any]) -> WeightsKind | Fractional:
+    """Return the kind of stored weights; earlier versions stored frequencies that are not whole numbers."""
+    w = arrays.get("weights")
+    if record.weights_kind == "importance" or w is None or bool((w == np.floor(w)).all()):
+        return record.weights_kind
+    return Fractional.STORED
+
+
+def read_stored_batch(batches: BatchStore, batch_id: str, *, where: str = "/batch") -> Batch:
+    """Read and validate the predictions, labels and weights of a stored batch; errors are at ``where``."""
+    return _labelled(*batches.arrays(batch_id), where).labelled
+
+
+def _labelled(record: BatchRecord, arrays: Arrays, where: str = "/batch") -> ClassRows:
+    check_kind(record, "classification", where)
+    if "labels" not in arrays:
+        raise NoLabels("the batch was stored without labels", where)
+    return CLASSES.check_stored(record, arrays, labelled=True)
+
+
+class Classes:
+    """Predictions of classes."""
+
+    name: PredictionKind = "classification"
+    applied: tuple[str, ...] = ("predictions",)
+    spec: type[EvaluateSpec | EvaluateDistributionSpec] = EvaluateSpec
+    shared: tuple[str, ...] = ("scale", "weights_kind")
+
+    def check(self, arrays: Arrays, options: Any, *, class_names: list[str] | None = None, labelled: bool) -> ClassRows:
+        """Check the arrays of a request; ``class_names`` are those of the batch to which they are appended."""
+        if "predictions" in arrays:
+            note_rows(arrays["predictions"].shape)
+        given = vars(options)
+        return check_arrays(
+            arrays,
+            scale=given.get("scale") or "probability",
+            weights_kind=given.get("weights_kind") or "importance",
+            class_names=given.get("class_names") or class_names,
+            labelled=labelled,
+        )
+
+    def check_stored(self, record: BatchRecord, arrays: Arrays, options: Any = None, *, labelled: bool) -> ClassRows:
+        """Check the arrays of a stored batch; ``options`` may name the classes differently."""
+        note_rows(arrays["predictions"].shape)
+        named = None if options is None else vars(options).get("class_names")
+        return check_arrays(
+            arrays,
+            scale=record.scale or "probability",
+            weights_kind=stored_kind(record, arrays),
+            class_names=named or record.class_names,
+            labelled=labelled,
+        )
+
+    def check_appended(self, record: BatchRecord, arrays: Arrays, options: RowsOptions) -> ClassRows:
+        """Check arrays that are appended to a batch."""
+        given = options.model_copy(update={"scale": record.scale, "weights_kind": record.weights_kind})
+        return self.check(arrays, given, class_names=record.class_names, labelled=False)
+
+    def check_same(self, record: BatchRecord, rows: ClassRows) -> None:
+        """Raise ``WrongShape`` unless the predictions are of as many classes as those of the batch."""
+        if rows.predictions.n_classes != record.n_classes:
+            shape = "(n,)" if record.n_classes is None else f"(n, {record.n_classes})"
+            raise WrongShape.at("/predictions", f"must be {shape}, like those of the batch")
+
+    def stored(self, rows: ClassRows) -> dict[str, Any]:
+        """The arrays that store checked rows."""
+        return rows.stored()
+
+    def described(self, rows: ClassRows) -> dict[str, Any]:
+        """The fields of the record of a batch that depend on the kind."""
+        n_classes, counts = rows.predictions.n_classes, None
+        if rows.labels is not None and (n_classes or 2) <= MOST_COUNTED:
+            counts = np.bincount(rows.labels, minlength=n_classes or 2).tolist()
+        return {
+            "n_classes": n_classes,
+            "scale": rows.predictions.scale,
+            "class_names": None if rows.class_names is None else list(rows.class_names),
+            "label_counts": counts,
+            "positive_rate": counts[1] / len(rows) if counts is not None and n_classes is None else None,
+            "clipped": rows.predictions.clipped,
+            "renormalised": rows.predictions.renormalised,
+        }
+
+    def n_numbers(self, record: BatchRecord) -> int:
+        """How many numbers a stored batch has."""
+        return record.n * ((record.n_classes or 1) + len(record.arrays) - 1)
+
+    def evaluation(self, requester: Requester, options: EvaluateOptions, *, report: bool) -> EvaluationRequest:
+        """Check the options of an evaluation, or of a full report."""
+        if report and options.batches is not None:
+            raise InvalidField.at("/batches", "are not supported in HTML reports; request a report of one batch")
+        if options.map is not None and options.maps is not None:
+            raise InvalidField.at("/maps", "cannot be combined with map; send one of the two")
+        stored = options.batches or ([] if options.batch is None else [options.batch])
+        options = options.model_copy(update={"reduction": implied_reduction(requester, options.reduction, stored)})
+        read: dict[str, MapRecord] = {}
+
+        def find(ref: str) -> str:
+            record = requester.store.maps.get(ref)
+            read[record.id] = record
+            return record.id
+
+        given = options.model_dump(exclude={"prediction_kind", "scale", "weights_kind", "class_names"})
+        if options.map is not None:
+            given["map"] = find(options.map)
+        if options.maps is not None:
+            given["maps"] = [_contestant(find, options.maps, i) for i in range(len(options.maps))]
+        spec = EvaluateSpec.model_validate(given)
+        operation = read_operation(spec, read.__getitem__)
+        if options.batch is None and options.batches is None:
+            maps = [fitted for _, fitted in operation.maps]
+            names = None if operation.class_names is None else list(operation.class_names)
+            scale = options.scale or (maps[0].scale if maps else None)
+            options = options.model_copy(update={"class_names": options.class_names or names, "scale": scale})
+        return EvaluationRequest(spec, operation, options, report)
+
+    def run_evaluation(self, store: Store, spec: dict[str, Any], device: str) -> Callable[[], dict[str, Any]]:
+        """Read the rows and maps of an evaluation job; the returned function evaluates them."""
+        checked = EvaluateSpec.model_validate(spec)
+        operation = read_operation(checked, lambda map_id: patiently(lambda: store.maps.get(map_id)))
+
+        if checked.batches is not None:
+            return of_batches(operation, store, checked, device)
+        rows = operation.check(*stored_rows(store, checked.batch or "", checked.parts))
+        if checked.report and isinstance(operation, ClassEvaluation):
+            return partial(full_report(operation, rows, checked)[0].document, rows, device)
+        return partial(operation.document, rows, device)
+
+    def fit(self, requester: Requester, options: FitOptions) -> FitRequest:
+        """Check the options of a fit."""
+        reduction = implied_reduction(requester, options.reduction, [] if options.batch is None else [options.batch])
+        options = options.model_copy(update={"reduction": reduction})
+        return FitRequest(options, Fitting.read(options.method, options.options, reduction, where="/options"))
+
+    def run_fit(self, store: Store, run: Run, device: str, progress: Progress) -> MapRecord | None:
+        """Run a fit job, or one part of it, for which it returns None."""
+        job, spec = run.job, FitSpec.model_validate(run.job.spec)
+        batch = in_groups(*stored_rows(store, spec.batch, spec.parts), spec.group_folds)
+        fitting = Fitting.read(spec.method, spec.options, spec.reduction)
+        context = FitContext(spec.seed, device, progress)
+        if job.part is not None and not is_join(job):
+            part = fitting.part(batch, job.part, job.parts, context)
+            patiently(lambda: run.succeed(part))
+            return None
+        if job.parent is None:
+            fitted = fitting.run(batch, context)
+        else:
+            fitted = fitting.join(batch, patiently(run.results), progress)
+        return map_record((job.parent or job.id).replace("job_", "map_", 1), spec, fitted, batch)
+
+    def report_options(self, spec: EvaluateSpec, _report: object, _batch: object) -> dict[str, Any]:
+        """The options that reproduce a full report."""
+        options = {name: getattr(spec, name) for name in _REPRODUCED}
+        options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
+        return {name: value for name, value in options.items() if value is not None}
+
+    def calibration(self, held: HeldMap, options: CalibrateOptions) -> CalibrationRequest:
+        """Check the options of applying a map."""
+        scale = held.map.scale if options.batch is None and options.scale is None else options.scale
+        return CalibrationRequest(held, options.model_copy(update={"scale": scale}))
+
+    def imported(self, map_id: str, options: ImportOptions, fitted: CalibrationMap, who: str | None) -> MapRecord:
+        """The record of a map that ``who`` imports."""
+        return record_without_fit(map_id, fitted, options, who=who, imported=True)
+
+
+CLASSES = Classes()
+KIND: Kind = CLASSES

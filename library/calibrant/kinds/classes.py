@@ -1,0 +1,137 @@
+"""Predictions of classes: rows from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.core.batch import (
+    Batch,
+    Fractional,
+    Integers,
+    Predictions,
+    Scale,
+    check_weights,
+    read_batch,
+    read_predictions,
+)
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import EmptyBatch, InvalidLabel, LengthMismatch, WrongShape
+from calibrant.core.inputs import labels_by_name
+from calibrant.evaluation import Groups
+from calibrant.io.errors import InvalidField
+
+if TYPE_CHECKING:
+    pass
+
+Array = npt.NDArray[Any]
+#: Number of names converted to Python strings at once; no other thread runs during a conversion.
+_NAMES_AT_ONCE = 1 << 16
+
+# --- Rows from arrays
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Checked predictions, and the ``arrays`` that they came from; ``labels`` and ``batch`` are None without labels."""
+
+    arrays: Mapping[str, Array]
+    predictions: Predictions
+    labels: Integers | None
+    batch: Batch | None
+    weights_kind: WeightsKind | Fractional
+    class_names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the arrays have."""
+        return sum(array.size for array in self.arrays.values())
+
+    @property
+    def labelled(self) -> Batch:
+        """The batch; raises ``InvalidField`` without labels."""
+        if self.batch is None:
+            raise InvalidField.at("/labels", "is missing")
+        return self.batch
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """The group of each row."""
+        groups = self.arrays.get("groups")
+        if groups is None:
+            return None
+        names = Groups()
+        for start in range(0, len(groups), _NAMES_AT_ONCE):
+            names += groups[start : start + _NAMES_AT_ONCE].tolist()
+        return names
+
+    def stored(self) -> dict[str, Array]:
+        """Return the arrays that store the rows, to which others may be appended: weights are not normalised.
+
+        Predictions are as given, or divided by their sums if they were rounded.
+        """
+        given = self.predictions.given if self.predictions.rounded else np.asarray(self.arrays["predictions"])
+        found: dict[str, Array] = {"predictions": given}
+        if self.labels is not None:
+            found["labels"] = self.labels
+        if "weights" in self.arrays:
+            found["weights"] = np.asarray(self.arrays["weights"], dtype=np.float64)
+        return found | {name: self.arrays[name] for name in ("groups",) if name in self.arrays}
+
+
+def check_arrays(
+    arrays: Mapping[str, Array],
+    *,
+    scale: Scale = "probability",
+    weights_kind: WeightsKind | Fractional = "importance",
+    class_names: Sequence[str] | None = None,
+    labelled: bool = True,
+) -> ClassRows:
+    """Check the arrays of a request or of a stored batch; labels are required if ``labelled``.
+
+    Labels may be names among ``class_names``. Raises a ``CalibrationError`` that names the field and the first invalid
+    rows.
+    """
+    if "predictions" not in arrays:
+        raise InvalidField.at("/predictions", "is missing")
+    arrays, names = _with_numbers(arrays, class_names)
+    labels, weights = arrays.get("labels"), arrays.get("weights")
+    if labelled and labels is None:
+        raise InvalidField.at("/labels", "is missing")
+    if labels is None:
+        predictions, checked, batch = read_predictions(arrays["predictions"], scale=scale), None, None
+        if weights is not None:
+            check_weights(weights, len(predictions), weights_kind)
+    else:
+        batch = read_batch(arrays["predictions"], labels, weights, scale=scale, kind=weights_kind)
+        predictions, checked = batch.predictions, batch.labels
+    groups = arrays.get("groups")
+    if groups is not None and groups.ndim != 1:
+        raise WrongShape.at("/groups", "must be (n,)")
+    if groups is not None and len(groups) != len(predictions):
+        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {len(predictions)}")
+    return ClassRows(arrays, predictions, checked, batch, weights_kind, names)
+
+
+def _with_numbers(
+    arrays: Mapping[str, Array], names: Sequence[str] | None
+) -> tuple[Mapping[str, Array], tuple[str, ...] | None]:
+    """Check the names of the classes, and convert labels that are names; raises ``InvalidOption``, ``InvalidLabel``."""
+    predictions, labels = arrays["predictions"], arrays.get("labels")
+    if names is None and (labels is None or labels.dtype.kind not in "UO"):
+        return arrays, None
+    if not predictions.size:
+        raise EmptyBatch.at("/predictions", "has no rows")
+    n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
+    if names is None:
+        raise InvalidLabel.at("/labels", "are strings, which need class_names in the order of the columns")
+    found, class_names = labels_by_name(np.empty(0) if labels is None else labels, n_classes, names)
+    return (arrays if labels is None else {**arrays, "labels": found}), class_names

@@ -1,0 +1,255 @@
+"""Evaluations and full reports of one or several batches of classes, without their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from calibrant.by_size import BySize
+from calibrant.core.batch import (
+    Batch,
+)
+from calibrant.core.progress import report, step
+from calibrant.decisions.costs import Costs
+from calibrant.diagrams.catalogue import read_diagrams
+from calibrant.evaluation import CheckedBatch, Evaluation
+from calibrant.maps.calibration_map import CalibrationMap, check_class_names
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import Resampling
+from calibrant.reports.document import comparison_document, law_document, report_document
+from calibrant.reports.panel import by_group, full, group_diagrams, joined
+
+if TYPE_CHECKING:
+    from calibrant.comparison import Comparison
+
+#: Batches one at a time: id, rows, and the groups of the rows.
+Batches = Iterable[tuple[str, Batch, Sequence[str] | None]]
+#: The maps of an operation, with their pointers.
+Maps = tuple[tuple[str, CalibrationMap], ...]
+
+
+@dataclass(frozen=True)
+class ClassOperation:
+    """An evaluation without its rows; ``check`` returns the rows that the other methods take."""
+
+    task: Evaluation | Comparison | BySize | Costs
+
+    @property
+    def inline(self) -> bool:
+        """Whether it needs no long fit."""
+        return self.task.inline
+
+    @property
+    def maps(self) -> Maps:
+        """The maps with their pointers."""
+        if isinstance(self.task, Evaluation | BySize):
+            return () if self.task.map is None else (("/map", self.task.map),)
+        contestants = () if isinstance(self.task, Costs) else self.task.contestants
+        return tuple((f"/maps/{i}", contestant.map) for i, contestant in enumerate(contestants))
+
+    @property
+    def same_rows(self) -> bool:
+        """Whether all batches must have the same rows."""
+        return isinstance(self.task, Costs)
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes of the first map that has them."""
+        return next((fitted.class_names for _, fitted in self.maps if fitted.class_names is not None), None)
+
+    def check_class_names(self, class_names: tuple[str, ...] | None) -> None:
+        """Raise ``InvalidOption`` if rows and a map name their classes differently."""
+        for pointer, fitted in self.maps:
+            check_class_names(fitted, class_names, pointer)
+
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:  # noqa: ARG002 - for evaluations
+        """Return the checked rows; raise what ``document`` would raise, without measuring."""
+        return self.task.check(batch)
+
+    def seconds(self, rows: CheckedBatch) -> float:
+        """Estimate the seconds of ``document``, or of the part of one batch in ``documents``."""
+        return self.task.seconds(rows)
+
+    def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
+        """Return the report of one batch as plain JSON."""
+        raise NotImplementedError("requires several batches")
+
+    def documents(self, batches: Batches, number: int, device: str = "cpu") -> dict[str, Any]:
+        """Return the report of several batches as plain JSON."""
+        raise NotImplementedError("requires one batch")
+
+
+@dataclass(frozen=True)
+class ClassEvaluation(ClassOperation):
+    """An evaluation, or a comparison of maps, by group if the rows have groups; ``ids`` are those of the maps."""
+
+    task: Evaluation | Comparison
+    ids: Mapping[str, str] = field(default_factory=dict)
+    by_group: bool = True
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The evaluation, or that of the uncalibrated predictions of a comparison."""
+        return self.task if isinstance(self.task, Evaluation) else self.task.evaluation
+
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
+        """Return the checked rows."""
+        return self.task.check(batch, groups)
+
+    def seconds(self, rows: CheckedBatch) -> float:
+        """Estimate the seconds of ``document``."""
+        return self.task.seconds(rows if self.by_group else rows.without_groups)
+
+    def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
+        """Return the report of one batch."""
+        rows = rows if self.by_group else rows.without_groups
+        if isinstance(self.task, Evaluation):
+            return report_document(self.task.run(rows, device=device), self.ids.get("map"))
+        return comparison_document(self.task.run(rows, device=device), self.ids)
+
+    def documents(self, batches: Batches, number: int, device: str = "cpu") -> dict[str, Any]:
+        """Return the report of each batch and, for five or more, the power laws."""
+        from calibrant.comparison import LEAST_BATCHES, PowerLaws
+
+        laws, reports = PowerLaws(self.task), []
+        for i, (batch_id, batch, groups) in enumerate(batches):
+            with step(2 * i, 2 * number):
+                reports.append({"batch": batch_id, "report": self.document(self.check(batch, groups), device)})
+            with step(2 * i + 1, 2 * number):
+                laws.add(batch)
+        if len(reports) >= LEAST_BATCHES:
+            return {"batches": reports, "power_law": law_document(laws.laws()), "problem": None}
+        problem = f"a power law needs at least {LEAST_BATCHES} batches"
+        return {"batches": reports, "power_law": None, "problem": problem}
+
+
+@dataclass(frozen=True)
+class SizePicture(ClassOperation):
+    """Measures of one batch by the number of rows, as a report with one picture."""
+
+    task: BySize
+
+    def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:  # noqa: ARG002 - without fits
+        """Return the report of one batch."""
+        from calibrant.reports.pictures import by_size_report
+
+        return by_size_report(self.task, rows)
+
+
+@dataclass(frozen=True)
+class CostPicture(ClassOperation):
+    """The decision costs of two models on the same rows, as a report with one picture."""
+
+    task: Costs
+
+    def documents(self, batches: Batches, number: int, device: str = "cpu") -> dict[str, Any]:  # noqa: ARG002 - two
+        """Return the report of both models."""
+        from calibrant.reports.pictures import plane_report
+
+        return plane_report(self.task, ((batch_id, batch) for batch_id, batch, _ in batches))
+
+
+# --- Full reports
+
+#: Estimated seconds of a recommendation: fixed, per row, and per number (rows times classes).
+_ONCE, _ROW, _NUMBER = 0.05, 8e-6, 4e-6
+
+
+@dataclass(frozen=True)
+class ClassReport:
+    """A full report: the evaluation of all rows, that of the groups if it is another one, and a recommendation.
+
+    With ``restricted`` classes there is neither a recommendation nor a diagram of each group, which cover all rows.
+    """
+
+    whole: ClassEvaluation
+    of_groups: ClassEvaluation | None = None
+    recommends: bool = True
+    restricted: bool = False
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        operation: ClassEvaluation,
+        rows: CheckedBatch,
+        options: Mapping[str, Any],
+        *,
+        most: int = 1 << 62,
+        recommends: bool = True,
+    ) -> ClassReport:
+        """Return the report of rows with the ``report_options``, and at most ``most`` resamples for groups.
+
+        All else is as in ``operation``.
+        """
+        task, evaluation = operation.task, operation.evaluation
+        seed, restricted = options["seed"], evaluation.classes is not None
+        resampling = Resampling.read(options["interval"], options["resamples"], seed)
+        requests = read_requests(options["measures"], evaluation.reduction)
+        diagrams = () if options["diagrams"] is None else read_diagrams(options["diagrams"])
+        chosen = replace(evaluation, measures=requests, diagrams=diagrams, resampling=resampling)
+        whole = chosen if isinstance(task, Evaluation) else replace(task, evaluation=chosen)
+        measured = replace(operation, task=whole, by_group=options["by_group"])
+        found = cls(measured, None, recommends and not restricted, restricted, seed)
+        if options["by_group"] or rows.members is None:
+            return found
+        weighted, n_classes = rows.batch.weights is not None, n_classes_of(evaluation, rows)
+        few = by_group(len(rows), n_classes, rows.reduction, weighted=weighted, seed=seed)
+        resampling = Resampling.read(options["interval"], min(most, few["resamples"]), seed)
+        requests = read_requests(few["measures"], evaluation.reduction)
+        apart = replace(evaluation, measures=requests, diagrams=(), resampling=resampling)
+        return replace(found, of_groups=ClassEvaluation(apart, operation.ids))
+
+    @property
+    def inline(self) -> bool:
+        """Whether no measure and no diagram needs a long fit."""
+        return self.whole.inline and (self.of_groups is None or self.of_groups.inline)
+
+    def seconds(self, rows: CheckedBatch) -> float:
+        """Estimate the seconds of ``document``."""
+        from calibrant.reports.advice import MOST_NUMBERS, MOST_ROWS
+
+        n, numbers = len(rows), len(rows) * (rows.batch.predictions.n_classes or 1)
+        recommendation = _ONCE + _ROW * min(n, MOST_ROWS) + _NUMBER * min(numbers, MOST_NUMBERS)
+        apart = 0.0 if self.of_groups is None else self.of_groups.seconds(rows)
+        return self.whole.seconds(rows) + apart + recommendation
+
+    def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
+        """Return all results, the diagrams of the groups and the ``recommendation`` as plain JSON."""
+        with step(0, 3):
+            found = self.whole.document(rows, device)
+        if self.of_groups is not None:
+            with step(1, 3):
+                found = joined(found, self.of_groups.document(rows, device))
+        drawn = None if self.restricted else group_diagrams(rows)
+        found |= {} if drawn is None else {"group_diagrams": drawn}
+        if self.recommends:
+            from calibrant.reports.advice import recommend
+
+            report(2, 3, "recommendation")
+            found["recommendation"] = recommend(rows.batch, rows.reduction, seed=self.seed).to_document()
+        report(1, 1, "done")
+        return found
+
+
+def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:
+    """Return the number of classes that are evaluated."""
+    return rows.batch.predictions.n_classes if evaluation.classes is None else len(evaluation.classes)
+
+
+def report_options(
+    n: int, n_classes: int | None, reduction: str, given: Mapping[str, Any], *, seed: int = 0
+) -> dict[str, Any]:
+    """Return the options of a full report: those ``given``, and the defaults for missing or None ones.
+
+    Groups use only a few of the default measures, so they are evaluated separately: ``by_group`` is False then.
+    """
+    panel = full(n, n_classes, reduction, seed=seed)
+    names = ("measures", "diagrams", "interval", "resamples", "by_group")
+    found = {"by_group": True} | {name: given.get(name) for name in names if given.get(name) is not None}
+    if "measures" not in found:
+        found |= {"measures": panel["measures"], "by_group": False}
+    if "interval" not in found:
+        found |= {"interval": panel["interval"], "resamples": panel["resamples"]}
+    return {"diagrams": panel.get("diagrams"), **found, "seed": seed}
