@@ -24,9 +24,9 @@ from calibrant.core.errors import CalibrationError, Offence
 from calibrant.core.progress import Progress, reporting
 from calibrant.distributions.adaptive import AdaptiveForecasts, read_in_order
 from calibrant.distributions.calibrators import DistributionFitting
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
-from calibrant.distributions.rows import ForecastRows
 from calibrant.io.errors import InvalidField, TooLarge
 from calibrant.io.limits import NUMBER_BYTES
 from calibrant.kinds.distributions import (

@@ -8,9 +8,9 @@ import numpy as np
 
 from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams, times_with_weight
 from calibrant.distributions.evaluation import read_rows
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.measures import Rows
-from calibrant.distributions.rows import ForecastRows
 from calibrant.plots.canvas import About, Drawn, Format, Theme
 from calibrant.plots.diagram import draw
 

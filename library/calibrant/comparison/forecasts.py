@@ -19,12 +19,12 @@ from calibrant.core.options import plain
 from calibrant.core.results import Shown, Table, frame_of, interval_of, n_rows
 from calibrant.distributions import scores
 from calibrant.distributions.evaluation import read_rows
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps.tables import interval_of as intervals_of
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import Rows
 from calibrant.distributions.pit import ForecastSize
-from calibrant.distributions.rows import ForecastRows
 from calibrant.distributions.streams import diebold_mariano, read_lags
 
 ScoreName = Literal[

@@ -28,6 +28,7 @@ from calibrant.distributions.cross_fitting import (
     held_out_gain,
     sample,
 )
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import (
     ForecastKind,
     Forecasts,
@@ -43,7 +44,7 @@ from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Uncha
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
 from calibrant.distributions.pit import ForecastSize
-from calibrant.distributions.rows import ForecastRows, Rows, digest_of
+from calibrant.distributions.rows import Rows, digest_of
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30

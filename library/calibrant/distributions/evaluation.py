@@ -18,10 +18,10 @@ from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import step
 from calibrant.core.results import ByMeasure, Shown, Table, WithRows, above, counted, frame_of, interval_of, n_rows
 from calibrant.distributions.conditional import read_covariate
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
 from calibrant.distributions.pit import ForecastSize
-from calibrant.distributions.rows import ForecastRows
 from calibrant.measures.measure import MeasureResult
 
 if TYPE_CHECKING:

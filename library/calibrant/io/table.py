@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.cells import WeightsKind
-from calibrant.distributions.rows import ForecastRows
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.io.errors import Field, WrongShape
 
 # --- The sheet that a file is read into, and the options of reading it

@@ -21,6 +21,7 @@ from calibrant.diagrams.forecasts import (
     times_with_weight,
 )
 from calibrant.distributions.evaluation import read_rows, report_of, seconds_of
+from calibrant.distributions.forecast_rows import NAMES, ForecastRows
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps import trial
 from calibrant.distributions.maps.combined import groups_of
@@ -28,7 +29,7 @@ from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import Requests, default_measures, read_measure_requests
 from calibrant.distributions.pit import ForecastSize
-from calibrant.distributions.rows import NAMES, ForecastRows, is_in_sample, refuse_infinite
+from calibrant.distributions.rows import is_in_sample, refuse_infinite
 from calibrant.io.errors import InvalidField, TooLarge
 
 Array = npt.NDArray[Any]

@@ -21,13 +21,14 @@ from calibrant.diagrams.forecasts import (
 from calibrant.distributions import scores
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionFitting
 from calibrant.distributions.evaluation import read_rows, report_of, seconds_of
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES, Rows, read_measure_requests
 from calibrant.distributions.pit import ForecastSize
-from calibrant.distributions.rows import ForecastRows, is_in_sample, refuse_infinite
+from calibrant.distributions.rows import is_in_sample, refuse_infinite
 from calibrant.plots.canvas import About, NothingToDraw
 from calibrant.plots.diagram import draw
 from calibrant.reports import lookup, numbers

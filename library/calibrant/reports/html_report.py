@@ -17,10 +17,10 @@ from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import read_rows, reduction_by_name
 from calibrant.core.results import n_rows, write_text
 from calibrant.core.version import __version__
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
-from calibrant.distributions.rows import ForecastRows
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.cross_fitting import UNKNOWN, training_of

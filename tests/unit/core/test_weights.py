@@ -14,8 +14,8 @@ from benchmarks.weights import CANONICAL, EVENTS, Job, Setting, jobs, names_of, 
 from calibrant.core.batch import Fractional, read_batch
 from calibrant.core.errors import InvalidOption, InvalidWeight
 from calibrant.distributions.evaluation import read_rows
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.distributions.rows import ForecastRows
 
 RANDOM = np.random.default_rng(0)
 N = 120

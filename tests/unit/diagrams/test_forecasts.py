@@ -12,9 +12,9 @@ import calibrant
 from calibrant.core.errors import CalibrationError
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.evaluation import read_rows
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts
 from calibrant.distributions.measures import Rows
-from calibrant.distributions.rows import ForecastRows
 from calibrant.plots.canvas import About
 from calibrant.plots.diagram import draw
 

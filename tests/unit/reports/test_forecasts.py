@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 import calibrant
 from calibrant.distributions.evaluation import read_rows
+from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.distributions.rows import ForecastRows
 from calibrant.reports.forecasts import TITLES, advice, verdict, widening
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
