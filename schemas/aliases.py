@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.base import Document
+from schemas.base import Document, Timestamp
 
 
 class AliasOptions(Document):
     """The body of ``PUT /maps/{name}/aliases/{alias}``."""
 
-    version: int = Field(ge=1, le=999_999_999, examples=[3])
+    version: int = Field(
+        ge=1, le=999_999_999, examples=[3], description="version of the map that the alias is to point at"
+    )
 
 
 class AliasRecord(Document):
     """The version that an alias points at, and who set it."""
 
-    name: str
-    alias: str
-    version: int
+    name: str = Field(description="name of the map")
+    alias: str = Field(description="name of the alias")
+    version: int = Field(description="version that it points at")
     map: str = Field(description="id of that version's map")
     revision: int = Field(description="number of times the alias has been set")
-    updated_at: str
+    updated_at: Timestamp = Field(description="when the alias was last set")
     updated_by: str | None = Field(None, description="name of the API key")
 
 
@@ -43,4 +45,4 @@ class StoredAlias(AliasRecord):
 class Aliases(Document):
     """The response of ``GET /maps/{name}/aliases``."""
 
-    aliases: list[AliasRecord]
+    aliases: list[AliasRecord] = Field(description="aliases of the name")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from schemas.meanings import MEANINGS
 
 #: Ids of maps start with this prefix; names must not.
 ID_PREFIX = "map_"
@@ -25,6 +28,9 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
 #: The name of a window, rule or hook of a monitor.
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 
+#: An RFC 3339 timestamp in UTC.
+Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
 #: In seconds.
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
@@ -33,3 +39,12 @@ class Document(BaseModel):
     """Base of all models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Describe the fields that recur in many models."""
+        schema = handler(core_schema)
+        for name, field in handler.resolve_ref_schema(schema).get("properties", {}).items():
+            if name in MEANINGS:
+                field.setdefault("description", MEANINGS[name])
+        return schema

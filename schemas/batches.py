@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Document
+from schemas.base import Document, Timestamp
 from schemas.distributions import DistributionArrays, ForecastShape, Level, PredictionKind
 from schemas.pages import PageQuery
 
@@ -127,8 +127,8 @@ class BatchRecord(Document):
     n_repaired: int | None = Field(
         None, description="of regression: rows whose quantiles cross by at most 1e-6 relative, which are repaired"
     )
-    created_at: str
-    expires_at: str | None = Field(
+    created_at: Timestamp
+    expires_at: Timestamp | None = Field(
         description="null while a queued or running job needs the batch, which then does not expire"
     )
 

@@ -47,11 +47,11 @@ class MeasureEntry(Document):
     title: str
     definition: str
     range: tuple[float | None, float | None] = Field(description="null: unbounded")
-    better: str
-    family: str
-    needs: str
+    better: str = Field(description="which values are better, such as `lower`")
+    family: str = Field(description="group of related measures")
+    needs: str = Field(description="what rows the measure needs")
     cost: str
-    of: Of
+    of: Of = Field(description="whether it measures events or whole vectors")
     source: str
     runs: Runs
     options: dict[str, OptionEntry]
@@ -63,7 +63,7 @@ class DistributionMeasureEntry(Document):
     prediction_kind: Literal["regression"] = "regression"
     name: str
     definition: str
-    range: str
+    range: str = Field(description="range of the values")
     kinds: list[ForecastKind] = Field(description="kinds of forecasts for which it is defined")
     source: str
     options: dict[str, OptionEntry]
@@ -91,14 +91,14 @@ class MethodEntry(Document):
     title: str
     source: str
     runs: Runs
-    of: Of
+    of: Of = Field(description="whether it calibrates events or whole vectors")
     definition: str
-    takes: str
-    parameters: str
-    outside: str
-    monotone: str
-    keeps_top_label: str
-    differentiable: str
+    takes: str = Field(description="what predictions the map accepts")
+    parameters: str = Field(description="what parameters the map has")
+    outside: str = Field(description="values outside the range of the rows of the fit")
+    monotone: str = Field(description="whether a higher prediction gives a higher probability")
+    keeps_top_label: str = Field(description="whether the predicted class stays the same")
+    differentiable: str = Field(description="whether the map is differentiable")
     options: dict[str, OptionEntry]
 
 
@@ -111,19 +111,19 @@ class DistributionMethodEntry(Document):
     definition: str
     source: str
     kinds: list[ForecastKind] = Field(description="kinds of forecasts that it accepts")
-    returns: str
+    returns: str = Field(description="kind of forecasts that the map returns")
     options: dict[str, OptionEntry]
 
 
 class ProblemEntry(Document):
     """One kind of problem: its cause and its remedy."""
 
-    type: str = Field(examples=["/problems/out-of-range"])
+    type: str = Field(examples=["/problems/out-of-range"], description="path of this entry")
     code: str
-    status: int
+    status: int = Field(description="HTTP status")
     title: str
-    cause: str
-    remedy: str
+    cause: str = Field(description="what causes the problem")
+    remedy: str = Field(description="how to correct the request")
 
 
 # --- ``GET /limits``
@@ -132,12 +132,12 @@ class ProblemEntry(Document):
 class Limit(Document):
     """One limit; for some limits a value of 0 means no limit, as the meaning explains."""
 
-    value: float = Field(examples=[268435456])
-    meaning: str
+    value: float = Field(examples=[268435456], description="value of the limit")
+    meaning: str = Field(description="what is limited")
 
 
 class LimitsAnswer(Document):
     """The limits by the name of their setting."""
 
-    limits: dict[str, Limit]
+    limits: dict[str, Limit] = Field(description="limits by the name of their setting")
     used: dict[str, int] = Field(description="current usage of the tenant's quotas")

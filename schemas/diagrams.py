@@ -116,5 +116,5 @@ class BatchPicture(DiagramAnswer):
 class PicturesAnswer(Document):
     """The data of a picture of several batches, and its text description."""
 
-    batches: list[BatchPicture]
+    batches: list[BatchPicture] = Field(description="one entry per batch, in the order of the request")
     alt: str | None

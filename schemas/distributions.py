@@ -52,7 +52,7 @@ class DistributionArrays(ForecastFields):
 class ForecastShape(Document):
     """What forecasts are given as, without their rows."""
 
-    kind: ForecastKind
+    kind: ForecastKind = Field(description="kind of the forecasts")
     levels: list[float] | None = Field(None, description="of quantiles")
     level: float | None = Field(None, description="of intervals")
 
@@ -67,9 +67,9 @@ class ForecastShape(Document):
 class HeldOutGain(Document):
     """The decrease of a score by a map, estimated by cross-fitting; positive is better."""
 
-    score: Literal["dss", "crps", "quantile-score", "log-loss"]
+    score: Literal["dss", "crps", "quantile-score", "log-loss"] = Field(description="the score that decreases")
     gain: float = Field(description="mean decrease per row; of the log loss in nats")
     standard_error: float = Field(description="between rows, or between groups; approximate")
     relative: float | None = Field(None, description="the gain over the score before; null for dss and log-loss")
-    folds: int | None = None
+    folds: int | None = Field(None, description="number of folds")
     rows: int | None = None

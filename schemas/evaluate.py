@@ -155,7 +155,7 @@ class MeasureAnswer(Document):
     interval: tuple[float, float] | None = None
     p_value: float | None = None
     parts: dict[str, Any] = Field(default_factory=dict, description="results beyond a single number")
-    definition: dict[str, Any]
+    definition: dict[str, Any] = Field(description="full definition: the name and every option")
     problem: str | None = None
 
 
@@ -165,11 +165,11 @@ Measures = dict[str, MeasureAnswer]
 class GapAnswer(Document):
     """The largest difference of a measure between two groups: those with its smallest and its largest value."""
 
-    between: tuple[str, str] | None
-    value: float | None
-    of: Literal["value", "debiased"]
+    between: tuple[str, str] | None = Field(description="names of the groups with the smallest and the largest value")
+    value: float | None = Field(description="difference of the two groups")
+    of: Literal["value", "debiased"] = Field(description="which values differ most: plain or debiased ones")
     interval: tuple[float, float] | None = None
-    p_value: float | None = None
+    p_value: float | None = Field(None, description="p-value of equal values in both groups")
     problem: str | None = None
 
 
@@ -177,7 +177,7 @@ class DiagramAnswer(Document):
     """The data of one diagram; ``GET /diagrams`` describes each field."""
 
     data: dict[str, Any] | None
-    definition: dict[str, Any]
+    definition: dict[str, Any] = Field(description="full definition: the name and every option")
     problem: str | None = None
 
 
@@ -201,19 +201,19 @@ class ContestantAnswer(Document):
     """One contestant; the first is ``uncalibrated``, the predictions without a map."""
 
     name: str = Field(description="the reference in the request, or uncalibrated")
-    map: str | None
+    map: str | None = Field(description="id of the map; null for the uncalibrated predictions")
     in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
     measures: Measures
-    classification_error: float | None
+    classification_error: float | None = Field(description="fraction of wrong predicted classes")
     brier: float | None
-    improvement: Measures | None = None
+    improvement: Measures | None = Field(None, description="brier and log-loss before minus after the map")
 
 
 class PairAnswer(Document):
     """The difference of two contestants, first minus second; if ``problem`` is set, some fields are null."""
 
-    between: tuple[str, str]
-    difference: float | None
+    between: tuple[str, str] = Field(description="names of the two contestants")
+    difference: float | None = Field(description="value of the first minus that of the second")
     interval: tuple[float, float] | None = Field(None, description="simultaneous interval for all pairs of the measure")
     p_value: float | None = Field(None, description="adjusted for all pairs of the measure")
     unadjusted: float | None = Field(None, description="p-value of this pair alone, unadjusted")
@@ -240,8 +240,8 @@ class ComparisonAnswer(Document):
 
     correction: Correction
     level: float
-    contestants: list[ContestantAnswer]
-    measures: dict[str, MeasureComparisonAnswer]
+    contestants: list[ContestantAnswer] = Field(description="the uncalibrated predictions and each map")
+    measures: dict[str, MeasureComparisonAnswer] = Field(description="comparison by each measure")
 
 
 class GroupDiagrams(Document):
@@ -261,7 +261,7 @@ class ReportAnswer(Document):
     renormalised: int
     weights_kind: WeightsKind | None = Field(None, description="null without weights")
     measures: Measures
-    map: str | None = None
+    map: str | None = Field(None, description="id of the map that was applied; null without one")
     after: After | None = None
     in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
     warning: str | None = Field(None, description="warning of the map's fit, such as that it does not improve")
@@ -290,8 +290,8 @@ class BatchReport(Document):
 class PowerLawNumbers(Document):
     """calibration error = factor x classification error ^ exponent, over batches."""
 
-    exponent: float | None
-    factor: float | None
+    exponent: float | None = Field(description="exponent of the classification error")
+    factor: float | None = Field(description="factor of the power law")
     interval: tuple[float, float] | None = Field(description="interval of the exponent")
     used: list[int] = Field(description="indices of the batches with both errors above 0")
     problem: str | None = None
@@ -307,8 +307,10 @@ class PowerLawAnswer(PowerLawNumbers):
 class ReportsAnswer(Document):
     """The response of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, null below five."""
 
-    batches: list[BatchReport]
-    power_law: dict[str, dict[str, PowerLawAnswer]] | None
+    batches: list[BatchReport] = Field(description="report of each batch, in the order of the request")
+    power_law: dict[str, dict[str, PowerLawAnswer]] | None = Field(
+        description="power law by contestant and measure; null for fewer than five batches"
+    )
     problem: str | None = None
 
 
@@ -383,7 +385,7 @@ class DistributionGroupAnswer(Document):
 class DistributionAfter(Document):
     """The measures after applying the map; ``kind`` is that of the calibrated forecasts."""
 
-    kind: ForecastKind
+    kind: ForecastKind = Field(description="kind of the forecasts that the map returns")
     measures: Measures
     groups: dict[str, DistributionGroupAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None

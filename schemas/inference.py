@@ -63,7 +63,7 @@ class OutputParameters(Parameters):
 class InferenceInput(Document):
     """The input ``predictions``, with its elements in ``data`` or after the JSON object."""
 
-    name: str = Field(examples=["predictions"])
+    name: str = Field(examples=["predictions"], description="name of the tensor")
     shape: list[Annotated[int, Field(ge=0, lt=2**64)]] = Field(max_length=8, examples=[[3]])
     datatype: Datatype = Field(examples=["FP64"])
     parameters: InputParameters | None = None
@@ -73,7 +73,7 @@ class InferenceInput(Document):
 class RequestedOutput(Document):
     """A requested output, by name."""
 
-    name: str = Field(examples=["predictions"])
+    name: str = Field(examples=["predictions"], description="name of the tensor")
     parameters: OutputParameters | None = None
 
 
@@ -84,14 +84,14 @@ class InferenceRequest(Document):
     model_name: str | None = Field(None, description="accepted but ignored: the path names the model")
     model_version: str | None = Field(None, description="accepted but ignored: the path names the version")
     parameters: RequestParameters | None = None
-    inputs: list[InferenceInput] = Field(min_length=1, max_length=16)
+    inputs: list[InferenceInput] = Field(min_length=1, max_length=16, description="tensors with the predictions")
     outputs: list[RequestedOutput] | None = Field(None, max_length=16, description="default: all outputs of the model")
 
 
 class InferenceOutput(Document):
     """One output, with its elements in ``data`` or after the JSON object."""
 
-    name: str = Field(examples=["predictions"])
+    name: str = Field(examples=["predictions"], description="name of the tensor")
     shape: list[int] = Field(examples=[[3]])
     datatype: Literal["FP64"] = "FP64"
     parameters: dict[str, int] | None = Field(None, description="binary_data_size, for binary data")
@@ -101,9 +101,9 @@ class InferenceOutput(Document):
 class InferenceResponse(Document):
     """The JSON object of an inference response."""
 
-    model_name: str = Field(examples=["churn"])
-    model_version: str | None = Field(None, examples=["1"])
-    id: str | None = Field(None, examples=["42"])
+    model_name: str = Field(examples=["churn"], description="name of the model")
+    model_version: str | None = Field(None, examples=["1"], description="version of the model; null without one")
+    id: str | None = Field(None, examples=["42"], description="id of the request, if it had one")
     parameters: dict[str, str] = Field(description="map: id of the applied map")
     outputs: list[InferenceOutput]
 
@@ -117,35 +117,35 @@ class InferenceError(Document):
 class ServerMetadata(Document):
     """The server and its supported protocol extensions."""
 
-    name: str = Field(examples=["calibrant"])
-    version: str
-    extensions: list[str] = Field(examples=[["binary_tensor_data"]])
+    name: str = Field(examples=["calibrant"], description="name of the server")
+    version: str = Field(description="version of the server")
+    extensions: list[str] = Field(examples=[["binary_tensor_data"]], description="supported extensions of the protocol")
 
 
 class ServerLive(Document):
     """Whether the process responds."""
 
-    live: bool
+    live: bool = Field(description="whether the process responds")
 
 
 class ServerReady(Document):
     """Whether the store responds; the specification names the field ``live``, implementations ``ready``."""
 
-    live: bool
+    live: bool = Field(description="whether the process responds")
     ready: bool
 
 
 class ModelReady(Document):
     """Whether the model is ready."""
 
-    name: str = Field(examples=["churn"])
+    name: str = Field(examples=["churn"], description="name of the model")
     ready: bool
 
 
 class TensorMetadata(Document):
     """An input or output tensor of a model; -1 in ``shape`` means any length."""
 
-    name: str = Field(examples=["predictions"])
+    name: str = Field(examples=["predictions"], description="name of the tensor")
     datatype: Literal["FP64"] = "FP64"
     shape: list[int] = Field(examples=[[-1]])
 
@@ -153,9 +153,9 @@ class TensorMetadata(Document):
 class ModelMetadata(Document):
     """A map as a model; ``parameters`` give the map's id, its scale and event, and its class names as JSON."""
 
-    name: str = Field(examples=["churn"])
+    name: str = Field(examples=["churn"], description="name of the model")
     versions: list[str] | None = Field(None, description="absent for a map without a name", examples=[["1", "2"]])
-    platform: str = Field(examples=["calibrant_map"])
-    inputs: list[TensorMetadata]
+    platform: str = Field(examples=["calibrant_map"], description="software and method that the model is from")
+    inputs: list[TensorMetadata] = Field(description="input tensors")
     outputs: list[TensorMetadata]
-    parameters: dict[str, str]
+    parameters: dict[str, str] = Field(description="properties of the map by name")

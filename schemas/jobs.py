@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Document
+from schemas.base import Document, Timestamp
 from schemas.pages import PageQuery
 from schemas.problems import Problem
 
@@ -21,35 +21,37 @@ FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})
 class Progress(Document):
     """The progress of a job."""
 
-    done: int = 0
-    total: int = 0
-    stage: str = ""
+    done: int = Field(0, description="completed steps")
+    total: int = Field(0, description="all steps of the stage; 0 if unknown")
+    stage: str = Field("", description="what the job is doing")
 
 
 class JobSummary(Document):
     """A job without its result, as in lists and events."""
 
-    id: str
-    kind: Kind
-    status: Status
+    id: str = Field(description="id of the job")
+    kind: Kind = Field(description="what the job does")
+    status: Status = Field(description="status of the job")
     progress: Progress = Progress()
-    created_at: str
-    started_at: str | None = None
-    finished_at: str | None = None
-    problem: Problem | None = None
+    created_at: Timestamp
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None
+    problem: Problem | None = Field(None, description="why the job failed; null otherwise")
 
 
 class JobAnswer(JobSummary):
     """A job, as ``GET /jobs/{id}`` returns it."""
 
-    result: dict[str, Any] | None = None
+    result: dict[str, Any] | None = Field(
+        None, description="the map of a fit, or the report of an evaluation; null until the job has succeeded"
+    )
 
 
 class JobsQuery(PageQuery):
     """The query of ``GET /jobs``."""
 
-    status: Status | None = None
-    kind: Kind | None = None
+    status: Status | None = Field(None, description="only jobs with this status")
+    kind: Kind | None = Field(None, description="only jobs of this kind")
     batch: str | None = Field(None, description="only jobs of this batch")
 
 

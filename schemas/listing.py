@@ -16,16 +16,16 @@ _Word = Annotated[str, Field(min_length=1, max_length=200)]
 class MapQuery(Document):
     """The query of ``GET /maps``: the page, and filters that are combined with AND."""
 
-    name: _Word | None = None
-    method: _Word | None = None
-    reduction: _Word | None = None
-    scale: Scale | None = None
+    name: _Word | None = Field(None, description="only maps with this name")
+    method: _Word | None = Field(None, description="only maps of this method")
+    reduction: _Word | None = Field(None, description="only maps of this reduction")
+    scale: Scale | None = Field(None, description="only maps of predictions on this scale")
     alias: _Word | None = Field(None, description="only maps that this alias of their name points at")
     tag: list[Annotated[str, Field(min_length=1, max_length=330)]] = Field(
         [], max_length=8, description="name, or name=value; may be repeated"
     )
-    created_by: _Word | None = None
-    n_classes: int | None = Field(None, ge=2)
+    created_by: _Word | None = Field(None, description="only maps that the API key with this name created")
+    n_classes: int | None = Field(None, ge=2, description="only maps of this number of classes")
     limit: int = Field(50, ge=1, le=100, description="maximum number of maps on a page")
     cursor: Annotated[str, Field(max_length=400)] | None = Field(None, description="`next` of the previous page")
 
@@ -33,11 +33,11 @@ class MapQuery(Document):
 class ListedMap(MapSummary):
     """A map in a list, with the aliases that point at it."""
 
-    aliases: list[str] = Field([])
+    aliases: list[str] = Field([], description="aliases that point at this version")
 
 
 class MapPage(Document):
     """The response of ``GET /maps``, newest first; ``next`` is the cursor of the next page, null on the last page."""
 
     items: list[ListedMap]
-    next: str | None = None
+    next: str | None = Field(None, description="cursor of the next page; null on the last")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from calibrant.maps.calibration_map import VECTORS
-from schemas.base import Document, Name, Reference, Seed
+from schemas.base import Document, Name, Reference, Seed, Timestamp
 from schemas.batches import Arrays, ClassNames, Predictions, RequestWeightsKind, Scale
 from schemas.distributions import (
     DistributionArrays,
@@ -55,7 +55,7 @@ class FitOptions(Registration):
     """All options of a fit except its arrays; ``batch`` may replace the arrays."""
 
     prediction_kind: Literal["classification"] = "classification"
-    method: str = Field("averaged", examples=["pl3"])
+    method: str = Field("averaged", examples=["pl3"], description="method, from `GET /methods`")
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
@@ -78,7 +78,9 @@ class FitDistributionOptions(Registration):
     """All options of a fit to forecasts except their arrays; ``batch`` may replace the arrays."""
 
     prediction_kind: Literal["regression"]
-    method: str = Field("averaged", examples=["variance-platt"])
+    method: str = Field(
+        "averaged", examples=["variance-platt"], description="method, from `GET /methods?prediction_kind=regression`"
+    )
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"shape": "pl"}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     level: Level | None = Field(None, description="of intervals")
@@ -134,15 +136,15 @@ class Scores(Document):
     """Scores on the rows of the fit; all are non-negative, and smaller is better."""
 
     log_loss: float = Field(description="in nats, of the map's event or of the whole vector")
-    brier: float
+    brier: float = Field(description="Brier score")
     ece: float = Field(description="15 bins of equal mass, of the event or the confidence; not debiased")
 
 
 class InSample(Document):
     """In-sample scores before and after the map; they overestimate its gain because it was fitted to these rows."""
 
-    before: Scores
-    after: Scores
+    before: Scores = Field(description="scores before applying the map")
+    after: Scores = Field(description="scores after applying the map")
 
 
 class Bins(Document):
@@ -160,9 +162,9 @@ class Bins(Document):
 class FitBins(Document):
     """The bins before and after the map, and the event that they describe."""
 
-    of: str = Field(examples=["binary"])
-    before: Bins
-    after: Bins
+    of: str = Field(examples=["binary"], description="the event, as a reduction")
+    before: Bins = Field(description="bins of the predictions")
+    after: Bins = Field(description="bins of the calibrated probabilities")
 
 
 class MapIdentity(Document):
@@ -186,9 +188,9 @@ class MapSummary(About, MapIdentity):
     class_names: list[str] | None = Field(None, description="names of the classes in the order of the columns")
     n: int | None = Field(description="number of rows of the fit; null for an imported map")
     seed: int | None
-    created_at: str
+    created_at: Timestamp
     created_by: str | None = Field(None, description="name of the API key")
-    updated_at: str | None = Field(None, description="when the tags or the description last changed")
+    updated_at: Timestamp | None = Field(None, description="when the tags or the description last changed")
     imported: bool = False
     digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
     label_rate: float | None = Field(None, description="event rate in the rows of the fit")
@@ -212,8 +214,8 @@ class MapRecord(MapSummary):
     label_counts: list[int] | None = Field(
         None, description="number of rows of each label, for (n, K) with K up to 1,000"
     )
-    bins: FitBins | None = None
-    document: dict[str, Any]
+    bins: FitBins | None = Field(None, description="bins of the rows of the fit, before and after the map")
+    document: dict[str, Any] = Field(description="the map document: all that is needed to apply it")
 
     @property
     def output_shape(self) -> str:
@@ -233,7 +235,7 @@ class MapDocument(Document):
     format: int = Field(examples=[1])
     method: str = Field(examples=["platt"])
     family: str = Field(description="kind of the parameters", examples=["platt"])
-    reduction: str = Field(examples=["binary"])
+    reduction: str = Field(examples=["binary"], description="what the map calibrates")
     scale: Scale
     n_classes: int | None
     parameters: dict[str, Any] = Field(examples=[{"slope": 0.8, "intercept": 0.1}])
@@ -247,7 +249,7 @@ class DistributionMapDocument(Document):
 
     format: int = Field(examples=[1])
     prediction_kind: Literal["regression"]
-    method: str = Field(examples=["variance-platt"])
+    method: str = Field(examples=["variance-platt"], description="name of the method of the fit")
     family: str = Field(description="kind of the parameters", examples=["variance-line"])
     kind: ForecastKind = Field(description="kind of the forecasts that the map accepts")
     levels: list[float] | None = Field(description="levels of the accepted quantiles or interval")
@@ -261,7 +263,7 @@ class MapChanges(About):
     """The body of ``PATCH /maps/{ref}``, a JSON merge patch (RFC 7396): null removes, omitted fields are kept."""
 
     tags: dict[TagName, TagValue | None] | None = Field(  # type: ignore[assignment]
-        None, examples=[{"stage": "live", "ticket": None}]
+        None, examples=[{"stage": "live", "ticket": None}], description="tags to set; null removes a tag"
     )
 
 
@@ -275,7 +277,7 @@ class CalibrateOptions(Document):
     """All options of applying a map except the predictions."""
 
     prediction_kind: Literal["classification"] = "classification"
-    map: Reference
+    map: Reference = Field(description="id, name, `name:version` or `name@alias`")
     batch: str | None = Field(None, description="id of a stored batch, instead of the predictions")
     scale: Scale | None = Field(None, description="default: that of the map; any other value is rejected")
     bounds: bool = Field(False, description="also return p0 and p1, the two probabilities that a Venn-Abers map merges")
@@ -291,9 +293,9 @@ class CalibrateAnswer(Document):
     """Calibrated probabilities of the map's event, or of all classes."""
 
     map: str
-    predictions: list[float] | list[list[float]]
+    predictions: list[float] | list[list[float]] = Field(description="calibrated probabilities")
     p0: list[float] | None = Field(None, description="if bounds were requested")
-    p1: list[float] | None = None
+    p1: list[float] | None = Field(None, description="probability if the label were 1")
 
 
 class InOrder(Document):
@@ -315,7 +317,7 @@ class CalibrateDistributionOptions(Document):
     """All options of applying a map to forecasts except the forecasts."""
 
     prediction_kind: Literal["regression"]
-    map: Reference
+    map: Reference = Field(description="id, name, `name:version` or `name@alias`")
     batch: str | None = Field(None, description="id of a stored batch, instead of the forecasts")
     level: Level | None = Field(None, description="of intervals")
     seed: Seed = Field(0, description="of the bounds that a conformal map with ties at random excludes")
@@ -329,7 +331,7 @@ class InOrderOptions(Document):
     """All options of a recalibration in the order of time, which needs no map, except the rows."""
 
     prediction_kind: Literal["regression"]
-    in_order: InOrder = Field(examples=[{"half_life": 7.0}])
+    in_order: InOrder = Field(examples=[{"half_life": 7.0}], description="how to recalibrate in the order of time")
     level: Level | None = Field(None, description="of intervals")
 
 
@@ -351,7 +353,7 @@ class CalibratedForecastsAnswer(Document):
     mean: list[float] | None = None
     variance: list[float] | None = None
     quantiles: list[list[float | None]] | None = Field(None, description="null: an infinite bound")
-    levels: list[float] | None = None
+    levels: list[float] | None = Field(None, description="levels of the quantiles")
     lower: list[float | None] | None = Field(None, description="null: an infinite bound")
     upper: list[float | None] | None = None
     level: float | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Document
+from schemas.base import Document, Timestamp
 from schemas.monitor_online import OnlineReason, OnlineStanding
 from schemas.monitor_rules import ChangeReading, DriftEvidence, Rule, RuleKind, RuleState
 from schemas.monitors import RecalibrationSpec
@@ -35,7 +35,7 @@ class AlarmData(Document):
 
     monitor: str
     rule: str = Field(description="name of the rule")
-    kind: RuleKind
+    kind: RuleKind = Field(description="kind of the rule")
     measure: str | None = Field(None, description="key of the compared measure, if there is one")
     window: str | None = Field(None, description="name of the window, if there is one")
     group: str | None = Field(None, description="the group of the window; null for all rows")
@@ -46,7 +46,7 @@ class AlarmData(Document):
     rows: int | None = Field(
         None, description="number of rows in the computation: labelled rows, or for drift predictions"
     )
-    since: str | None = Field(None, description="when the alarm was raised")
+    since: Timestamp | None = Field(None, description="when the alarm was raised")
     change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
     description: str | None = Field(None, description="what the alarm reports, in words")
     drift: DriftEvidence | None = Field(None, description="for drift: how the predictions changed")
@@ -71,7 +71,9 @@ class RecalibrationData(Document):
     rows: int | None = Field(
         None, description="number of held-out rows in the comparison; if there are too few, of all rows"
     )
-    since: str | None = Field(None, description="start of the rows that it was fitted to; null: start of the window")
+    since: Timestamp | None = Field(
+        None, description="start of the rows that it was fitted to; null: start of the window"
+    )
     code: str | None = Field(None, description="reason why it was declined, or code of the problem if it failed")
     assumption: str | None = Field(
         None, description="what a challenger without labels assumes; it has no gain, because it was not compared"
@@ -88,11 +90,11 @@ class HookTestData(Document):
 class MonitorEvent(Document):
     """An event of a monitor. Its ``id`` is sent in the header ``webhook-id``, the other fields in the body."""
 
-    id: EventId
-    type: EventType
-    timestamp: str = Field(description="time of the event, not of the delivery")
+    id: EventId = Field(description="id of the event")
+    type: EventType = Field(description="what happened")
+    timestamp: Timestamp = Field(description="time of the event, not of the delivery")
     # Generated clients try the types in this order: the last one has the fewest required fields.
-    data: AlarmData | HookTestData | RecalibrationData
+    data: AlarmData | HookTestData | RecalibrationData = Field(description="details of the event")
     page: str | None = Field(
         None, description="address of the monitor's page; only in webhooks, if the workers have `--public-url`"
     )
@@ -166,7 +168,7 @@ class RecalibrationRequested(Document):
 
     monitor: str
     number: int = Field(description="number of the request, counted from 1; a pending request is returned again")
-    requested_at: str
+    requested_at: Timestamp = Field(description="when it was requested")
     requested_by: str | None = Field(description="name of the API key; null if the service runs without keys")
     recalibration: RecalibrationSpec
 
@@ -174,15 +176,15 @@ class RecalibrationRequested(Document):
 class Proposal(Document):
     """A challenger that was better than the champion, or has an assumption, and waits to be accepted or rejected."""
 
-    id: str
-    created_at: str
-    occasion: Occasion
+    id: str = Field(description="id of the proposal")
+    created_at: Timestamp
+    occasion: Occasion = Field(description="why the challenger was requested")
     map: str = Field(description="id of the challenger, which has no name or version yet")
     name: str = Field(description="name whose next version it becomes if accepted")
     alias: str = Field(description="alias that is moved to it if accepted")
     version: int | None = Field(None, description="version of the challenger, in the response that accepts it")
     revision: int | None = Field(description="revision of the alias at the comparison; null: there was no alias")
-    found: RecalibrationData
+    found: RecalibrationData = Field(description="what the comparison with the current map found")
 
 
 class Standing(Document):
@@ -212,17 +214,17 @@ class Standing(Document):
 class AuditEntry(Document):
     """One action, and who performed it."""
 
-    at: str
-    action: AuditAction
+    at: Timestamp
+    action: AuditAction = Field(description="what was done")
     who: str | None = Field(
         None, description="name of the API key; null: the service itself, or a service without keys"
     )
-    rule: str | None = None
+    rule: str | None = Field(None, description="name of the rule, if it is about one")
     alarm: int | None = Field(
         None, description="number of the rule's alarm, or of the request if there is no rule; counted from 1"
     )
     detail: str | None = Field(None, description="reason")
-    found: RecalibrationData | None = None
+    found: RecalibrationData | None = Field(None, description="what a recalibration found")
 
 
 class JournalQuery(Document):
@@ -235,7 +237,7 @@ class JournalQuery(Document):
 class AlarmsAnswer(Document):
     """The current state of every rule, and a page of events, newest first."""
 
-    rules: list[RuleState]
+    rules: list[RuleState] = Field(description="state of each rule")
     items: list[MonitorEvent]
     next: str | None = Field(description="cursor of the next page")
 
@@ -271,9 +273,9 @@ class Attempt(Document):
     """One attempt: the response status, or the reason why there is none. Nothing else of a response is stored."""
 
     number: int = Field(description="counted from 1, including resends")
-    at: str
-    status: int | None = None
-    error: AttemptError | None = None
+    at: Timestamp = Field(description="when it was sent")
+    status: int | None = Field(None, description="HTTP status of the response; null without one")
+    error: AttemptError | None = Field(None, description="why there was no response; null with one")
     seconds: float | None = Field(None, description="duration")
 
 
@@ -281,31 +283,31 @@ class DeliveryRecord(Document):
     """The delivery of an event to one hook."""
 
     format: int = 1
-    id: str
+    id: str = Field(description="id of the delivery")
     monitor: str
     hook: str
-    status: DeliveryStatus = "pending"
+    status: DeliveryStatus = Field("pending", description="status of the delivery")
     event: MonitorEvent
     attempts: list[Attempt] = Field([], description=f"the last {MOST_ATTEMPTS}, oldest first")
     tried: int = Field(0, description="attempts since the event was created or resent")
-    created_at: str
-    ended_at: str | None = None
-    next_at: str | None = Field(None, description="time of the next attempt; null if there is none")
+    created_at: Timestamp
+    ended_at: Timestamp | None = None
+    next_at: Timestamp | None = Field(None, description="time of the next attempt; null if there is none")
 
 
 class DeliverySummary(Document):
     """A delivery in a list."""
 
-    id: str
+    id: str = Field(description="id of the delivery")
     hook: str
-    status: DeliveryStatus
-    event: EventId
-    type: EventType
-    tried: int
+    status: DeliveryStatus = Field(description="status of the delivery")
+    event: EventId = Field(description="id of the event")
+    type: EventType = Field(description="type of the event")
+    tried: int = Field(description="number of attempts")
     last: Attempt | None = Field(None, description="the last attempt")
-    created_at: str
-    ended_at: str | None = None
-    next_at: str | None = None
+    created_at: Timestamp
+    ended_at: Timestamp | None = None
+    next_at: Timestamp | None = Field(None, description="time of the next attempt; null if there is none")
 
     @classmethod
     def of(cls, record: DeliveryRecord) -> DeliverySummary:

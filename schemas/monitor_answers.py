@@ -52,10 +52,10 @@ Readings = dict[str, MeasureReading]
 class DelayReading(Document):
     """Quantiles of the time from prediction to label in seconds, each with an error of up to a third; 0 if below 1."""
 
-    labels: int
-    p50: float
-    p90: float
-    p99: float
+    labels: int = Field(description="number of labels")
+    p50: float = Field(description="median delay in seconds")
+    p90: float = Field(description="90th percentile in seconds")
+    p99: float = Field(description="99th percentile in seconds")
 
 
 class HistogramReading(Document):
@@ -69,21 +69,21 @@ class HistogramReading(Document):
 class ReliabilityReading(Document):
     """The reliability diagram of a window, as in ``POST /diagrams``; every list has one value per bin."""
 
-    start: list[float]
-    end: list[float]
+    start: list[float] = Field(description="smallest prediction of each bin")
+    end: list[float] = Field(description="largest prediction of each bin")
     count: list[float]
-    rows: list[float]
+    rows: list[float] = Field(description="effective number of rows in each bin")
     share: list[float]
     mean_prediction: list[float]
     observed_frequency: list[float]
-    gap: list[float]
-    low: list[float] | None
-    high: list[float] | None
-    roof_start: list[float]
-    roof_end: list[float]
-    ece: float
-    ece_debiased: float | None
-    histogram: HistogramReading
+    gap: list[float] = Field(description="observed frequency minus mean prediction")
+    low: list[float] | None = Field(description="lower end of the interval of the observed frequency")
+    high: list[float] | None = Field(description="upper end of the interval of the observed frequency")
+    roof_start: list[float] = Field(description="value of the line of slope 1 at the lower end")
+    roof_end: list[float] = Field(description="value of the line of slope 1 at the upper end")
+    ece: float = Field(description="expected calibration error of these bins")
+    ece_debiased: float | None = Field(description="its debiased value")
+    histogram: HistogramReading = Field(description="histogram of the predictions")
 
 
 class RowsReading(Document):
@@ -99,15 +99,15 @@ class Difference(Document):
     """Two values of independent rows, and the first minus the second."""
 
     value: float | None = Field(description="value of the window")
-    reference: float | None
-    difference: float | None
+    reference: float | None = Field(description="value of the reference")
+    difference: float | None = Field(description="value of the window minus that of the reference")
     interval: tuple[float, float] | None = Field(None, description="interval of the difference")
 
 
 class Shift(Document):
     """The Kolmogorov-Smirnov distance between the distributions of the window's and the reference's predictions."""
 
-    distance: float = Field(ge=0, le=1)
+    distance: float = Field(ge=0, le=1, description="Kolmogorov-Smirnov distance")
     p_value: float = Field(
         description="p-value of equal distributions; conservative, because rows are grouped in cells"
     )
@@ -116,7 +116,7 @@ class Shift(Document):
 class EstimatedReading(Document):
     """A figure of a window, estimated without labels, with an interval for the realised figure; null if unknown."""
 
-    estimated: float | None = None
+    estimated: float | None = Field(None, description="estimate without labels")
     interval: tuple[float, float] | None = Field(None, description="prediction interval for the realised figure")
     realised: float | None = Field(None, description="from the rows that have a label")
 
@@ -127,7 +127,7 @@ class EstimatesReading(Document):
     Rows of a confusion matrix are the true classes, and columns the predicted ones.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"]
+    status: Literal["estimated", "withheld", "not-applicable"] = Field(description="whether there is an estimate")
     reason: str | None = Field(None, description="why there is no estimate")
     reference: str | None = Field(None, description="id of the batch that was used in place of the reference, if any")
     effective: float | None = Field(None, description="effective number of its rows, (sum w)^2 / sum w^2")
@@ -139,9 +139,9 @@ class EstimatesReading(Document):
         {}, description="accuracy, auroc, brier, log-loss, precision, recall and f1"
     )
     confusion: list[list[float]] | None = Field(None, description="expected numbers of rows")
-    confusion_low: list[list[float]] | None = None
-    confusion_high: list[list[float]] | None = None
-    confusion_realised: list[list[float]] | None = None
+    confusion_low: list[list[float]] | None = Field(None, description="lower ends of the intervals of these numbers")
+    confusion_high: list[list[float]] | None = Field(None, description="upper ends of the intervals of these numbers")
+    confusion_realised: list[list[float]] | None = Field(None, description="numbers of labelled rows")
     not_applicable: dict[str, str] = Field({}, description="figures that this monitor cannot have, with the reason")
 
 
@@ -153,9 +153,9 @@ class DriftReading(Document):
     log_e: float | None = Field(None, description="natural logarithm of the e-value")
     level: float | None = Field(None, description="p-value of the hypothesis that there is no drift, min(1, 1 / e)")
     low: float | None = Field(None, description="predictions from here to ``high`` changed most clearly")
-    high: float | None = None
+    high: float | None = Field(None, description="upper end of this range")
     reference_share: float | None = Field(None, description="share of the predictions in this range")
-    window_share: float | None = None
+    window_share: float | None = Field(None, description="share of the predictions of the window in this range")
 
 
 class LabelShiftReading(Document):
@@ -164,7 +164,7 @@ class LabelShiftReading(Document):
     The estimate assumes that nothing but the class frequencies differs from the reference.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"]
+    status: Literal["estimated", "withheld", "not-applicable"] = Field(description="whether there is an estimate")
     reason: str | None = Field(None, description="why there is no estimate")
     rows: int = Field(0, description="number of predictions that the estimate is for, or is a sample of")
     sampled: int | None = Field(None, description="with a reservoir: number of rows that the estimate is from")
@@ -173,10 +173,10 @@ class LabelShiftReading(Document):
     reference: list[float] | None = Field(None, description="class frequencies of the reference")
     estimated: list[float] | None = Field(None, description="estimated class frequencies of the window")
     low: list[float] | None = Field(None, description="lower ends of the intervals of the frequencies")
-    high: list[float] | None = None
+    high: list[float] | None = Field(None, description="upper ends of the intervals of the frequencies")
     weights: list[float] | None = Field(None, description="estimated frequencies divided by those of the reference")
-    weights_low: list[float] | None = None
-    weights_high: list[float] | None = None
+    weights_low: list[float] | None = Field(None, description="lower ends of the intervals of the weights")
+    weights_high: list[float] | None = Field(None, description="upper ends of the intervals of the weights")
     bbse: list[float] | None = Field(None, description="frequencies from mean calibrated predictions, as a check")
     p_value: float | None = Field(
         None,
@@ -201,22 +201,22 @@ class ReferenceReading(Document):
     """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
     start: float | None = Field(None, description="for a span of time")
-    end: float | None = None
-    batch: str | None = None
+    end: float | None = Field(None, description="for a span of time")
+    batch: str | None = Field(None, description="for a batch: its id")
     rows: int
-    measures: dict[str, Difference] = Field({})
-    label_rate: Difference | None = None
-    mean_prediction: Difference | None = None
-    shift: Shift | None = None
+    measures: dict[str, Difference] = Field({}, description="difference of each measure")
+    label_rate: Difference | None = Field(None, description="difference of the label rates")
+    mean_prediction: Difference | None = Field(None, description="difference of the mean predictions")
+    shift: Shift | None = Field(None, description="distance between the predictions")
     problem: str | None = None
 
 
 class CoverageReading(Document):
     """The share of outcomes in central intervals of a level, with its 95 % interval."""
 
-    level: float
-    share: float
-    interval: tuple[float, float]
+    level: float = Field(description="level of the central intervals")
+    share: float = Field(description="share of the outcomes in them")
+    interval: tuple[float, float] = Field(description="95 % interval of the share")
 
 
 class PitReading(Document):
@@ -224,11 +224,11 @@ class PitReading(Document):
     bin. Of calibrated forecasts, all densities lie between ``low`` and ``high`` with a probability of 95 %.
     """
 
-    edges: list[float]
-    count: list[int]
-    density: list[float]
-    low: list[float]
-    high: list[float]
+    edges: list[float] = Field(description="levels, one more than bins")
+    count: list[int] = Field(description="number of outcomes")
+    density: list[float] = Field(description="share of the outcomes divided by the width of the bin")
+    low: list[float] = Field(description="lower end of the band of calibrated forecasts")
+    high: list[float] = Field(description="upper end of the band of calibrated forecasts")
     distance: float = Field(description="largest difference of the share of outcomes at most a level from the level")
     intervals: list[CoverageReading] = Field(description="coverage of central intervals")
 
@@ -236,30 +236,30 @@ class PitReading(Document):
 class WindowReading(RowsReading):
     """The current state of a window."""
 
-    name: str
+    name: str = Field(description="name of the window")
     seconds: int | None = Field(description="for a window of time")
     at_least: int | None = Field(None, description="for a window of rows: its number of rows, if there are as many")
     start: float | None = Field(description="seconds since 1970; null for a window of rows")
     end: float | None = None
     predictions: int | None = Field(description="number of predictions, labelled or not; null for a window of rows")
     coverage: float | None = Field(description="fraction of predictions with a label")
-    delay: DelayReading | None
-    diagram: ReliabilityReading | None
+    delay: DelayReading | None = Field(description="delay of the labels; null without labels")
+    diagram: ReliabilityReading | None = Field(description="reliability diagram; null without labels")
     groups: dict[str, RowsReading] = Field(description="measures of each group by name; without intervals")
-    reference: ReferenceReading | None
-    estimates: EstimatesReading | None = None
-    drift: DriftReading | None = None
+    reference: ReferenceReading | None = Field(description="comparison with the reference; null without one")
+    estimates: EstimatesReading | None = Field(None, description="performance, estimated without labels")
+    drift: DriftReading | None = Field(None, description="drift of the predictions since the reference")
     pit: PitReading | None = Field(None, description="for regression: the PIT histogram; null without outcomes")
-    label_shift: LabelShiftReading | None = None
+    label_shift: LabelShiftReading | None = Field(None, description="class frequencies, estimated without labels")
 
 
 class MonitorReading(Document):
     """The response of ``GET /monitors/{name}``."""
 
-    monitor: MonitorAnswer
-    counts: Counts
+    monitor: MonitorAnswer = Field(description="the definition of the monitor")
+    counts: Counts = Field(description="counts of all rows")
     definitions: dict[str, PlainFields] = Field(description="full definition of each measure")
-    windows: list[WindowReading]
+    windows: list[WindowReading] = Field(description="state of each window")
     rules: list[RuleState] = Field(description="state of each rule at the last check, if there was one")
     online: OnlineReading | None = Field(None, description="for the policy ``online``, once it has started")
     read_at: float = Field(description="seconds since 1970")
@@ -301,23 +301,23 @@ class SeriesPoint(RowsReading):
     start: float
     end: float
     predictions: int | None = Field(description="number of predictions, labelled or not; null for one group")
-    coverage: float | None
+    coverage: float | None = Field(description="fraction of predictions with a label")
 
 
 class SeriesAnswer(Document):
     """The values of measures over time; spans without predictions are left out."""
 
-    name: str
+    name: str = Field(description="name of the monitor")
     group: str | None
     span: int = Field(description="seconds per point")
-    points: list[SeriesPoint]
+    points: list[SeriesPoint] = Field(description="spans of time with predictions, in order")
 
 
 class SeriesPictureQuery(SeriesQuery, PictureQuery):
     """Which values to draw over time: one measure (by default the first) with its intervals; and the appearance."""
 
     points: int = Field(60, ge=1, le=200, description="maximum number of time spans, each of whole buckets")
-    intervals: bool = True
+    intervals: bool = Field(True, description="whether to draw the interval of each value")
 
 
 class WindowPictureQuery(PictureQuery):

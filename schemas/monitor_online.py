@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Document
+from schemas.base import Document, Timestamp
 
 #: Number of versions that are listed, the latest ones; the maps of all versions are kept.
 MOST_VERSIONS = 20
@@ -20,8 +20,8 @@ class OnlineVersion(Document):
 
     map: str = Field(description="id of the map")
     version: int | None = Field(None, description="its version; null if the alias could not be moved to it")
-    at: str = Field(description="when it was written")
-    reason: OnlineReason
+    at: Timestamp = Field(description="when it was written")
+    reason: OnlineReason = Field(description="why the version was made")
     rounds: int = Field(description="number of time buckets that it was updated with")
     rows: int = Field(description="number of their labelled rows")
 
@@ -31,7 +31,7 @@ class OnlineFields(Document):
 
     static: str | None = Field(None, description="id of the map that it corrects; null: none")
     in_force: str | None = Field(None, description="id of the map that the alias points at; null: none")
-    started_at: str = Field(description="when it started, or restarted because of another map or other options")
+    started_at: Timestamp = Field(description="when it started, or restarted because of another map or other options")
     rounds: int = Field(0, description="number of time buckets with labels that it was updated with")
     rows: int = Field(0, description="number of their labelled rows")
     unlabelled: int = Field(

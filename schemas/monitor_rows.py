@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from schemas.base import Document
+from schemas.base import Document, Timestamp
 
 #: Seconds since 1970, or an RFC 3339 string.
-Moment = float | str
+Moment = float | Timestamp
 Prediction = float | list[float]
 
 _ID = Field(description="at most 200 bytes; rows with the same id are the same row")
@@ -28,7 +28,7 @@ class LabelledRow(Document):
     prediction: Prediction = _PREDICTION
     label: int = _LABEL
     timestamp: Moment | None = _TIME
-    group: str | None = None
+    group: str | None = Field(None, description="name of the row's group")
 
 
 class PredictionRow(Document):
@@ -37,7 +37,7 @@ class PredictionRow(Document):
     id: str | int = _ID
     prediction: Prediction = _PREDICTION
     timestamp: Moment | None = _TIME
-    group: str | None = None
+    group: str | None = Field(None, description="name of the row's group")
 
 
 class LabelRow(Document):
@@ -52,14 +52,14 @@ class _Forecast(Document):
     """The fields of a forecast, of which a row has those of its kind."""
 
     mean: float | None = Field(None, description="mean of a normal distribution, with `variance` or `std`")
-    variance: float | None = None
-    std: float | None = None
+    variance: float | None = Field(None, description="variance of a normal distribution")
+    std: float | None = Field(None, description="standard deviation of a normal distribution")
     quantiles: list[float] | None = Field(None, description="at the levels of the monitor")
     samples: list[float] | None = Field(None, description="as many as the monitor declares")
     lower: float | None = Field(None, description="lower end of an interval, with `upper`")
-    upper: float | None = None
+    upper: float | None = Field(None, description="upper end of an interval")
     timestamp: Moment | None = _TIME
-    group: str | None = None
+    group: str | None = Field(None, description="name of the row's group")
 
 
 class ForecastRow(_Forecast):
@@ -86,19 +86,19 @@ class OutcomeRow(Document):
 class LabelledBody(Document):
     """The body of ``POST /monitors/{name}/rows``."""
 
-    rows: list[LabelledRow | ObservedForecastRow]
+    rows: list[LabelledRow | ObservedForecastRow] = Field(description="the rows")
 
 
 class PredictionsBody(Document):
     """The body of ``POST /monitors/{name}/predictions``."""
 
-    rows: list[PredictionRow | ForecastRow]
+    rows: list[PredictionRow | ForecastRow] = Field(description="the rows")
 
 
 class LabelsBody(Document):
     """The body of ``POST /monitors/{name}/labels``."""
 
-    rows: list[LabelRow | OutcomeRow]
+    rows: list[LabelRow | OutcomeRow] = Field(description="the rows")
 
 
 class EventBody(Document):
@@ -106,11 +106,11 @@ class EventBody(Document):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    specversion: str = Field(examples=["1.0"])
-    id: str
-    source: str
-    type: str = Field(examples=["com.calibrant.rows"])
-    time: str | None = None
+    specversion: str = Field(examples=["1.0"], description="version of CloudEvents")
+    id: str = Field(description="id of the event; the same id is counted once")
+    source: str = Field(description="what sent the event")
+    type: str = Field(examples=["com.calibrant.rows"], description="type of the event")
+    time: Timestamp | None = Field(None, description="when it happened; default: now")
     data: Any = Field(None, description="for Calibrant's own types: a row, or an object with ``rows``")
 
 

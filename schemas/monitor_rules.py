@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from schemas.base import DAY, Document, Label
+from schemas.base import DAY, Document, Label, Timestamp
 
 
 class RuleFields(Document):
@@ -33,8 +33,8 @@ class EProcessReading(Document):
 class EvidenceRule(RuleFields):
     """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
 
-    kind: Literal["evidence"]
-    name: Label = Field("evidence")
+    kind: Literal["evidence"] = Field(description="kind of the rule")
+    name: Label = Field("evidence", description="name of the rule")
     alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
     after: int = Field(
         0,
@@ -53,8 +53,8 @@ class EvidenceRule(RuleFields):
 class ChangeReading(Document):
     """When calibration changed, estimated from the time buckets up to the alarm, and how."""
 
-    time: str = Field(description="estimated time of the change")
-    interval: tuple[str, str] = Field(description="95 % interval of the time")
+    time: Timestamp = Field(description="estimated time of the change")
+    interval: tuple[Timestamp, Timestamp] = Field(description="95 % interval of the time")
     predictions: tuple[float, float] = Field(description="predictions whose gap since then is clearest")
     gap: float = Field(description="their observed frequency minus their mean since then; above 0: they are too low")
     rows: int = Field(description="number of their labelled rows since then")
@@ -68,7 +68,7 @@ class EvidenceReading(EProcessReading):
     reaches ``bound`` is at most the rule's alpha.
     """
 
-    since: str | None = Field(description="start of the period with the strongest evidence, a time bucket")
+    since: Timestamp | None = Field(description="start of the period with the strongest evidence, a time bucket")
     shape: Literal["line", "curve", "part"] = Field(description="shape of the error with the strongest evidence")
     delta: float = Field(description="its size: log-odds of the outcome minus those of the prediction")
     spread: float = Field(description="for a line: change of ``delta`` per unit of half the logit")
@@ -89,10 +89,10 @@ class EvidenceReading(EProcessReading):
 class ThresholdRule(RuleFields):
     """An alarm when a measure exceeds a bound, with hysteresis."""
 
-    kind: Literal["threshold"]
-    name: Label = Field("threshold")
+    kind: Literal["threshold"] = Field(description="kind of the rule")
+    name: Label = Field("threshold", description="name of the rule")
     measure: str = Field("ece", description="key of one of the monitor's measures")
-    window: Label
+    window: Label = Field(description="name of the window")
     group: str | None = Field(None, description="only this group; null: all rows")
     above: float = Field(description="the alarm is raised above this value")
     clear_below: float | None = Field(
@@ -109,12 +109,12 @@ class ThresholdRule(RuleFields):
 class ThresholdReading(Document):
     """A measure and its bound at the last check."""
 
-    measure: str
-    window: str
+    measure: str = Field(description="key of the measure")
+    window: str = Field(description="name of the window")
     group: str | None = None
     value: float | None = Field(description="the compared value; null if undefined")
-    above: float
-    clear_below: float
+    above: float = Field(description="the alarm is raised above this value")
+    clear_below: float = Field(description="the alarm is cleared at or below this value")
     looks: int = Field(description="consecutive checks, each on different rows, that indicate the other status")
 
 
@@ -124,8 +124,8 @@ class ThresholdReading(Document):
 class DriftRule(RuleFields):
     """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
 
-    kind: Literal["drift"]
-    name: Label = Field("drift")
+    kind: Literal["drift"] = Field(description="kind of the rule")
+    name: Label = Field("drift", description="name of the rule")
     alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
 
 
@@ -135,9 +135,9 @@ class DriftEvidence(EProcessReading):
     Without drift, the probability that ``log_e`` ever reaches ``bound`` is at most the rule's alpha.
     """
 
-    since: str = Field(description="start of the period with the strongest evidence, a time bucket")
+    since: Timestamp = Field(description="start of the period with the strongest evidence, a time bucket")
     low: float = Field(description="predictions from here to ``high`` changed most clearly")
-    high: float
+    high: float = Field(description="upper end of this range")
     reference_share: float = Field(description="share of the predictions in this range in the reference")
     share: float = Field(description="share of the predictions in this range since then")
     message: str = Field(examples=["since 14 March 31 % of the predictions are from 0.2 to 0.4, 12 % in the reference"])
@@ -154,19 +154,21 @@ class RuleState(Document):
     """The current state of a rule, and since when."""
 
     rule: str
-    kind: RuleKind
+    kind: RuleKind = Field(description="kind of the rule")
     status: RuleStatus = Field("unknown", description="``unknown`` until there are enough rows")
-    since: str | None = Field(None, description="when the status last changed")
+    since: Timestamp | None = Field(None, description="when the status last changed")
     alarms: int = Field(0, description="number of times that the alarm was raised")
     rows: int = Field(0, description="number of rows in the last check: labelled rows, or for drift predictions")
-    looked_at: str | None = None
+    looked_at: Timestamp | None = Field(None, description="when the rule was last checked")
     message: str | None = Field(None, description="what a raised alarm reports, in words")
     challengers: int = Field(0, description="number of challengers requested for the raised alarm")
-    acknowledged_at: str | None = Field(None, description="for an alarm that stays raised after its acknowledgement")
-    acknowledged_by: str | None = None
+    acknowledged_at: Timestamp | None = Field(
+        None, description="for an alarm that stays raised after its acknowledgement"
+    )
+    acknowledged_by: str | None = Field(None, description="name of the API key that acknowledged the alarm")
     started_at: float = Field(0.0, description="rows predicted earlier are excluded; seconds since 1970")
     definition: str = Field("", description="digest of the rule; a changed rule starts again")
-    evidence: EvidenceReading | None = None
-    threshold: ThresholdReading | None = None
-    drift: DriftEvidence | None = None
+    evidence: EvidenceReading | None = Field(None, description="evidence of an evidence rule")
+    threshold: ThresholdReading | None = Field(None, description="measure of a threshold rule")
+    drift: DriftEvidence | None = Field(None, description="evidence of a drift rule")
     reason: str | None = Field(None, description="why the rule cannot be checked")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import DAY, HOUR, MINUTE, Document, Label, Name, Reference
+from schemas.base import DAY, HOUR, MINUTE, Document, Label, Name, Reference, Timestamp
 from schemas.batches import Scale
 from schemas.distributions import ForecastKind, Level, PredictionKind
 from schemas.monitor_rules import EvidenceRule, Rule
@@ -28,7 +28,7 @@ Recalibrating = Literal["off", "propose", "auto", "online"]
 class WindowSpec(Document):
     """A window: the rows predicted in the last ``seconds``, or the last ``rows`` labelled rows."""
 
-    name: Label = Field(examples=["day"])
+    name: Label = Field(examples=["day"], description="name of the window")
     seconds: int | None = Field(
         None, ge=MINUTE, le=400 * DAY, description="length in seconds, by the time of prediction"
     )
@@ -52,8 +52,13 @@ class ReferenceSpec(Document):
 class HookSpec(Document):
     """A webhook that receives alarms, signed according to Standard Webhooks 1.0."""
 
-    name: Label = Field("hook")
-    url: str = Field(max_length=2000, examples=["https://alerts.example.com/calibrant"], repr=False)
+    name: Label = Field("hook", description="name of the hook")
+    url: str = Field(
+        max_length=2000,
+        examples=["https://alerts.example.com/calibrant"],
+        repr=False,
+        description="URL that receives the events",
+    )
     secret: str | None = Field(
         None,
         max_length=200,
@@ -92,7 +97,7 @@ class RecalibrationSpec(Document):
     keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it.
     """
 
-    policy: Recalibrating = "off"
+    policy: Recalibrating = Field("off", description="whether an alarm fits a challenger, and what becomes of it")
     name: Name | None = Field(
         None, description="name whose next version a challenger becomes; default: that of the monitor's map"
     )
@@ -145,9 +150,12 @@ class MonitorFields(Document):
     description: str | None = Field(None, max_length=2000)
     windows: list[WindowSpec] = Field([WindowSpec(name="day", seconds=DAY)], min_length=1, max_length=MAX_WINDOWS)
     measures: list[str | dict[str, Any]] = Field(
-        ["ece", "ks", "log-loss"], min_length=1, max_length=MAX_MONITOR_MEASURES
+        ["ece", "ks", "log-loss"],
+        min_length=1,
+        max_length=MAX_MONITOR_MEASURES,
+        description="names of measures, or objects with a name, options and `as`",
     )
-    interval: float | None = Field(0.95, gt=0, lt=1)
+    interval: float | None = Field(0.95, gt=0, lt=1, description="level of the intervals")
     rules: list[Rule] = Field([EvidenceRule(kind="evidence")], max_length=MAX_RULES)
     reference: ReferenceSpec | None = None
     hooks: list[HookSpec] = Field([], max_length=MAX_HOOKS)
@@ -169,7 +177,7 @@ MAX_LEVELS = 200
 class MonitorForecast(Document):
     """The form of the forecasts of a monitor of regression."""
 
-    kind: ForecastKind
+    kind: ForecastKind = Field(description="kind of the forecasts")
     levels: list[Level] | None = Field(None, min_length=1, max_length=MAX_LEVELS, description="of quantiles, ascending")
     level: Level | None = Field(None, description="of intervals")
     n_samples: int | None = Field(None, ge=1, le=MAX_LEVELS, description="number of samples of each row")
@@ -183,7 +191,7 @@ class MonitorForecast(Document):
 class MonitorBody(MonitorFields):
     """The body of ``POST /monitors``."""
 
-    name: Name
+    name: Name = Field(description="name of the monitor")
     prediction_kind: PredictionKind = Field(
         "classification", description="``regression``: rows have forecasts of a number, and observed outcomes"
     )
@@ -227,20 +235,25 @@ class MonitorPatch(Document):
 
     description: str | None = Field(None, max_length=2000)
     windows: list[WindowSpec] | None = Field(None, min_length=1, max_length=MAX_WINDOWS)
-    measures: list[str | dict[str, Any]] | None = Field(None, min_length=1, max_length=MAX_MONITOR_MEASURES)
-    interval: float | None = Field(None, gt=0, lt=1)
+    measures: list[str | dict[str, Any]] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_MONITOR_MEASURES,
+        description="names of measures, or objects with a name, options and `as`",
+    )
+    interval: float | None = Field(None, gt=0, lt=1, description="level of the intervals")
     rules: list[Rule] | None = Field(None, max_length=MAX_RULES)
     reference: ReferenceSpec | None = None
     hooks: list[HookSpec] | None = Field(None, max_length=MAX_HOOKS)
     recalibration: RecalibrationSpec | None = None
-    retention: int | None = Field(None, ge=HOUR, le=1000 * DAY)
+    retention: int | None = Field(None, ge=HOUR, le=1000 * DAY, description="seconds that counts are kept")
 
 
 class MonitorRecord(MonitorBody):
     """A monitor with the secrets of its hooks, which responses omit."""
 
     uid: str = Field(description="unique id; a new monitor with the same name has another")
-    created_at: str
+    created_at: Timestamp
     created_by: str | None = None
     started_at: float = Field(description="seconds since 1970; rows predicted earlier are not counted as evidence")
 
@@ -263,7 +276,7 @@ class StoredMonitor(MonitorRecord):
 class RefusedRow(Document):
     """A row that was not counted, and the reason."""
 
-    row: int
+    row: int = Field(description="index of the row")
     code: str
     detail: str
     rows: int = Field(
@@ -295,6 +308,6 @@ class Counts(Document):
     pending: int = Field(description="predictions waiting for a label")
     waiting: int = Field(description="labels waiting for a prediction")
     unmatched: int = Field(description="labels whose prediction did not arrive before the horizon")
-    duplicates: int
-    contradicted: int
-    refused: int
+    duplicates: int = Field(description="rows whose id was counted before")
+    contradicted: int = Field(description="rows that differ from the row with the same id")
+    refused: int = Field(description="invalid rows")

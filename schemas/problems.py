@@ -17,8 +17,8 @@ class ProblemError(Document):
 class Problem(Document):
     """What went wrong and where; never contains the data of the request."""
 
-    type: str = Field(examples=["/problems/out-of-range"])
-    title: str
-    status: int
+    type: str = Field(examples=["/problems/out-of-range"], description="path of the description of the problem")
+    title: str = Field(description="short text, the same for every problem with this code")
+    status: int = Field(description="HTTP status")
     detail: str
-    errors: list[ProblemError] = Field(default_factory=list)
+    errors: list[ProblemError] = Field(default_factory=list, description="up to five invalid places")

@@ -117,6 +117,8 @@ class Call:
         What the header ``Location`` of the response leads to.
     tagged
         Whether the response has an ``ETag``; ``conditional`` calls also evaluate ``If-Match`` and ``If-None-Match``.
+    links
+        Whether a page has a header ``Link`` to the next one.
     queues
         Why the call responds with a job instead.
     waits
@@ -149,6 +151,7 @@ class Call:
     located: str | None = None
     tagged: bool = False
     conditional: bool = False
+    links: bool = True
     queues: str | None = None
     waits: bool = False
     ends: str | None = None
@@ -171,6 +174,11 @@ class Call:
     def is_open(self) -> bool:
         """Whether the call needs no API key."""
         return self.needs in ("open", "personal")
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether the answer is a page of a list."""
+        return self.query is not None and "cursor" in self.query.model_fields
 
     @property
     def is_documented(self) -> bool:

@@ -78,6 +78,10 @@ def common_problems(call: Call) -> list[str]:
         codes += BEHIND_A_KEY
     if call.body is not None:
         codes += OF_BODIES
+    if call.query is not None:
+        codes.append("invalid-field")
+    if call.is_paged:
+        codes.append("invalid-cursor")
     if call.method == "POST":
         codes += REPEATED
     if call.conditional:
@@ -94,6 +98,17 @@ def common_problems(call: Call) -> list[str]:
 # --- Headers
 
 _TEXT = {"type": "string"}
+#: Headers of responses, which the document has once.
+_SENT: dict[str, str] = {
+    "X-Request-Id": "id of the request, that of its own header `X-Request-Id` if it is valid",
+    "RateLimit-Policy": "the requests per minute that the API key may send; missing without a limit",
+    "RateLimit": "the requests that remain, and the seconds until they are restored; missing without a limit",
+    "Idempotency-Replayed": "`true` for the stored response to an earlier request with the same key",
+    "Preference-Applied": "the preferences that were honoured",
+    "ETag": "entity tag of the state",
+    "Link": "path of the next page; missing on the last",
+    "Vary": "the request headers that the response depends on",
+}
 _SECONDS = {"description": "seconds after which to try again", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
 #: The headers of problem responses.
 _HEADERS: dict[int, Schema] = {
@@ -124,6 +139,25 @@ _KEY = _header(
 def _located(what: str) -> Schema:
     """The header with the path of a new resource."""
     return {"Location": {"description": f"path of the {what}", "schema": _TEXT}}
+
+
+def _sent(*names: str) -> Schema:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _add_headers(call: Call, responses: Schema) -> None:
+    """Add the headers that responses have because of the access and the headers of the call."""
+    everywhere = ["X-Request-Id"]
+    if not call.is_open:
+        everywhere += ["RateLimit-Policy", "RateLimit"]
+    if call.method == "POST":
+        everywhere.append("Idempotency-Replayed")
+    if call.queues is not None or call.waits:
+        everywhere.append("Preference-Applied")
+    if len(call.media) + (call.answer is not None) > 1:
+        everywhere.append("Vary")
+    for response in responses.values():
+        response["headers"] = {**response.get("headers", {}), **_sent(*everywhere)}
 
 
 # --- The document
@@ -189,6 +223,7 @@ def _document(app: FastAPI, calls: Sequence[Call]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.items())),
+            "headers": {name: {"description": text, "schema": _TEXT} for name, text in _SENT.items()},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -200,6 +235,7 @@ def _operation(call: Call, schemas: Schema) -> Schema:
     codes = [*call.problems, *common_problems(call)]
     problems = inference_errors(codes) if uses_protocol(call.path) else problem_responses(codes)
     responses = _successes(call, schemas) | problems
+    _add_headers(call, responses)
     operation = {
         "tags": [call.tag],
         "summary": call.description.split("\n\n")[0].replace("\n", " ").rstrip("."),
@@ -251,6 +287,10 @@ def _successes(call: Call, schemas: Schema) -> Schema:
     content: Schema = {} if call.answer is None else {JSON: {"schema": _answer(call.answer, schemas)}}
     content |= {media: {"schema": schema_of(media)} for media in call.media}
     headers = {**call.sends, **({} if call.located is None else _located(call.located))}
+    if call.tagged or (call.conditional and call.method == "GET"):
+        headers |= _sent("ETag")
+    if call.is_paged and call.links:
+        headers |= _sent("Link")
     found: Schema = {str(call.status): _response(call.meaning, content, headers)}
     if call.queues is not None:
         job = {JSON: {"schema": _answer(JobAnswer, schemas)}}
@@ -258,7 +298,7 @@ def _successes(call: Call, schemas: Schema) -> Schema:
     if call.ends is not None:
         found["204"] = _response(call.ends)
     if call.conditional and call.method == "GET":
-        found["304"] = _response("If-None-Match matches the current state")
+        found["304"] = _response("If-None-Match matches the current state", headers=_sent("ETag"))
     return found
 
 
@@ -373,7 +413,7 @@ def add_choices(schemas: Schema) -> None:
         schemas[f"{what}Spec"] = {
             "type": "object",
             "description": f"The name of a {_noun(what)}, and its options as further fields",
-            "properties": {"name": ref(f"{what}Name")},
+            "properties": {"name": ref(f"{what}Name") | {"description": "the name"}},
             "required": ["name"],
             "additionalProperties": True,
         }
@@ -434,7 +474,7 @@ def exact_result(schemas: Schema) -> None:
     add_model(PictureReport, schemas)
     for name, field, of in (
         ("FitResult", "map", {"type": "string", "description": "id of the map"}),
-        ("EvaluationResult", "report", {"anyOf": reports}),
+        ("EvaluationResult", "report", {"anyOf": reports, "description": "the report"}),
     ):
         model = {"type": "object", "properties": {field: of}, "required": [field], "additionalProperties": False}
         add(schemas, name, model)

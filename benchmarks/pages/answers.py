@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 import calibrant.client.answers.conveniences as conveniences
 import schemas
 from schemas.base import Document
+from schemas.meanings import MEANINGS
 
 FOLDER = Path(conveniences.__file__).parent
 #: The responses that no other response contains.
@@ -212,7 +213,7 @@ def _docstring(model: type[BaseModel]) -> str:
 
 def _field(name: str, hint: Any, field: FieldInfo, names: _Names, *, optional: bool = False) -> str:
     code = f"    {name}: {_type(hint, names)}{'' if optional else _default(field, names)}"
-    text = _none(field.description or "").replace("``", "`")
+    text = _none(field.description or MEANINGS.get(name, "")).replace("``", "`")
     if not text:
         return code
     if len(f"{code}  # {text}") <= _WIDTH:

@@ -23,6 +23,7 @@ The tables list the problems that are specific to a call. In addition:
 - any call can return {anywhere};
 - any call except those under *pages* and *health* can return {behind};
 - any call with a body can return {bodies}. *Rows* stands for the problems that rows can have: {rows};
+- any call with a query can return 422 `invalid-field`, and any list 422 `invalid-cursor`;
 - any call that stores something, or has an `Idempotency-Key`, can return 507 `store-full`.
 
 A key with the scope *read* may make the calls that read, one with the scope *write* also those that store something or
@@ -30,6 +31,8 @@ free room, one with the scope *admin* all. Calls that free room work while the s
 """
 _NEEDS: dict[Access, str] = {"open": "", "personal": "", "reads": "reads", "stores": "stores", "frees": "frees room"}
 _NEEDS["admin"] = "admin"
+#: Headers of every call with a key, an idempotency key or a preference, or with several content types.
+_OF_MANY = ("X-Request-Id", "RateLimit-Policy", "RateLimit", "Idempotency-Replayed", "Preference-Applied", "Vary")
 
 
 def calls_page() -> str:
@@ -69,7 +72,8 @@ def _own(codes: list[str]) -> str:
 
 def _answer(status: str, response: dict[str, Any]) -> str:
     """A status and the headers of its response."""
-    return " ".join([status, *(f"`{name}`" for name in response.get("headers", ()))])
+    own = [name for name in response.get("headers", ()) if name not in _OF_MANY]
+    return " ".join([status, *(f"`{name}`" for name in own)])
 
 
 def _codes(codes: Sequence[str]) -> str:

@@ -50,9 +50,7 @@ async def post_batch(request: Request, here: Here) -> Response:
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
 
-@calls.add(
-    Call("GET", "/batches", query=BatchesQuery, answer=BatchesAnswer, problems=("invalid-field", "invalid-cursor"))
-)
+@calls.add(Call("GET", "/batches", query=BatchesQuery, answer=BatchesAnswer))
 async def get_batches(request: Request, here: Here) -> Response:
     """List the batches that have not expired, newest first."""
     page = await run_in_thread(here.store.batches.page, page_request(read_query(request, BatchesQuery)))

@@ -36,7 +36,6 @@ calls = Calls("catalogue")
         needs_store=False,
         query=CatalogueQuery,
         answer=list[MeasureEntry] | list[DistributionMeasureEntry],
-        problems=("invalid-field",),
     )
 )
 async def measures(request: Request) -> Response:
@@ -81,16 +80,7 @@ async def measures(request: Request) -> Response:
     )
 
 
-@calls.add(
-    Call(
-        "GET",
-        "/diagrams",
-        needs_store=False,
-        query=CatalogueQuery,
-        answer=list[DiagramEntry],
-        problems=("invalid-field",),
-    )
-)
+@calls.add(Call("GET", "/diagrams", needs_store=False, query=CatalogueQuery, answer=list[DiagramEntry]))
 async def diagrams(request: Request) -> Response:
     """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job.
 
@@ -122,7 +112,6 @@ async def diagrams(request: Request) -> Response:
         needs_store=False,
         query=CatalogueQuery,
         answer=list[MethodEntry] | list[DistributionMethodEntry],
-        problems=("invalid-field",),
     )
 )
 async def methods(request: Request) -> Response:

@@ -110,8 +110,8 @@ def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: 
 
 # --- Pictures of stored results: a diagram of a job's report, and the diagram of a map's fit
 
-_OF_MAPS = ("unknown-map", "no-bins", "invalid-field", "busy")
-_OF_JOBS = ("unknown-job", "job-not-final", *OF_ENDED_JOBS, "invalid-field", "busy")
+_OF_MAPS = ("unknown-map", "no-bins", "busy")
+_OF_JOBS = ("unknown-job", "job-not-final", *OF_ENDED_JOBS, "busy")
 
 
 @calls.add(

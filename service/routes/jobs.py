@@ -21,7 +21,7 @@ from service.threads import run_in_thread
 calls = Calls("jobs")
 
 
-@calls.add(Call("GET", "/jobs", query=JobsQuery, answer=JobsAnswer, problems=("invalid-field", "invalid-cursor")))
+@calls.add(Call("GET", "/jobs", query=JobsQuery, answer=JobsAnswer))
 async def get_jobs(request: Request, here: Here) -> Response:
     """List jobs without their results, newest first; with filters, a page may have fewer items than ``limit``."""
     query = read_query(request, JobsQuery)

@@ -80,7 +80,7 @@ async def post_map(request: Request, here: Here) -> Response:
 # --- The registry: stored maps
 
 
-@calls.add(Call("GET", "/maps", query=MapQuery, answer=MapPage, problems=("invalid-field", "invalid-cursor")))
+@calls.add(Call("GET", "/maps", query=MapQuery, answer=MapPage))
 async def get_maps(request: Request, here: Here) -> Response:
     """List stored maps that match every filter, newest first; ``next`` and ``Link`` lead to the next page."""
     sent = query_fields(request.query_params, several=("tag",)) | {"tag": request.query_params.getlist("tag")}

@@ -28,10 +28,17 @@ from service.threads import run_in_thread
 
 calls = Calls("monitors")
 
-_OF_JOURNALS = ("invalid-field", "invalid-cursor", "unknown-monitor")
 
-
-@calls.add(Call("GET", "/monitors/{name}/alarms", query=JournalQuery, answer=AlarmsAnswer, problems=_OF_JOURNALS))
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/alarms",
+        query=JournalQuery,
+        answer=AlarmsAnswer,
+        links=False,
+        problems=("unknown-monitor",),
+    )
+)
 async def get_alarms(name: str, request: Request, here: Here) -> Response:
     """Get the current state of every rule of a monitor, and its events, newest first."""
     found = await run_in_thread(find_alarms, here.store, name, read_query(request, JournalQuery))
@@ -54,13 +61,11 @@ async def post_acknowledgement(name: str, rule: str, request: Request, here: Her
     return answer(state.model_dump())
 
 
-@calls.add(Call("GET", "/monitors/{name}/audit", query=JournalQuery, answer=AuditAnswer, problems=_OF_JOURNALS))
+@calls.add(Call("GET", "/monitors/{name}/audit", query=JournalQuery, answer=AuditAnswer, problems=("unknown-monitor",)))
 async def get_audit(name: str, request: Request, here: Here) -> Response:
     """List the actions on a monitor, by the service or a user, newest first."""
     query = read_query(request, JournalQuery)
-    page = await run_in_thread(
-        lambda: _standings(here, name).audit(PageRequest(query.limit, query.cursor)),
-    )
+    page = await run_in_thread(lambda: _standings(here, name).audit(PageRequest(query.limit, query.cursor)))
     return page_answer(request, page.items, page.next)
 
 
@@ -71,7 +76,7 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
         query=RecalibrationQuery,
         answer=RecalibrationRequested,
         status=202,
-        problems=("invalid-field", "unknown-monitor", "prediction-kind-mismatch"),
+        problems=("unknown-monitor", "prediction-kind-mismatch"),
     )
 )
 async def post_recalibration(name: str, request: Request, here: Here) -> Response:

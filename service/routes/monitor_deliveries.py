@@ -23,7 +23,7 @@ calls = Calls("monitors")
         "/monitors/{name}/deliveries",
         query=DeliveriesQuery,
         answer=DeliveriesAnswer,
-        problems=("invalid-field", "invalid-cursor", "unknown-monitor"),
+        problems=("unknown-monitor",),
     )
 )
 async def get_deliveries(name: str, request: Request, here: Here) -> Response:

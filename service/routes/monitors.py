@@ -57,7 +57,7 @@ OF_WEIGHTED = (
     "too-few-rows",
     "unknown-map",
 )
-_OF_PICTURES = ("unknown-monitor", "invalid-field", "nothing-to-draw", "busy")
+_OF_PICTURES = ("unknown-monitor", "nothing-to-draw", "busy")
 
 
 @calls.add(
@@ -83,9 +83,7 @@ async def post_monitor(request: Request, here: Here) -> Response:
     return Response(to_bytes(answer_of(made, fresh)), 201, headers, "application/json")
 
 
-@calls.add(
-    Call("GET", "/monitors", query=MonitorsQuery, answer=MonitorsAnswer, problems=("invalid-field", "invalid-cursor"))
-)
+@calls.add(Call("GET", "/monitors", query=MonitorsQuery, answer=MonitorsAnswer))
 async def get_monitors(request: Request, here: Here) -> Response:
     """List the monitors, newest first."""
     page = await run_in_thread(here.store.monitors.page, page_request(read_query(request, MonitorsQuery)))
@@ -98,7 +96,7 @@ async def get_monitors(request: Request, here: Here) -> Response:
         "/monitors/{name}",
         query=ReadingQuery,
         answer=MonitorReading,
-        problems=("unknown-monitor", "invalid-field", "busy", *OF_WEIGHTED),
+        problems=("unknown-monitor", "busy", *OF_WEIGHTED),
     )
 )
 async def get_monitor(name: str, request: Request, here: Here) -> Response:
@@ -124,13 +122,7 @@ async def get_definition(name: str, request: Request, here: Here) -> Response:
 
 
 @calls.add(
-    Call(
-        "GET",
-        "/monitors/{name}/series",
-        query=SeriesQuery,
-        answer=SeriesAnswer,
-        problems=("unknown-monitor", "invalid-field", "busy"),
-    )
+    Call("GET", "/monitors/{name}/series", query=SeriesQuery, answer=SeriesAnswer, problems=("unknown-monitor", "busy"))
 )
 async def get_series(name: str, request: Request, here: Here) -> Response:
     """Get the measures over time, one value per span of prediction time.

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,77 @@ def test_every_problem_documents_its_cause_and_remedy() -> None:
             assert text.endswith("."), code
             assert text[0].isupper(), code
         assert not row.title.endswith("."), code
+
+
+def _properties(schema: Any, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each property in a schema with its place."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _properties(part, place)
+    if not isinstance(schema, dict):
+        return
+    for key, part in schema.items():
+        if key == "properties":
+            for name, field in part.items():
+                yield f"{place}.{name}", field
+                yield from _properties(field, f"{place}.{name}")
+        elif key not in ("examples", "example", "default"):
+            yield from _properties(part, place)
+
+
+def test_every_property_parameter_and_header_has_a_description(openapi: dict[str, Any]) -> None:
+    described = list(_properties(openapi["components"]["schemas"], ""))
+    for path, method, operation in operations(openapi):
+        described += [(f"{method} {path} {about['name']}", about) for about in operation.get("parameters", ())]
+    described += openapi["components"]["headers"].items()
+    assert len(described) > 1000
+    assert [place for place, about in described if not about.get("description")] == []
+
+
+def test_every_property_with_a_time_as_text_has_its_format(openapi: dict[str, Any]) -> None:
+    for place, field in _properties(openapi["components"]["schemas"], ""):
+        kinds = field.get("anyOf", [field])
+        if place.endswith("_at") and "string" in {kind.get("type") for kind in kinds}:
+            assert "date-time" in {kind.get("format") for kind in kinds}, place
+
+
+def test_every_time_in_an_example_is_of_a_property_with_the_format(openapi: dict[str, Any]) -> None:
+    names = {
+        place.rpartition(".")[2]
+        for place, field in _properties(openapi["components"]["schemas"], "")
+        if "date-time" in json.dumps(field)
+    }
+    times = set[str]()
+    for _, _, operation in operations(openapi):
+        for response in operation["responses"].values():
+            for content in response.get("content", {}).values():
+                times |= set(_names_of_times(content.get("examples", {})))
+    assert len(times) > 5
+    assert times <= names
+
+
+def _names_of_times(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _names_of_times(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _names_of_times(inner, name)
+    elif isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*", value):
+        yield name
+
+
+def test_every_call_lists_the_headers_of_its_responses(openapi: dict[str, Any]) -> None:
+    for path, method, operation in operations(openapi):
+        headers = {header["name"] for header in operation.get("parameters", ()) if header["in"] == "header"}
+        expected = {"X-Request-Id"}
+        expected |= {"RateLimit", "RateLimit-Policy"} if operation["security"] else set()
+        expected |= {"Idempotency-Replayed"} if "Idempotency-Key" in headers else set()
+        expected |= {"Preference-Applied"} if "Prefer" in headers else set()
+        for status, response in operation["responses"].items():
+            assert expected <= response["headers"].keys(), f"{method} {path} {status}"
+        if method == "get" and "If-None-Match" in headers:
+            assert all("ETag" in operation["responses"][status]["headers"] for status in ("200", "304")), path
 
 
 def test_no_schema_is_that_of_fastapis_own_refusals(openapi: dict[str, Any]) -> None:

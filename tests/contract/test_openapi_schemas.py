@@ -33,8 +33,9 @@ def schemas(openapi: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         places += [(f"{call} body {kind}", schema) for kind, schema in _media(operation.get("requestBody", {}))]
         for status, response in operation["responses"].items():
             places += [(f"{call} {status} {kind}", schema) for kind, schema in _media(response)]
-            places += [(f"{call} {status} {h}", about["schema"]) for h, about in response.get("headers", {}).items()]
-    return places
+            own = {name: about for name, about in response["headers"].items() if "$ref" not in about}
+            places += [(f"{call} {status} {name}", about["schema"]) for name, about in own.items()]
+    return places + [(name, about["schema"]) for name, about in openapi["components"]["headers"].items()]
 
 
 def _media(response: dict[str, Any]) -> Found:
@@ -69,15 +70,18 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def test_every_reference_resolves_to_a_component_and_every_component_is_used(openapi: dict[str, Any]) -> None:
-    components = {_REF + name for name in openapi["components"]["schemas"]}
+    kinds = ("schemas", "headers")
+    components = {
+        f"#/components/{kind}/{name}": part for kind in kinds for name, part in openapi["components"][kind].items()
+    }
     seen, waiting = set[str](), [*_references(openapi["paths"])]
     while waiting:
         reference = waiting.pop()
         assert reference in components
         if reference not in seen:
             seen.add(reference)
-            waiting += _references(openapi["components"]["schemas"][reference.removeprefix(_REF)])
-    assert components - seen == set()
+            waiting += _references(components[reference])
+    assert components.keys() == seen
     assert '"$defs"' not in str(openapi).replace("'", '"')
 
 

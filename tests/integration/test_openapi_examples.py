@@ -59,6 +59,22 @@ def test_every_example_answers_what_the_document_shows(recorded: dict[str, Any])
         assert problem == problem_example(code), f"{code}: run make examples"
 
 
+#: Headers of every HTTP response, and headers of a browser's protection.
+_OF_HTTP = {"date", "server", "content-length", "content-type", "connection", "cache-control", "allow"}
+_OF_HTTP |= {"content-security-policy", "x-content-type-options", "referrer-policy", "content-disposition"}
+
+
+def test_every_header_that_is_sent_is_in_the_document(recorded: dict[str, Any], seen: Answers, service: Any) -> None:
+    document = httpx.get(f"{service.url}/openapi.json").json()
+    for example, answer in seen:
+        method, _, path = example.call.partition(" ")
+        operation = document["paths"].get(path, {}).get(method.lower())
+        if operation is not None:
+            headers = operation["responses"][str(answer.status_code)]["headers"]
+            missing = set(answer.headers) - {name.lower() for name in headers} - _OF_HTTP
+            assert not missing, f"{example.call} {example.name}: {missing}"
+
+
 @pytest.mark.slow
 def test_every_answer_is_of_the_documents_schema(recorded: dict[str, Any], seen: Answers, service: Any) -> None:
     document = schemathesis.openapi.from_url(f"{service.url}/openapi.json")

@@ -11,12 +11,12 @@ from calibrant.client.answers.document import Document
 class AliasRecord(Document):
     """The version that an alias points at, and who set it."""
 
-    name: str
-    alias: str
-    version: int
+    name: str  # name of the map
+    alias: str  # name of the alias
+    version: int  # version that it points at
     map: str  # id of that version's map
     revision: int  # number of times the alias has been set
-    updated_at: str
+    updated_at: str  # when the alias was last set
     updated_by: str | None = None  # name of the API key
 
 
@@ -24,4 +24,4 @@ class AliasRecord(Document):
 class Aliases(Document):
     """The response of ``GET /maps/{name}/aliases``."""
 
-    aliases: list[AliasRecord]
+    aliases: list[AliasRecord]  # aliases of the name

@@ -34,94 +34,96 @@ class OptionEntry(Document):
 class MeasureEntry(Document):
     """One measure in the catalogue."""
 
+    #: what is predicted: classes, or a number (regression)
     prediction_kind: Literal["classification"] = "classification"
-    name: str
-    title: str
-    definition: str
+    name: str  # name, as in requests
+    title: str  # short title
+    definition: str  # definition
     range: tuple[float | None, float | None]  # None: unbounded
-    better: str
-    family: str
-    needs: str
-    cost: str
-    of: list[Literal["event", "vector"]]
-    source: str
-    runs: Runs
-    options: dict[str, OptionEntry]
+    better: str  # which values are better, such as `lower`
+    family: str  # group of related measures
+    needs: str  # what rows the measure needs
+    cost: str  # what the computation costs
+    of: list[Literal["event", "vector"]]  # whether it measures events or whole vectors
+    source: str  # publication or origin
+    runs: Runs  # whether a request is answered directly or by a job
+    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionMeasureEntry(Document):
     """One measure of predictive distributions in the catalogue."""
 
-    prediction_kind: Literal["regression"] = "regression"
-    name: str
-    definition: str
-    range: str
+    prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
+    name: str  # name, as in requests
+    definition: str  # definition
+    range: str  # range of the values
     kinds: list[ForecastKind]  # kinds of forecasts for which it is defined
-    source: str
-    options: dict[str, OptionEntry]
+    source: str  # publication or origin
+    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagramEntry(Document):
     """One diagram in the catalogue."""
 
-    prediction_kind: PredictionKind = "classification"
-    name: str
-    title: str
-    definition: str
+    prediction_kind: PredictionKind = "classification"  # what is predicted: classes, or a number (regression)
+    name: str  # name, as in requests
+    title: str  # short title
+    definition: str  # definition
     data: dict[str, str]  # description of each data field
-    cost: str
-    source: str
-    runs: Runs
-    options: dict[str, OptionEntry]
+    cost: str  # what the computation costs
+    source: str  # publication or origin
+    runs: Runs  # whether a request is answered directly or by a job
+    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodEntry(Document):
     """One calibration method in the catalogue, with descriptions of the properties of its maps."""
 
+    #: what is predicted: classes, or a number (regression)
     prediction_kind: Literal["classification"] = "classification"
-    name: str
-    title: str
-    source: str
-    runs: Runs
-    of: list[Literal["event", "vector"]]
-    definition: str
-    takes: str
-    parameters: str
-    outside: str
-    monotone: str
-    keeps_top_label: str
-    differentiable: str
-    options: dict[str, OptionEntry]
+    name: str  # name, as in requests
+    title: str  # short title
+    source: str  # publication or origin
+    runs: Runs  # whether a request is answered directly or by a job
+    of: list[Literal["event", "vector"]]  # whether it calibrates events or whole vectors
+    definition: str  # definition
+    takes: str  # what predictions the map accepts
+    parameters: str  # what parameters the map has
+    outside: str  # values outside the range of the rows of the fit
+    monotone: str  # whether a higher prediction gives a higher probability
+    keeps_top_label: str  # whether the predicted class stays the same
+    differentiable: str  # whether the map is differentiable
+    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionMethodEntry(Document):
     """One calibration method of predictive distributions in the catalogue."""
 
-    prediction_kind: Literal["regression"] = "regression"
-    name: str
-    title: str
-    definition: str
-    source: str
+    prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
+    name: str  # name, as in requests
+    title: str  # short title
+    definition: str  # definition
+    source: str  # publication or origin
     kinds: list[ForecastKind]  # kinds of forecasts that it accepts
-    returns: str
-    options: dict[str, OptionEntry]
+    returns: str  # kind of forecasts that the map returns
+    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Document):
     """One limit; for some limits a value of 0 means no limit, as the meaning explains."""
 
-    value: float
-    meaning: str
+    value: float  # value of the limit
+    meaning: str  # what is limited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsAnswer(Document):
     """The limits by the name of their setting."""
 
-    limits: dict[str, Limit]
+    limits: dict[str, Limit]  # limits by the name of their setting
     used: dict[str, int]  # current usage of the tenant's quotas

@@ -14,7 +14,7 @@ ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 class ForecastShape(Document):
     """What forecasts are given as, without their rows."""
 
-    kind: ForecastKind
+    kind: ForecastKind  # kind of the forecasts
     levels: list[float] | None = None  # of quantiles
     level: float | None = None  # of intervals
 
@@ -23,9 +23,9 @@ class ForecastShape(Document):
 class HeldOutGain(Document):
     """The decrease of a score by a map, estimated by cross-fitting; positive is better."""
 
-    score: Literal["dss", "crps", "quantile-score", "log-loss"]
+    score: Literal["dss", "crps", "quantile-score", "log-loss"]  # the score that decreases
     gain: float  # mean decrease per row; of the log loss in nats
     standard_error: float  # between rows, or between groups; approximate
     relative: float | None = None  # the gain over the score before; None for dss and log-loss
-    folds: int | None = None
-    rows: int | None = None
+    folds: int | None = None  # number of folds
+    rows: int | None = None  # number of rows

@@ -27,52 +27,52 @@ ScoreName = Literal[
 class MeasureAnswer(Measured, Document):
     """The result of one measure; undefined values are None."""
 
-    value: float | None
-    debiased: float | None = None
-    interval: tuple[float, float] | None = None
-    p_value: float | None = None
+    value: float | None  # value; None if it is undefined
+    debiased: float | None = None  # value corrected for its bias; None if the measure has no correction
+    interval: tuple[float, float] | None = None  # confidence interval; None if none was requested or it is unknown
+    p_value: float | None = None  # p-value of the test of the measure; None if it has none
     parts: dict[str, Any] = field(default_factory=dict)  # results beyond a single number
-    definition: dict[str, Any]
-    problem: str | None = None
+    definition: dict[str, Any]  # full definition: the name and every option
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapAnswer(Document):
     """The largest difference of a measure between two groups: those with its smallest and its largest value."""
 
-    between: tuple[str, str] | None
-    value: float | None
-    of: Of
-    interval: tuple[float, float] | None = None
-    p_value: float | None = None
-    problem: str | None = None
+    between: tuple[str, str] | None  # names of the groups with the smallest and the largest value
+    value: float | None  # difference of the two groups
+    of: Of  # which values differ most: plain or debiased ones
+    interval: tuple[float, float] | None = None  # confidence interval; None if none was requested or it is unknown
+    p_value: float | None = None  # p-value of equal values in both groups
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagramAnswer(Document):
     """The data of one diagram; ``GET /diagrams`` describes each field."""
 
-    data: dict[str, Any] | None
-    definition: dict[str, Any]
-    problem: str | None = None
+    data: dict[str, Any] | None  # data of the diagram
+    definition: dict[str, Any]  # full definition: the name and every option
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class After(Document):
     """The measures and diagrams after applying the map."""
 
-    measures: dict[str, MeasureAnswer]
-    gaps: dict[str, GapAnswer] | None = None
-    diagrams: dict[str, DiagramAnswer] | None = None
+    measures: dict[str, MeasureAnswer]  # results of the measures by their key
+    gaps: dict[str, GapAnswer] | None = None  # largest difference of each measure between two groups
+    diagrams: dict[str, DiagramAnswer] | None = None  # data of each diagram by its key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupAnswer(GroupConveniences, Document):
     """The measures of one group's rows."""
 
-    n: int
-    measures: dict[str, MeasureAnswer]
-    after: After | None = None
+    n: int  # number of rows
+    measures: dict[str, MeasureAnswer]  # results of the measures by their key
+    after: After | None = None  # results after applying the map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,24 +80,24 @@ class ContestantAnswer(Document):
     """One contestant; the first is ``uncalibrated``, the predictions without a map."""
 
     name: str  # the reference in the request, or uncalibrated
-    map: str | None
+    map: str | None  # id of the map; None for the uncalibrated predictions
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: unknown
-    measures: dict[str, MeasureAnswer]
-    classification_error: float | None
-    brier: float | None
-    improvement: dict[str, MeasureAnswer] | None = None
+    measures: dict[str, MeasureAnswer]  # results of the measures by their key
+    classification_error: float | None  # fraction of wrong predicted classes
+    brier: float | None  # Brier score
+    improvement: dict[str, MeasureAnswer] | None = None  # brier and log-loss before minus after the map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairAnswer(Document):
     """The difference of two contestants, first minus second; if ``problem`` is set, some fields are None."""
 
-    between: tuple[str, str]
-    difference: float | None
+    between: tuple[str, str]  # names of the two contestants
+    difference: float | None  # value of the first minus that of the second
     interval: tuple[float, float] | None = None  # simultaneous interval for all pairs of the measure
     p_value: float | None = None  # adjusted for all pairs of the measure
     unadjusted: float | None = None  # p-value of this pair alone, unadjusted
-    problem: str | None = None
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,50 +108,50 @@ class MeasureComparisonAnswer(Document):
     ranking: list[str] | None  # best first; None if neither direction is better
     #: the best out-of-sample contestant, and those that do not differ from it significantly
     indistinguishable: list[str] | None
-    pairs: list[PairAnswer]
+    pairs: list[PairAnswer]  # all pairs of contestants
     #: Pareto front of the calibration error and each other error
     fronts: dict[Literal["classification-error", "brier"], list[str]]
-    problem: str | None = None
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonAnswer(Document):
     """Several maps compared on the same rows."""
 
-    correction: Correction
-    level: float
-    contestants: list[ContestantAnswer]
-    measures: dict[str, MeasureComparisonAnswer]
+    correction: Correction  # correction for multiple comparisons
+    level: float  # level of the intervals
+    contestants: list[ContestantAnswer]  # the uncalibrated predictions and each map
+    measures: dict[str, MeasureComparisonAnswer]  # comparison by each measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDiagrams(Document):
     """The diagrams of one group's rows."""
 
-    n: int
-    diagrams: dict[str, DiagramAnswer]
+    n: int  # number of rows
+    diagrams: dict[str, DiagramAnswer]  # data of each diagram by its key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReportAnswer(ReportConveniences, Document):
     """The response of ``POST /evaluate``."""
 
-    n: int
-    reduction: str
+    n: int  # number of rows
+    reduction: str  # what is measured or calibrated, such as binary, confidence or classwise
     left_out: int = 0  # rows of classes that were not selected
-    clipped: int
-    renormalised: int
+    clipped: int  # number of rows whose probabilities were clipped to [0, 1] within rounding
+    renormalised: int  # number of rows whose probabilities were divided by their sum, 1 within rounding
     weights_kind: WeightsKind | None = None  # None without weights
-    measures: dict[str, MeasureAnswer]
-    map: str | None = None
-    after: After | None = None
+    measures: dict[str, MeasureAnswer]  # results of the measures by their key
+    map: str | None = None  # id of the map that was applied; None without one
+    after: After | None = None  # results after applying the map
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: unknown
     warning: str | None = None  # warning of the map's fit, such as that it does not improve
     #: brier and log-loss before minus after the map; in-sample: of out-of-fold predictions
     improvement: dict[str, MeasureAnswer] | None = None
-    groups: dict[str, GroupAnswer] | None = None
-    gaps: dict[str, GapAnswer] | None = None
-    diagrams: dict[str, DiagramAnswer] | None = None
+    groups: dict[str, GroupAnswer] | None = None  # results of each group by its name
+    gaps: dict[str, GapAnswer] | None = None  # largest difference of each measure between two groups
+    diagrams: dict[str, DiagramAnswer] | None = None  # data of each diagram by its key
     comparison: ComparisonAnswer | None = None  # if maps were requested
     #: in a full report: the reliability diagram of each group, for two to nine groups
     group_diagrams: dict[str, GroupDiagrams] | None = None
@@ -163,19 +163,19 @@ class ReportAnswer(ReportConveniences, Document):
 class BatchReport(Document):
     """The report of one of several batches."""
 
-    batch: str
-    report: ReportAnswer
+    batch: str  # id of the batch
+    report: ReportAnswer  # report of the batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLawNumbers(Document):
     """calibration error = factor x classification error ^ exponent, over batches."""
 
-    exponent: float | None
-    factor: float | None
+    exponent: float | None  # exponent of the classification error
+    factor: float | None  # factor of the power law
     interval: tuple[float, float] | None  # interval of the exponent
     used: list[int]  # indices of the batches with both errors above 0
-    problem: str | None = None
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,57 +190,58 @@ class PowerLawAnswer(PowerLawNumbers):
 class ReportsAnswer(Document):
     """The response of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, None below five."""
 
-    batches: list[BatchReport]
+    batches: list[BatchReport]  # report of each batch, in the order of the request
+    #: power law by contestant and measure; None for fewer than five batches
     power_law: dict[str, dict[str, PowerLawAnswer]] | None
-    problem: str | None = None
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionGroupAnswer(MeasuresByName, Document):
     """The measures of one group's rows."""
 
-    n: int
-    measures: dict[str, MeasureAnswer]
+    n: int  # number of rows
+    measures: dict[str, MeasureAnswer]  # results of the measures by their key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionAfter(MeasuresByName, Document):
     """The measures after applying the map; ``kind`` is that of the calibrated forecasts."""
 
-    kind: ForecastKind
-    measures: dict[str, MeasureAnswer]
-    groups: dict[str, DistributionGroupAnswer] | None = None
-    diagrams: dict[str, DiagramAnswer] | None = None
+    kind: ForecastKind  # kind of the forecasts that the map returns
+    measures: dict[str, MeasureAnswer]  # results of the measures by their key
+    groups: dict[str, DistributionGroupAnswer] | None = None  # results of each group by its name
+    diagrams: dict[str, DiagramAnswer] | None = None  # data of each diagram by its key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastComparisonAnswer(Document):
     """Forecasts of the same outcomes, compared by a proper score."""
 
-    n: int
-    score: ScoreName
-    level: float
-    lags: int
+    n: int  # number of rows
+    score: ScoreName  # name of the score that is compared
+    level: float  # level of the intervals
+    lags: int  # number of lags of the comparison of rows in time order
     #: mean score of `forecasts`, the rows of the request; of `calibrated`, with a map; and of each batch; None if
     #: infinite
     means: dict[str, float | None]
     ranking: list[str]  # best first
-    pairs: list[PairAnswer]
+    pairs: list[PairAnswer]  # all pairs of contestants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DistributionReportAnswer(DistributionReportConveniences, Document):
     """The response of ``POST /evaluate`` for predictive distributions of a number."""
 
-    prediction_kind: Literal["regression"] = "regression"
-    n: int
+    prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
+    n: int  # number of rows
     kind: ForecastKind  # what the forecasts are given as
     n_repaired: int  # rows whose quantiles crossed by at most 1e-6 relative, and were repaired
     weights_kind: WeightsKind | None = None  # None without weights
-    measures: dict[str, MeasureAnswer]
-    groups: dict[str, DistributionGroupAnswer] | None = None
-    map: str | None = None
-    after: DistributionAfter | None = None
+    measures: dict[str, MeasureAnswer]  # results of the measures by their key
+    groups: dict[str, DistributionGroupAnswer] | None = None  # results of each group by its name
+    map: str | None = None  # id of the map
+    after: DistributionAfter | None = None  # results after applying the map
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: unknown
     diagrams: dict[str, DiagramAnswer] | None = None  # if diagrams were requested
     comparison: ForecastComparisonAnswer | None = None  # if other forecasts were sent as `against`

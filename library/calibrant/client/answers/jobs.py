@@ -16,29 +16,30 @@ Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 class Progress(Document):
     """The progress of a job."""
 
-    done: int = 0
-    total: int = 0
-    stage: str = ""
+    done: int = 0  # completed steps
+    total: int = 0  # all steps of the stage; 0 if unknown
+    stage: str = ""  # what the job is doing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSummary(Document):
     """A job without its result, as in lists and events."""
 
-    id: str
-    kind: Kind
-    status: Status
-    progress: Progress = field(default_factory=Progress)
-    created_at: str
-    started_at: str | None = None
-    finished_at: str | None = None
-    problem: Problem | None = None
+    id: str  # id of the job
+    kind: Kind  # what the job does
+    status: Status  # status of the job
+    progress: Progress = field(default_factory=Progress)  # progress of the running job
+    created_at: str  # when it was created
+    started_at: str | None = None  # when a worker started the job; None before
+    finished_at: str | None = None  # when the job ended; None before
+    problem: Problem | None = None  # why the job failed; None otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer(JobSummary):
     """A job, as ``GET /jobs/{id}`` returns it."""
 
+    #: the map of a fit, or the report of an evaluation; None until the job has succeeded
     result: dict[str, Any] | None = None
 
 
@@ -46,5 +47,5 @@ class JobAnswer(JobSummary):
 class JobsAnswer(Document):
     """A page of jobs, newest first."""
 
-    items: list[JobSummary]
+    items: list[JobSummary]  # entries of this page
     next: str | None  # cursor of the next page

@@ -12,12 +12,12 @@ from calibrant.client.answers.maps import MapSummary
 class ListedMap(MapSummary):
     """A map in a list, with the aliases that point at it."""
 
-    aliases: list[str] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)  # aliases that point at this version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapPage(Document):
     """The response of ``GET /maps``, newest first; ``next`` is the cursor of the next page, None on the last page."""
 
-    items: list[ListedMap]
-    next: str | None = None
+    items: list[ListedMap]  # entries of this page
+    next: str | None = None  # cursor of the next page; None on the last

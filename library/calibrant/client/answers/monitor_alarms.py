@@ -56,9 +56,9 @@ DeliveryStatus = Literal["pending", "succeeded", "dead"]
 class AlarmData(Document):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
-    monitor: str
+    monitor: str  # name of the monitor
     rule: str  # name of the rule
-    kind: RuleKind
+    kind: RuleKind  # kind of the rule
     measure: str | None = None  # key of the compared measure, if there is one
     window: str | None = None  # name of the window, if there is one
     group: str | None = None  # the group of the window; None for all rows
@@ -75,7 +75,7 @@ class AlarmData(Document):
 class RecalibrationData(Document):
     """A challenger compared with the champion."""
 
-    monitor: str
+    monitor: str  # name of the monitor
     rule: str | None = None  # name of the rule whose alarm started it; None if requested by a caller
     name: str | None = None  # name of the map
     alias: str | None = None  # the alias that is, or would be, moved
@@ -96,18 +96,18 @@ class RecalibrationData(Document):
 class HookTestData(Document):
     """A requested test of a hook; it does not indicate a change of the monitor."""
 
-    monitor: str
-    hook: str
+    monitor: str  # name of the monitor
+    hook: str  # name of the hook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorEvent(Document):
     """An event of a monitor. Its ``id`` is sent in the header ``webhook-id``, the other fields in the body."""
 
-    id: str
-    type: EventType
+    id: str  # id of the event
+    type: EventType  # what happened
     timestamp: str  # time of the event, not of the delivery
-    data: AlarmData | HookTestData | RecalibrationData
+    data: AlarmData | HookTestData | RecalibrationData  # details of the event
     page: str | None = None  # address of the monitor's page; only in webhooks, if the workers have `--public-url`
 
 
@@ -126,47 +126,47 @@ class Occasion(Document):
 class RecalibrationRequested(Document):
     """A requested challenger, and how it will be fitted."""
 
-    monitor: str
+    monitor: str  # name of the monitor
     number: int  # number of the request, counted from 1; a pending request is returned again
-    requested_at: str
+    requested_at: str  # when it was requested
     requested_by: str | None  # name of the API key; None if the service runs without keys
-    recalibration: RecalibrationSpec
+    recalibration: RecalibrationSpec  # what follows an alarm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal(Document):
     """A challenger that was better than the champion, or has an assumption, and waits to be accepted or rejected."""
 
-    id: str
-    created_at: str
-    occasion: Occasion
+    id: str  # id of the proposal
+    created_at: str  # when it was created
+    occasion: Occasion  # why the challenger was requested
     map: str  # id of the challenger, which has no name or version yet
     name: str  # name whose next version it becomes if accepted
     alias: str  # alias that is moved to it if accepted
     version: int | None = None  # version of the challenger, in the response that accepts it
     revision: int | None  # revision of the alias at the comparison; None: there was no alias
-    found: RecalibrationData
+    found: RecalibrationData  # what the comparison with the current map found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Document):
     """One action, and who performed it."""
 
-    at: str
-    action: AuditAction
+    at: str  # time of the entry
+    action: AuditAction  # what was done
     who: str | None = None  # name of the API key; None: the service itself, or a service without keys
-    rule: str | None = None
+    rule: str | None = None  # name of the rule, if it is about one
     alarm: int | None = None  # number of the rule's alarm, or of the request if there is no rule; counted from 1
     detail: str | None = None  # reason
-    found: RecalibrationData | None = None
+    found: RecalibrationData | None = None  # what a recalibration found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmsAnswer(Document):
     """The current state of every rule, and a page of events, newest first."""
 
-    rules: list[RuleState]
-    items: list[MonitorEvent]
+    rules: list[RuleState]  # state of each rule
+    items: list[MonitorEvent]  # entries of this page
     next: str | None  # cursor of the next page
 
 
@@ -174,7 +174,7 @@ class AlarmsAnswer(Document):
 class AuditAnswer(Document):
     """A page of the audit log, newest first."""
 
-    items: list[AuditEntry]
+    items: list[AuditEntry]  # entries of this page
     next: str | None  # cursor of the next page
 
 
@@ -183,9 +183,9 @@ class Attempt(Document):
     """One attempt: the response status, or the reason why there is none. Nothing else of a response is stored."""
 
     number: int  # counted from 1, including resends
-    at: str
-    status: int | None = None
-    error: AttemptError | None = None
+    at: str  # when it was sent
+    status: int | None = None  # HTTP status of the response; None without one
+    error: AttemptError | None = None  # why there was no response; None with one
     seconds: float | None = None  # duration
 
 
@@ -193,16 +193,16 @@ class Attempt(Document):
 class DeliveryRecord(Document):
     """The delivery of an event to one hook."""
 
-    format: int = 1
-    id: str
-    monitor: str
-    hook: str
-    status: DeliveryStatus = "pending"
-    event: MonitorEvent
+    format: int = 1  # version of the format of this document
+    id: str  # id of the delivery
+    monitor: str  # name of the monitor
+    hook: str  # name of the hook
+    status: DeliveryStatus = "pending"  # status of the delivery
+    event: MonitorEvent  # the event that is delivered
     attempts: list[Attempt] = field(default_factory=list)  # the last 20, oldest first
     tried: int = 0  # attempts since the event was created or resent
-    created_at: str
-    ended_at: str | None = None
+    created_at: str  # when it was created
+    ended_at: str | None = None  # when the last attempt ended; None before
     next_at: str | None = None  # time of the next attempt; None if there is none
 
 
@@ -210,21 +210,21 @@ class DeliveryRecord(Document):
 class DeliverySummary(Document):
     """A delivery in a list."""
 
-    id: str
-    hook: str
-    status: DeliveryStatus
-    event: str
-    type: EventType
-    tried: int
+    id: str  # id of the delivery
+    hook: str  # name of the hook
+    status: DeliveryStatus  # status of the delivery
+    event: str  # id of the event
+    type: EventType  # type of the event
+    tried: int  # number of attempts
     last: Attempt | None = None  # the last attempt
-    created_at: str
-    ended_at: str | None = None
-    next_at: str | None = None
+    created_at: str  # when it was created
+    ended_at: str | None = None  # when the last attempt ended; None before
+    next_at: str | None = None  # time of the next attempt; None if there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveriesAnswer(Document):
     """A page of deliveries, newest first."""
 
-    items: list[DeliverySummary]
+    items: list[DeliverySummary]  # entries of this page
     next: str | None  # cursor of the next page

@@ -36,26 +36,29 @@ PlainFields = dict[
 class MonitorAnswer(Document):
     """A monitor as callers see it; a hook has its secret only in the response that generated it."""
 
-    description: str | None = None
+    description: str | None = None  # free text
+    #: windows of the monitor
     windows: list[WindowSpec] = field(default_factory=lambda: [WindowSpec(name="day", seconds=86_400)])
+    #: names of measures, or objects with a name, options and `as`
     measures: list[str | dict[str, Any]] = field(default_factory=lambda: ["ece", "ks", "log-loss"])
-    interval: float | None = 0.95
+    interval: float | None = 0.95  # level of the intervals
+    #: alarm rules
     rules: list[EvidenceRule | ThresholdRule | DriftRule] = field(
         default_factory=lambda: [EvidenceRule(kind="evidence")]
     )
-    reference: ReferenceSpec | None = None
-    hooks: list[HookSpec] = field(default_factory=list)
-    recalibration: RecalibrationSpec = field(default_factory=RecalibrationSpec)
+    reference: ReferenceSpec | None = None  # rows that windows are compared with
+    hooks: list[HookSpec] = field(default_factory=list)  # webhooks to which alarms are delivered
+    recalibration: RecalibrationSpec = field(default_factory=RecalibrationSpec)  # what follows an alarm
     #: seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default: 90
     #: days, or 10,000 buckets if that is shorter
     retention: int = 7_776_000
-    name: str
+    name: str  # name of the monitor
     #: `regression`: rows have forecasts of a number, and observed outcomes
     prediction_kind: PredictionKind = "classification"
     forecast: MonitorForecast | None = None  # for `regression`: form of the forecasts
     reduction: str | None = None  # binary (default for one column), confidence (default for several), class:k or top:r
     n_classes: int | None = None  # K, for predictions of several columns
-    scale: Scale = "probability"
+    scale: Scale = "probability"  # scale of the predictions
     map: str | None = None  # map that is applied to rows on arrival, in its state at that time
     bucket: int | None = None  # length of a time bucket in seconds; default: 1/24 of the shortest window
     #: seconds that predictions wait for labels; ids are kept for `skew` seconds more; default: 30 days, or the
@@ -68,8 +71,8 @@ class MonitorAnswer(Document):
     #: sample, from which the label shift of all classes is estimated; at most 1,000,000 / K
     reservoir: int | None = None
     uid: str  # unique id; a new monitor with the same name has another
-    created_at: str
-    created_by: str | None = None
+    created_at: str  # when it was created
+    created_by: str | None = None  # name of the API key that created it; None without keys
     started_at: float  # seconds since 1970; rows predicted earlier are not counted as evidence
 
 
@@ -77,7 +80,7 @@ class MonitorAnswer(Document):
 class MonitorsAnswer(Document):
     """A page of monitors, newest first."""
 
-    items: list[MonitorAnswer]
+    items: list[MonitorAnswer]  # entries of this page
     next: str | None  # cursor of the next page
 
 
@@ -85,52 +88,52 @@ class MonitorsAnswer(Document):
 class MeasureReading(Document):
     """One measure of a window; undefined values are None."""
 
-    value: float | None
-    debiased: float | None = None
-    interval: tuple[float, float] | None = None
+    value: float | None  # value; None if it is undefined
+    debiased: float | None = None  # value corrected for its bias; None if the measure has no correction
+    interval: tuple[float, float] | None = None  # confidence interval; None if none was requested or it is unknown
     p_value: float | None = None  # p-value of calibration for a single, planned check; for repeated checks use rules
     parts: PlainFields = field(default_factory=dict)  # results beyond a single number
-    problem: str | None = None
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayReading(Document):
     """Quantiles of the time from prediction to label in seconds, each with an error of up to a third; 0 if below 1."""
 
-    labels: int
-    p50: float
-    p90: float
-    p99: float
+    labels: int  # number of labels
+    p50: float  # median delay in seconds
+    p90: float  # 90th percentile in seconds
+    p99: float  # 99th percentile in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistogramReading(Document):
     """The distribution of the predictions."""
 
-    edges: list[float]
-    count: list[float]
-    share: list[float]
+    edges: list[float]  # ends of the bins, one more than bins
+    count: list[float]  # number of rows in each bin
+    share: list[float]  # fraction of the rows in each bin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReliabilityReading(Document):
     """The reliability diagram of a window, as in ``POST /diagrams``; every list has one value per bin."""
 
-    start: list[float]
-    end: list[float]
-    count: list[float]
-    rows: list[float]
-    share: list[float]
-    mean_prediction: list[float]
-    observed_frequency: list[float]
-    gap: list[float]
-    low: list[float] | None
-    high: list[float] | None
-    roof_start: list[float]
-    roof_end: list[float]
-    ece: float
-    ece_debiased: float | None
-    histogram: HistogramReading
+    start: list[float]  # smallest prediction of each bin
+    end: list[float]  # largest prediction of each bin
+    count: list[float]  # number of rows in each bin
+    rows: list[float]  # effective number of rows in each bin
+    share: list[float]  # fraction of the rows in each bin
+    mean_prediction: list[float]  # weighted mean of the predictions
+    observed_frequency: list[float]  # weighted fraction of positive labels
+    gap: list[float]  # observed frequency minus mean prediction
+    low: list[float] | None  # lower end of the interval of the observed frequency
+    high: list[float] | None  # upper end of the interval of the observed frequency
+    roof_start: list[float]  # value of the line of slope 1 at the lower end
+    roof_end: list[float]  # value of the line of slope 1 at the upper end
+    ece: float  # expected calibration error of these bins
+    ece_debiased: float | None  # its debiased value
+    histogram: HistogramReading  # histogram of the predictions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +141,9 @@ class RowsReading(Document):
     """The labelled rows of a window, or of one of its groups."""
 
     rows: int  # number of labelled rows
-    mean_prediction: float | None
+    mean_prediction: float | None  # weighted mean of the predictions
     label_rate: float | None  # event rate of the rows
-    measures: dict[str, MeasureReading]
+    measures: dict[str, MeasureReading]  # results of the measures by their key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +151,8 @@ class Difference(Document):
     """Two values of independent rows, and the first minus the second."""
 
     value: float | None  # value of the window
-    reference: float | None
-    difference: float | None
+    reference: float | None  # value of the reference
+    difference: float | None  # value of the window minus that of the reference
     interval: tuple[float, float] | None = None  # interval of the difference
 
 
@@ -157,7 +160,7 @@ class Difference(Document):
 class Shift(Document):
     """The Kolmogorov-Smirnov distance between the distributions of the window's and the reference's predictions."""
 
-    distance: float
+    distance: float  # Kolmogorov-Smirnov distance
     p_value: float  # p-value of equal distributions; conservative, because rows are grouped in cells
 
 
@@ -165,7 +168,7 @@ class Shift(Document):
 class EstimatedReading(Document):
     """A figure of a window, estimated without labels, with an interval for the realised figure; None if unknown."""
 
-    estimated: float | None = None
+    estimated: float | None = None  # estimate without labels
     interval: tuple[float, float] | None = None  # prediction interval for the realised figure
     realised: float | None = None  # from the rows that have a label
 
@@ -177,7 +180,7 @@ class EstimatesReading(Document):
     Rows of a confusion matrix are the true classes, and columns the predicted ones.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"]
+    status: Literal["estimated", "withheld", "not-applicable"]  # whether there is an estimate
     reason: str | None = None  # why there is no estimate
     reference: str | None = None  # id of the batch that was used in place of the reference, if any
     effective: float | None = None  # effective number of its rows, (sum w)^2 / sum w^2
@@ -188,9 +191,9 @@ class EstimatesReading(Document):
     #: accuracy, auroc, brier, log-loss, precision, recall and f1
     figures: dict[str, EstimatedReading] = field(default_factory=dict)
     confusion: list[list[float]] | None = None  # expected numbers of rows
-    confusion_low: list[list[float]] | None = None
-    confusion_high: list[list[float]] | None = None
-    confusion_realised: list[list[float]] | None = None
+    confusion_low: list[list[float]] | None = None  # lower ends of the intervals of these numbers
+    confusion_high: list[list[float]] | None = None  # upper ends of the intervals of these numbers
+    confusion_realised: list[list[float]] | None = None  # numbers of labelled rows
     #: figures that this monitor cannot have, with the reason
     not_applicable: dict[str, str] = field(default_factory=dict)
 
@@ -200,13 +203,13 @@ class DriftReading(Document):
     """Evidence that a window's predictions, labelled or not, are distributed differently than in the reference."""
 
     reason: str | None = None  # why there is no evidence
-    rows: int = 0
+    rows: int = 0  # number of rows
     log_e: float | None = None  # natural logarithm of the e-value
     level: float | None = None  # p-value of the hypothesis that there is no drift, min(1, 1 / e)
     low: float | None = None  # predictions from here to `high` changed most clearly
-    high: float | None = None
+    high: float | None = None  # upper end of this range
     reference_share: float | None = None  # share of the predictions in this range
-    window_share: float | None = None
+    window_share: float | None = None  # share of the predictions of the window in this range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +219,7 @@ class LabelShiftReading(Document):
     The estimate assumes that nothing but the class frequencies differs from the reference.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"]
+    status: Literal["estimated", "withheld", "not-applicable"]  # whether there is an estimate
     reason: str | None = None  # why there is no estimate
     rows: int = 0  # number of predictions that the estimate is for, or is a sample of
     sampled: int | None = None  # with a reservoir: number of rows that the estimate is from
@@ -225,10 +228,10 @@ class LabelShiftReading(Document):
     reference: list[float] | None = None  # class frequencies of the reference
     estimated: list[float] | None = None  # estimated class frequencies of the window
     low: list[float] | None = None  # lower ends of the intervals of the frequencies
-    high: list[float] | None = None
+    high: list[float] | None = None  # upper ends of the intervals of the frequencies
     weights: list[float] | None = None  # estimated frequencies divided by those of the reference
-    weights_low: list[float] | None = None
-    weights_high: list[float] | None = None
+    weights_low: list[float] | None = None  # lower ends of the intervals of the weights
+    weights_high: list[float] | None = None  # upper ends of the intervals of the weights
     bbse: list[float] | None = None  # frequencies from mean calibrated predictions, as a check
     #: p-value of the hypothesis that only the class frequencies changed; small: no estimate is given
     p_value: float | None = None
@@ -239,23 +242,23 @@ class ReferenceReading(Document):
     """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
     start: float | None = None  # for a span of time
-    end: float | None = None
-    batch: str | None = None
-    rows: int
-    measures: dict[str, Difference] = field(default_factory=dict)
-    label_rate: Difference | None = None
-    mean_prediction: Difference | None = None
-    shift: Shift | None = None
-    problem: str | None = None
+    end: float | None = None  # for a span of time
+    batch: str | None = None  # for a batch: its id
+    rows: int  # number of rows
+    measures: dict[str, Difference] = field(default_factory=dict)  # difference of each measure
+    label_rate: Difference | None = None  # difference of the label rates
+    mean_prediction: Difference | None = None  # difference of the mean predictions
+    shift: Shift | None = None  # distance between the predictions
+    problem: str | None = None  # why a value is missing; None if none is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageReading(Document):
     """The share of outcomes in central intervals of a level, with its 95 % interval."""
 
-    level: float
-    share: float
-    interval: tuple[float, float]
+    level: float  # level of the central intervals
+    share: float  # share of the outcomes in them
+    interval: tuple[float, float]  # 95 % interval of the share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,11 +267,11 @@ class PitReading(Document):
     bin. Of calibrated forecasts, all densities lie between ``low`` and ``high`` with a probability of 95 %.
     """
 
-    edges: list[float]
-    count: list[int]
-    density: list[float]
-    low: list[float]
-    high: list[float]
+    edges: list[float]  # levels, one more than bins
+    count: list[int]  # number of outcomes
+    density: list[float]  # share of the outcomes divided by the width of the bin
+    low: list[float]  # lower end of the band of calibrated forecasts
+    high: list[float]  # upper end of the band of calibrated forecasts
     distance: float  # largest difference of the share of outcomes at most a level from the level
     intervals: list[CoverageReading]  # coverage of central intervals
 
@@ -277,31 +280,31 @@ class PitReading(Document):
 class WindowReading(RowsReading):
     """The current state of a window."""
 
-    name: str
+    name: str  # name of the window
     seconds: int | None  # for a window of time
     at_least: int | None = None  # for a window of rows: its number of rows, if there are as many
     start: float | None  # seconds since 1970; None for a window of rows
-    end: float | None = None
+    end: float | None = None  # end in seconds since 1970
     predictions: int | None  # number of predictions, labelled or not; None for a window of rows
     coverage: float | None  # fraction of predictions with a label
-    delay: DelayReading | None
-    diagram: ReliabilityReading | None
+    delay: DelayReading | None  # delay of the labels; None without labels
+    diagram: ReliabilityReading | None  # reliability diagram; None without labels
     groups: dict[str, RowsReading]  # measures of each group by name; without intervals
-    reference: ReferenceReading | None
-    estimates: EstimatesReading | None = None
-    drift: DriftReading | None = None
+    reference: ReferenceReading | None  # comparison with the reference; None without one
+    estimates: EstimatesReading | None = None  # performance, estimated without labels
+    drift: DriftReading | None = None  # drift of the predictions since the reference
     pit: PitReading | None = None  # for regression: the PIT histogram; None without outcomes
-    label_shift: LabelShiftReading | None = None
+    label_shift: LabelShiftReading | None = None  # class frequencies, estimated without labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorReading(ReadingConveniences, Document):
     """The response of ``GET /monitors/{name}``."""
 
-    monitor: MonitorAnswer
-    counts: Counts
+    monitor: MonitorAnswer  # the definition of the monitor
+    counts: Counts  # counts of all rows
     definitions: dict[str, PlainFields]  # full definition of each measure
-    windows: list[WindowReading]
+    windows: list[WindowReading]  # state of each window
     rules: list[RuleState]  # state of each rule at the last check, if there was one
     online: OnlineReading | None = None  # for the policy `online`, once it has started
     read_at: float  # seconds since 1970
@@ -311,17 +314,17 @@ class MonitorReading(ReadingConveniences, Document):
 class SeriesPoint(RowsReading):
     """The rows predicted in one span of time."""
 
-    start: float
-    end: float
+    start: float  # start in seconds since 1970
+    end: float  # end in seconds since 1970
     predictions: int | None  # number of predictions, labelled or not; None for one group
-    coverage: float | None
+    coverage: float | None  # fraction of predictions with a label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesAnswer(SeriesConveniences, Document):
     """The values of measures over time; spans without predictions are left out."""
 
-    name: str
-    group: str | None
+    name: str  # name of the monitor
+    group: str | None  # name of the group; None for all rows or none
     span: int  # seconds per point
-    points: list[SeriesPoint]
+    points: list[SeriesPoint]  # spans of time with predictions, in order

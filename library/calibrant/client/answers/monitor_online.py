@@ -17,7 +17,7 @@ class OnlineVersion(Document):
     map: str  # id of the map
     version: int | None = None  # its version; None if the alias could not be moved to it
     at: str  # when it was written
-    reason: OnlineReason
+    reason: OnlineReason  # why the version was made
     rounds: int  # number of time buckets that it was updated with
     rows: int  # number of their labelled rows
 

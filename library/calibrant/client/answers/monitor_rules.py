@@ -15,8 +15,8 @@ RuleStatus = Literal["unknown", "ok", "alarm"]
 class EvidenceRule(Document):
     """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
 
-    kind: Literal["evidence"]
-    name: str = "evidence"
+    kind: Literal["evidence"]  # kind of the rule
+    name: str = "evidence"  # name of the rule
     alpha: float = 0.01  # probability of any false alarm since the last start
     #: only buckets that ended at least this many seconds ago count; if one outcome is known sooner than the other, set
     #: it to the time after which labels are complete
@@ -32,7 +32,7 @@ class ChangeReading(Document):
     predictions: tuple[float, float]  # predictions whose gap since then is clearest
     gap: float  # their observed frequency minus their mean since then; above 0: they are too low
     rows: int  # number of their labelled rows since then
-    message: str
+    message: str  # what happened, in one sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,10 @@ class EvidenceReading(Document):
 class ThresholdRule(Document):
     """An alarm when a measure exceeds a bound, with hysteresis."""
 
-    kind: Literal["threshold"]
-    name: str = "threshold"
+    kind: Literal["threshold"]  # kind of the rule
+    name: str = "threshold"  # name of the rule
     measure: str = "ece"  # key of one of the monitor's measures
-    window: str
+    window: str  # name of the window
     group: str | None = None  # only this group; None: all rows
     above: float  # the alarm is raised above this value
     clear_below: float | None = None  # the alarm is cleared at or below this value; default: `above`
@@ -79,12 +79,12 @@ class ThresholdRule(Document):
 class ThresholdReading(Document):
     """A measure and its bound at the last check."""
 
-    measure: str
-    window: str
-    group: str | None = None
+    measure: str  # key of the measure
+    window: str  # name of the window
+    group: str | None = None  # name of the group; None for all rows or none
     value: float | None  # the compared value; None if undefined
-    above: float
-    clear_below: float
+    above: float  # the alarm is raised above this value
+    clear_below: float  # the alarm is cleared at or below this value
     looks: int  # consecutive checks, each on different rows, that indicate the other status
 
 
@@ -92,8 +92,8 @@ class ThresholdReading(Document):
 class DriftRule(Document):
     """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
 
-    kind: Literal["drift"]
-    name: str = "drift"
+    kind: Literal["drift"]  # kind of the rule
+    name: str = "drift"  # name of the rule
     alpha: float = 0.01  # probability of any false alarm since the last start
 
 
@@ -110,30 +110,30 @@ class DriftEvidence(Document):
     level: float  # exp(-largest), at most 1: an anytime-valid p-value
     since: str  # start of the period with the strongest evidence, a time bucket
     low: float  # predictions from here to `high` changed most clearly
-    high: float
+    high: float  # upper end of this range
     reference_share: float  # share of the predictions in this range in the reference
     share: float  # share of the predictions in this range since then
-    message: str
+    message: str  # what happened, in one sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleState(Document):
     """The current state of a rule, and since when."""
 
-    rule: str
-    kind: RuleKind
+    rule: str  # name of the rule
+    kind: RuleKind  # kind of the rule
     status: RuleStatus = "unknown"  # `unknown` until there are enough rows
     since: str | None = None  # when the status last changed
     alarms: int = 0  # number of times that the alarm was raised
     rows: int = 0  # number of rows in the last check: labelled rows, or for drift predictions
-    looked_at: str | None = None
+    looked_at: str | None = None  # when the rule was last checked
     message: str | None = None  # what a raised alarm reports, in words
     challengers: int = 0  # number of challengers requested for the raised alarm
     acknowledged_at: str | None = None  # for an alarm that stays raised after its acknowledgement
-    acknowledged_by: str | None = None
+    acknowledged_by: str | None = None  # name of the API key that acknowledged the alarm
     started_at: float = 0.0  # rows predicted earlier are excluded; seconds since 1970
     definition: str = ""  # digest of the rule; a changed rule starts again
-    evidence: EvidenceReading | None = None
-    threshold: ThresholdReading | None = None
-    drift: DriftEvidence | None = None
+    evidence: EvidenceReading | None = None  # evidence of an evidence rule
+    threshold: ThresholdReading | None = None  # measure of a threshold rule
+    drift: DriftEvidence | None = None  # evidence of a drift rule
     reason: str | None = None  # why the rule cannot be checked

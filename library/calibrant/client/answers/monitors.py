@@ -15,7 +15,7 @@ ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 class WindowSpec(Document):
     """A window: the rows predicted in the last ``seconds``, or the last ``rows`` labelled rows."""
 
-    name: str
+    name: str  # name of the window
     seconds: int | None = None  # length in seconds, by the time of prediction
     #: number of labelled rows. It may hold up to a sixteenth more, plus one chunk of a request (5,000 rows, or 50,000
     #: without ids)
@@ -35,8 +35,8 @@ class ReferenceSpec(Document):
 class HookSpec(Document):
     """A webhook that receives alarms, signed according to Standard Webhooks 1.0."""
 
-    name: str = "hook"
-    url: str = field(repr=False)
+    name: str = "hook"  # name of the hook
+    url: str = field(repr=False)  # URL that receives the events
     #: `whsec_` followed by the base64 of 24 to 64 bytes; if omitted, generated and returned once
     secret: str | None = field(default=None, repr=False)
     old_secret: str | None = field(default=None, repr=False)  # also signs events during a change of the secret
@@ -51,7 +51,7 @@ class RecalibrationSpec(Document):
     keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it.
     """
 
-    policy: Recalibrating = "off"
+    policy: Recalibrating = "off"  # whether an alarm fits a challenger, and what becomes of it
     name: str | None = None  # name whose next version a challenger becomes; default: that of the monitor's map
     alias: str = "champion"  # alias that `auto` or an accepted proposal moves; the monitor's map must be `name@alias`
     #: method of challengers; for regression only `quantile-recalibration`, which is the default there
@@ -76,7 +76,7 @@ class RecalibrationSpec(Document):
 class MonitorForecast(Document):
     """The form of the forecasts of a monitor of regression."""
 
-    kind: ForecastKind
+    kind: ForecastKind  # kind of the forecasts
     levels: list[float] | None = None  # of quantiles, ascending
     level: float | None = None  # of intervals
     n_samples: int | None = None  # number of samples of each row
@@ -86,9 +86,9 @@ class MonitorForecast(Document):
 class RefusedRow(Document):
     """A row that was not counted, and the reason."""
 
-    row: int
-    code: str
-    detail: str
+    row: int  # index of the row
+    code: str  # code of the problem
+    detail: str  # what is wrong
     rows: int = 1  # number of rows refused for this reason, if it is listed once; `row` is the first
 
 
@@ -118,6 +118,6 @@ class Counts(Document):
     pending: int  # predictions waiting for a label
     waiting: int  # labels waiting for a prediction
     unmatched: int  # labels whose prediction did not arrive before the horizon
-    duplicates: int
-    contradicted: int
-    refused: int
+    duplicates: int  # rows whose id was counted before
+    contradicted: int  # rows that differ from the row with the same id
+    refused: int  # invalid rows

@@ -12,15 +12,15 @@ class ProblemError(Document):
     """One location of an error in the request."""
 
     pointer: str  # JSON Pointer into the body; for binary bodies, into the arrays and options
-    detail: str
+    detail: str  # what is wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem(Document):
     """What went wrong and where; never contains the data of the request."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    errors: list[ProblemError] = field(default_factory=list)
+    type: str  # path of the description of the problem
+    title: str  # short text, the same for every problem with this code
+    status: int  # HTTP status
+    detail: str  # what is wrong
+    errors: list[ProblemError] = field(default_factory=list)  # up to five invalid places
