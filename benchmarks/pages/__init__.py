@@ -12,6 +12,7 @@ from benchmarks.pages.diagrams import diagrams_page
 from benchmarks.pages.distribution_measures import distribution_measures_page
 from benchmarks.pages.distribution_methods import distribution_methods_page
 from benchmarks.pages.fields import fields_page
+from benchmarks.pages.map_document import map_document_page
 from benchmarks.pages.measures import catalogue_page
 from benchmarks.pages.memory import memory_page
 from benchmarks.pages.methods import methods_page
@@ -25,6 +26,7 @@ PAGES = {
     "distribution-measures": distribution_measures_page,
     "diagrams": diagrams_page,
     "methods": methods_page,
+    "map-document": map_document_page,
     "distribution-methods": distribution_methods_page,
     "settings": settings_page,
     "memory": memory_page,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import calibrant
+from benchmarks.pages.map_document import families_table
 from calibrant.distributions.calibrators import DistributionMethod
+from calibrant.distributions.maps.combined import FAMILIES
 
 _HEAD = """# Methods of distributions
 
@@ -62,47 +64,11 @@ q_a + (q_a - m) (z - z_a) / z_a on the scale, with Phi(z_a) = a; constant if q_a
 4. From inside to outside, each interval is widened to contain those inside it, and the median.
 """
 
-#: Family, parameters and result.
-FAMILIES = (
-    ("identity", "", "the forecasts"),
-    ("variance-line", "factor, offset", "variance factor v + offset"),
-    (
-        "variance-curve",
-        "of, thresholds, heights",
-        "linear from `thresholds` to `heights`, constant outside: the variance at v, or if `of` is `std`, the standard "
-        "deviation at sqrt(v)",
-    ),
-    (
-        "location-scale",
-        "shift, factor, scale",
-        "g(m) + shift + factor (g(q_t) - g(m)) on the scale; for a mean and variance, mean + shift and factor² v",
-    ),
-    (
-        "level-map",
-        "knots, heights, levels, scale, tails",
-        "quantiles at `levels`: for level t, that of the forecast at level Phi(z), or mean + z sqrt(v); z is at t, "
-        "linear from `heights` to `knots`, constant outside",
-    ),
-    ("conformal", "levels, offsets, keep, scale, ties", "below"),
-    ("by-group", "members, other", "the member whose name is the value of `by` as text, or if there is none, other"),
-    (
-        "average",
-        "members, shares",
-        "the mean of the members' quantiles, or of their means and of their standard deviations, weighted by the "
-        "shares",
-    ),
-    ("chain", "members", "one after the other"),
-)
-
 
 def distribution_methods_page() -> str:
     """The page, in the order of the catalogue."""
-    rows = ["| Family | Parameters | Result |", "|---|---|---|"]
-    for family, parameters, result in FAMILIES:
-        named = ", ".join(f"`{name}`" for name in parameters.split(", ") if name)
-        rows.append(f"| `{family}` | {named} | {result} |")
     entries = [_entry(method) for method in calibrant.DISTRIBUTION_METHODS.values()]
-    return "\n".join([_HEAD, *entries, _DOCUMENT.format(families="\n".join(rows))])
+    return "\n".join([_HEAD, *entries, _DOCUMENT.format(families=families_table(FAMILIES, "Result"))])
 
 
 def _entry(method: DistributionMethod) -> str:

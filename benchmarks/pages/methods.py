@@ -64,7 +64,7 @@ def _entry(method: Method) -> str:
         "",
         f"- of {of}; takes {traits.takes}",
         f"- options: {options or 'none'}",
-        f"- parameters: {traits.parameters}; outside the range of the training rows: {traits.outside}",
+        f"- parameters: {method.parameters}; outside the range of the training rows: {traits.outside}",
         f"- monotone: {traits.monotone}; keeps the top label: {traits.keeps_top_label}; differentiable: "
         f"{traits.differentiable}",
         f"- fitted {'by a job' if method.runs == 'job' else 'at once'}; source: {method.source or 'none'}",

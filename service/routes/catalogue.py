@@ -145,6 +145,7 @@ async def methods(request: Request) -> Response:
                 "runs": m.runs,
                 "of": [of for of, fit in (("event", m.event), ("vector", m.vector)) if fit is not None],
                 "definition": m.definition,
+                "parameters": m.parameters,
                 **dataclasses.asdict(m.traits),
                 "options": m.known_options(),
             }

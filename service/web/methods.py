@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 from calibrant.calibrators import METHODS, Method
+from calibrant.calibrators.diagnostics import DIAGNOSTICS, Diagnostic
 from calibrant.core.options import Option
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES
+from calibrant.maps.calibration_map import FAMILIES
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.measure import Measure
 from calibrant.reports.tables import describe_reduction
@@ -23,229 +25,6 @@ from service.web.forms import page_calls
 from service.web.text import decimals, number, shortened
 from service.web.visit import Visiting
 
-# --- The families of fitted functions, as in docs/reference/map-document.md
-
-_P, _Z, _NONE = "probability", "logit", ""
-
-
-class Family(NamedTuple):
-    """A family: its formula, and the meaning and the unit of each parameter."""
-
-    formula: str
-    parameters: Mapping[str, tuple[str, str]] = {}
-
-
-_KNOTS_P = ("predicted probabilities between which the map is linear", _P)
-_STARTS = ("lower ends of the bins", _P)
-_AT_LOGITS = {"at_logits": ("their logits, of a map of logits", _Z)}
-_SLOPE, _INTERCEPT = ("factor of the logit", _NONE), ("added to the logit", _Z)
-_TEMPERATURE = ("divisor of the logits; above 1, the predictions were overconfident", _NONE)
-_MODELS = ("piecewise linear functions that are averaged", _NONE)
-_CURVES = ("one curve each", _NONE)
-_ORDER = ("whether the classes of a row keep their order", _NONE)
-_MATRIX = {
-    "weights": ("matrix W, with a row for each class", _NONE),
-    "intercepts": ("vector b, with a number for each class", _Z),
-}
-_SMOOTHING = ("how far predictions are smoothed, a", _NONE)
-_PRIOR = ("frequencies of the classes toward which they are smoothed", _P)
-_DISTANCES = ("distances of logits at which a slope changes", _Z)
-_RANK_SLOPES = ("slopes between two neighbouring ranks", _NONE)
-
-FAMILIES: Mapping[str, Family] = {
-    "identity": Family("p, unchanged"),
-    "constant": Family("`value`", {"value": ("the probability of every row", _P)}),
-    "platt": Family("logistic(`slope` logit(p) + `intercept`)", {"slope": _SLOPE, "intercept": _INTERCEPT}),
-    "event-temperature": Family("logistic(logit(p) / `temperature`)", {"temperature": _TEMPERATURE}),
-    "beta": Family(
-        "logistic(`a` ln p - `b` ln(1 - p) + `c`)",
-        {"a": ("factor of ln p", _NONE), "b": ("factor of -ln(1 - p)", _NONE), "c": _INTERCEPT},
-    ),
-    "isotonic": Family(
-        "linear between `thresholds`",
-        {"thresholds": _KNOTS_P, "heights": ("calibrated probabilities there", _P), **_AT_LOGITS},
-    ),
-    "pl": Family(
-        "the mean of `models`, each linear between its knots",
-        {"models": _MODELS, "stretch": ("share of asinh(logit / 36) that a map of logits adds to p", _NONE)},
-    ),
-    "pl3": Family("the mean of logistic(f(logit(p))) over `models` f, linear between their knots", {"models": _MODELS}),
-    "steps": Family(
-        "the height of the bin of p",
-        {"starts": _STARTS, "heights": ("calibrated probabilities of the bins", _P), **_AT_LOGITS},
-    ),
-    "roofs": Family(
-        "p plus the shift of its bin", {"starts": _STARTS, "shifts": ("shifts of the bins", _P), **_AT_LOGITS}
-    ),
-    "scaling-binning": Family(
-        "the height of the bin of q = logistic(`slope` logit(p) + `intercept`)",
-        {
-            "slope": _SLOPE,
-            "intercept": _INTERCEPT,
-            "starts": ("lower ends of the bins of q", _P),
-            "heights": ("calibrated probabilities of the bins", _P),
-            **_AT_LOGITS,
-        },
-    ),
-    "spline": Family(
-        "linear between `scores`",
-        {"scores": _KNOTS_P, "values": ("calibrated probabilities there, clipped to [0, 1]", _P), **_AT_LOGITS},
-    ),
-    "kde": Family("linear between `knots`", {"knots": _KNOTS_P, "shares": ("calibrated probabilities there", _P)}),
-    "venn-abers": Family(
-        "`merge` of the two probabilities of an isotonic regression with p added as label 0 and as label 1",
-        {
-            "scores": ("distinct predicted probabilities of the fit", _P),
-            "p0": ("calibrated probabilities with p as label 0", _P),
-            "p1": ("calibrated probabilities with p as label 1", _P),
-            "merge": ("the score whose largest regret is smallest", _NONE),
-            **_AT_LOGITS,
-        },
-    ),
-    "piecewise-polynomial": Family(
-        "a polynomial on each segment",
-        {"breaks": ("ends of the segments", _P), "coefficients": ("coefficients on each segment", _NONE)},
-    ),
-    "sides": Family(
-        "`below` if p < 1/2, else `above`",
-        {"below": ("the probability below 1/2", _P), "above": ("the probability from 1/2", _P)},
-    ),
-    "averaged": Family(
-        "logistic(f(logit(p))), f linear between `knots`",
-        {
-            "knots": ("logits of predicted probabilities", _Z),
-            "logits": ("logits of calibrated probabilities there", _Z),
-        },
-    ),
-    "temperature": Family("softmax(z / `temperature`)", {"temperature": _TEMPERATURE}),
-    "vector": Family(
-        "softmax(`weights` * z + `intercepts`), class by class",
-        {"weights": ("factor of each class", _NONE), "intercepts": ("added to the logit of each class", _Z)},
-    ),
-    "matrix": Family("softmax(W z + b)", _MATRIX),
-    "dirichlet": Family("softmax(W ln p + b)", _MATRIX),
-    "ets": Family(
-        "w1 softmax(z / `temperature`) + w2 softmax(z) + w3 / K",
-        {"temperature": _TEMPERATURE, "weights": ("w1, w2 and w3, which sum to 1", _NONE)},
-    ),
-    "iop-diagonal": Family(
-        "softmax(-g(max z - z)), g piecewise linear",
-        {"knots": _DISTANCES, "slopes": ("slopes of g", _NONE)},
-    ),
-    "iop-oi": Family(
-        "softmax of scores that keep the order of the classes", {"knots": _DISTANCES, "rank_slopes": _RANK_SLOPES}
-    ),
-    "iop-op": Family(
-        "softmax of scores that keep the order of the classes",
-        {"knots": _DISTANCES, "rank_slopes": _RANK_SLOPES, "class_slopes": ("slopes added for each class", _NONE)},
-    ),
-    "accuracy-constant": Family(
-        "`accuracy` for the predicted class, the rest shared equally", {"accuracy": ("of the rows of the fit", _P)}
-    ),
-    "predicted-class": Family(
-        "the class frequencies among rows with the same predicted class",
-        {"frequencies": ("a row for each predicted class", _P)},
-    ),
-    "quadratic": Family(
-        "logistic(`intercept` + `slope` z + `square` z^2), z = logit(p)",
-        {"intercept": _INTERCEPT, "slope": _SLOPE, "square": ("factor of the squared logit", _NONE)},
-    ),
-    "smoothed": Family("the curve at (1 - a) p + a / 2", {"smoothing": _SMOOTHING, "curves": _CURVES}),
-    "softmax-regression": Family(
-        "softmax(W u + Q u^2 / 4 + R q + b), q = (1 - a) softmax(z / `temperature`) + a `prior`, u = ln q",
-        {
-            "temperature": _TEMPERATURE,
-            "smoothing": _SMOOTHING,
-            "prior": _PRIOR,
-            "weights": ("matrix W, or its diagonal", _NONE),
-            "intercepts": _MATRIX["intercepts"],
-            "squares": ("matrix Q", _NONE),
-            "probabilities": ("matrix R", _NONE),
-        },
-    ),
-    "hidden-softmax": Family(
-        "softmax(W (x, tanh(H x + c)) + b), x the standardised logarithms of (1 - a) p + a `prior`",
-        {
-            "smoothing": _SMOOTHING,
-            "prior": _PRIOR,
-            "centre": ("means of the logarithms", _Z),
-            "spread": ("standard deviations of the logarithms", _Z),
-            "hidden": ("matrix H of random numbers", _NONE),
-            "offsets": ("vector c of random numbers", _NONE),
-            "weights": ("matrix W, with a row for each class", _NONE),
-            "intercepts": _MATRIX["intercepts"],
-        },
-    ),
-    "ensemble": Family(
-        "a mixture of `members` and of their log-linear pool",
-        {
-            "members": ("maps of the whole vector", _NONE),
-            "mixture": ("weights of the members", _NONE),
-            "pool": ("exponents of the members in the pool", _NONE),
-            "pool_share": ("weight of the pool", _NONE),
-            "keep_order": _ORDER,
-        },
-    ),
-    "vector-identity": Family("p, unchanged"),
-    "smoothed-vector": Family(
-        "the member at (1 - a) p + a / K", {"smoothing": _SMOOTHING, "members": ("one map of the whole vector", _NONE)}
-    ),
-    "one-vs-rest": Family(
-        "a curve for each class",
-        {
-            "curves": _CURVES,
-            "renormalise": ("whether a row is divided by its sum", _NONE),
-            "keep_order": _ORDER,
-        },
-    ),
-    "ranks": Family(
-        "a curve for each of the largest probabilities of a row",
-        {
-            "curves": _CURVES,
-            "within": ("whether a curve takes the sum of the r largest probabilities", _NONE),
-            "keep_order": _ORDER,
-        },
-    ),
-}
-
-_DIAGNOSTICS: Mapping[str, tuple[str, str]] = {
-    "accuracy_before": ("accuracy on the rows of the fit, before the map", _NONE),
-    "accuracy_after": ("accuracy on the rows of the fit, after the map", _NONE),
-    "bandwidth": ("width of the kernel", _P),
-    "bins": ("number of bins; of several binnings, of the most probable", _NONE),
-    "candidates": ("numbers of pieces that were compared", _NONE),
-    "cells": ("number of distinct predictions", _NONE),
-    "converged": ("whether each fit converged", _NONE),
-    "exponents": ("exponents of the members in the log-linear pool", _NONE),
-    "final": ("how the maps of the folds are combined", _NONE),
-    "fits": ("number of fits", _NONE),
-    "folds": ("number of folds of the cross-validation", _NONE),
-    "gradient": ("largest derivative of the objective at the optimum", _NONE),
-    "held_out_gain": ("cross-fitted decrease of the log loss by the map, and its approximate standard error", "nats"),
-    "held_out_log_loss": ("log loss on held-out folds", "nats"),
-    "identity_probability": ("posterior probability that the predictions need no map", _NONE),
-    "intercept_strength": ("strength of the penalty on the intercepts", _NONE),
-    "knot_values": ("values of the spline at its knots", _NONE),
-    "knots": ("number of knots of the spline", _NONE),
-    "log_loss": ("log loss on the rows of the fit", "nats"),
-    "loss": ("score that the fit minimises", _NONE),
-    "models": ("number of averaged binnings", _NONE),
-    "monotone": ("whether the map is forced to increase", _NONE),
-    "objective": ("log loss plus penalty on the rows of the fit", "nats"),
-    "pieces": ("chosen number of pieces", _NONE),
-    "pool_share": ("weight of the log-linear pool", _NONE),
-    "process_share": ("weight of the Gaussian process", _NONE),
-    "scores": ("held-out score of each number of pieces", _NONE),
-    "segments": ("number of segments", _NONE),
-    "select": ("score that chooses the number of pieces", _NONE),
-    "smoothing": ("how far predictions of exactly 0 or 1 are smoothed", _NONE),
-    "starts": ("starting points of each fit", _NONE),
-    "steps": ("steps of the optimiser", _NONE),
-    "strength": ("strength of the penalty", _NONE),
-    "temperature": ("temperature at which the fit started", _NONE),
-    "tolerance": ("fraction of the best score within which fewer pieces are chosen", _NONE),
-    "thinning_error": ("largest change by keeping fewer scores", _P),
-}
 #: Diagnostics that are shown as a table of candidates, or are the options and the seed of the fit.
 _APART = ("held_out_losses", "weights", "fit", "scores", "candidates", "warning")
 
@@ -309,8 +88,12 @@ def explained(record: MapRecord) -> Explanation:
     return Explanation(
         METHODS.get(record.method),
         describe_reduction(record.reduction or ""),
-        family.formula,
-        [Fact(name, *_explained(family, name, value)) for name, value in given.items() if name in family.parameters],
+        family.marked_formula(),
+        [
+            Fact(name, parameter.meaning, _value(given[name]), parameter.unit)
+            for name, parameter in family.known_parameters().items()
+            if name in given
+        ],
         [_part(record, k, curve) for k, curve in enumerate(curves[:_LISTED])],
         max(0, len(curves) - _LISTED),
         [Fact(name, _allowed(known.get(name)), _value(value), "") for name, value in record.options.items()],
@@ -321,18 +104,12 @@ def explained(record: MapRecord) -> Explanation:
     )
 
 
-def _explained(family: Family, name: str, value: Any) -> tuple[str, str, str]:
-    """Return the meaning of a parameter, its value, and its unit."""
-    meaning, unit = family.parameters[name]
-    return meaning, _value(value), unit
-
-
 def _part(record: MapRecord, k: int, curve: Mapping[str, Any]) -> Part:
-    family = FAMILIES[curve["family"]]
+    formula = FAMILIES[curve["family"]].marked_formula()
     parameters = ", ".join(f"{name} {_value(value)}" for name, value in curve["parameters"].items())
     if record.reduction != "classwise":
-        return Part(f"rank {k + 1}", family.formula, parameters)
-    return Part(record.class_names[k] if record.class_names else f"class {k}", family.formula, parameters)
+        return Part(f"rank {k + 1}", formula, parameters)
+    return Part(record.class_names[k] if record.class_names else f"class {k}", formula, parameters)
 
 
 def _tried(found: Mapping[str, Any]) -> list[Tried]:
@@ -354,8 +131,8 @@ def _tried(found: Mapping[str, Any]) -> list[Tried]:
 
 
 def _diagnostic(name: str, value: Any) -> Fact:
-    meaning, unit = _DIAGNOSTICS.get(name, ("", ""))
-    return Fact(name, meaning, _value(value), unit)
+    known = DIAGNOSTICS.get(name, Diagnostic(""))
+    return Fact(name, known.meaning, _value(value), known.unit)
 
 
 def _allowed(option: Mapping[str, Any] | None) -> str:

@@ -53,7 +53,6 @@ class Traits:
     """Properties of the maps of a method, as short texts."""
 
     takes: str
-    parameters: str
     outside: str
     monotone: str
     keeps_top_label: str
@@ -76,7 +75,9 @@ class Method(Described):
     definition, source : str
         Formula, and the papers that define it.
     traits : Traits
-        What the maps accept, their parameters, and whether they are monotone and differentiable.
+        What the maps accept, and whether they are monotone and differentiable.
+    maps : tuple of type
+        Fitted functions, which state their formula and parameters.
     event, vector : callable or None
         Fit a curve to an event, and a transform to the whole vector; None if not defined.
     options : mapping of str to Option
@@ -115,6 +116,7 @@ class Method(Described):
     definition: str
     source: str
     traits: Traits
+    maps: tuple[type[Curve | Transform], ...]
     event: Callable[..., FittedCurve] | None = None
     vector: Callable[..., FittedTransform] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -131,6 +133,34 @@ class Method(Described):
     #: Estimated seconds of a fit to n rows of K classes with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
     check: Callable[..., None] | None = None
+
+    @property
+    def parameters(self) -> str:
+        """Parameters of the maps, with their shapes.
+
+        Returns
+        -------
+        str
+            Names in the order of the document.
+
+        See Also
+        --------
+        maps : The fitted functions.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.METHODS["platt"].parameters, calibrant.METHODS["matrix"].parameters
+        ('slope, intercept', 'weights (K rows of K), intercepts (K)')
+        """
+        listed = [
+            ", ".join(
+                f"{name} ({parameter.shape})" if parameter.shape else name
+                for name, parameter in function.known_parameters().items()
+            )
+            for function in self.maps
+        ]
+        return "; or ".join(dict.fromkeys(listed)) or "none"
 
     def read_options(self, options: Mapping[str, Any], *, where: str = "") -> dict[str, Any]:
         """Check the options of a fit.

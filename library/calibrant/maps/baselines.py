@@ -20,13 +20,10 @@ _SUM = 1e-9
 
 @dataclass(frozen=True)
 class AccuracyConstant(Parametric):
-    """The largest probability becomes ``accuracy``, and the others are equal. Not differentiable.
-
-    Of equal probabilities the first is the largest.
-    """
+    """One probability for the predicted class, the first one of ties. Not differentiable."""
 
     family: ClassVar[str] = "accuracy-constant"
-    formula: ClassVar[str] = "accuracy for the predicted class, the rest shared equally"
+    formula: ClassVar[str] = "accuracy for the class of the largest p, (1 - accuracy) / (K - 1) for each other"
     takes: ClassVar[Takes] = "either"
     accuracy: Annotated[float, Probability("of the rows of the fit")]
 
@@ -41,7 +38,7 @@ class AccuracyConstant(Parametric):
 
 @dataclass(frozen=True)
 class Sides(Parametric, OfProbability):
-    """c(p) = ``below`` for p < 1/2, ``above`` for p >= 1/2. Monotone if below <= above, not differentiable."""
+    """One probability on each side of 1/2. Monotone if below <= above, not differentiable."""
 
     family: ClassVar[str] = "sides"
     formula: ClassVar[str] = "below if p < 1/2, otherwise above"
@@ -55,10 +52,10 @@ class Sides(Parametric, OfProbability):
 
 @dataclass(frozen=True)
 class PredictedClass(Parametric):
-    """Row k of ``frequencies (K, K)`` if class k has the largest probability (the first one of ties)."""
+    """Probabilities by predicted class, the first one of ties. Not differentiable."""
 
     family: ClassVar[str] = "predicted-class"
-    formula: ClassVar[str] = "the row of the predicted class in the frequencies"
+    formula: ClassVar[str] = "row k of the frequencies, with k the class of the largest p"
     takes: ClassVar[Takes] = "either"
     frequencies: Annotated[
         Floats,

@@ -35,7 +35,7 @@ _SIGNED: dict[Parameters, int] = {"abm": 2, "am": 1, "ab": 2}
 
 @dataclass(frozen=True)
 class Beta(Parametric):
-    """c(p) = logistic(a ln p - b ln(1 - p) + c), a, b >= 0: non-decreasing; p is clipped at 2^-52, logits are not."""
+    """Beta calibration with a, b >= 0: non-decreasing; p is clipped at 2^-52, logits are not."""
 
     family: ClassVar[str] = "beta"
     formula: ClassVar[str] = "logistic(a ln p - b ln(1 - p) + c)"

@@ -70,6 +70,8 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
         )
     }
 )
+#: Family name -> fitted function.
+FAMILIES: Mapping[str, type[Curve | Transform]] = MappingProxyType({**CURVES, **TRANSFORMS})
 _DIGEST = re.compile("[0-9a-f]{32}")
 #: The reductions of maps of the whole vector: fitted to it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
@@ -595,8 +597,8 @@ def read_map(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     if document.get("prediction_kind", "classification") != "classification":
         raise InvalidDocument.at("/prediction_kind", "must be classification; load_distribution reads other maps")
     family = document.get("family")
-    if not isinstance(family, str) or family not in (*CURVES, *TRANSFORMS):
-        raise InvalidDocument.at("/family", f"must be one of: {', '.join((*CURVES, *TRANSFORMS))}")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InvalidDocument.at("/family", f"must be one of: {', '.join(FAMILIES)}")
     method = document.get("method")
     if not isinstance(method, str) or not method:
         raise InvalidDocument.at("/method", "must be the name of a calibrator")

@@ -42,6 +42,11 @@ class Curve(Protocol):
         """Return what each parameter means."""
         ...
 
+    @classmethod
+    def marked_formula(cls) -> str:
+        """Return the formula with the names of parameters between backticks."""
+        ...
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
         ...
@@ -238,7 +243,7 @@ def _by_shares(x: Floats, knots: Floats, heights: Floats, share: Callable[[Float
 
 @dataclass(frozen=True)
 class Identity(Parametric, OfProbability):
-    """c(p) = p. Monotone, differentiable, no parameters."""
+    """The predictions as given. Monotone, differentiable, no parameters."""
 
     family: ClassVar[str] = "identity"
     formula: ClassVar[str] = "p, unchanged"
@@ -250,7 +255,7 @@ class Identity(Parametric, OfProbability):
 
 @dataclass(frozen=True)
 class Constant(Parametric, OfProbability):
-    """c(p) = ``value``, in [0, 1]. Monotone, differentiable."""
+    """The same probability for every row. Monotone, differentiable."""
 
     family: ClassVar[str] = "constant"
     formula: ClassVar[str] = "value"

@@ -77,7 +77,7 @@ class VectorIdentity(Parametric):
 
 @dataclass(frozen=True)
 class SmoothedVector(Parametric):
-    """The only one of ``members`` at (1 - smoothing) p + smoothing / K, for predictions of exactly 0."""
+    """A transform of smoothed probabilities, for predictions of exactly 0."""
 
     family: ClassVar[str] = "smoothed-vector"
     formula: ClassVar[str] = "the member at (1 - a) p + a / K"

@@ -32,10 +32,7 @@ _LOW, _HIGH = 1e-300, 1e300
 
 @dataclass(frozen=True)
 class EnsembleTemperature(Parametric):
-    """w_0 softmax(z / temperature) + w_1 softmax(z) + w_2 / K: preserves the order of the classes, differentiable.
-
-    ``weights (3,)`` are non-negative with sum 1.
-    """
+    """Ensemble temperature scaling: preserves the order of the classes, differentiable."""
 
     family: ClassVar[str] = "ets"
     formula: ClassVar[str] = "w0 softmax(z / temperature) + w1 softmax(z) + w2 / K"

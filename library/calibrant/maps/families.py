@@ -41,7 +41,7 @@ class Curves(Parameter):
 
 @dataclass(frozen=True)
 class Smoothed(Parametric, OfProbability):
-    """c((1 - smoothing) p + smoothing / 2) with c the only one of ``curves``, for predictions of exactly 0 or 1."""
+    """A curve of smoothed probabilities, for predictions of exactly 0 or 1."""
 
     family: ClassVar[str] = "smoothed"
     formula: ClassVar[str] = "the curve at (1 - a) p + a / 2"

@@ -40,7 +40,7 @@ class Outdone(Exception):
 
 @dataclass(frozen=True)
 class VectorScaling(Parametric):
-    """softmax(weights * z + intercepts): a weight and an intercept for each class. Differentiable."""
+    """A weight and an intercept for each class. Differentiable."""
 
     family: ClassVar[str] = "vector"
     formula: ClassVar[str] = "softmax(weights * z + intercepts), class by class"
@@ -60,7 +60,7 @@ class VectorScaling(Parametric):
 
 @dataclass(frozen=True)
 class MatrixScaling(Parametric):
-    """softmax(W z + b), ``weights (K, K)`` with a row for each class, ``intercepts (K,)``. Differentiable."""
+    """A matrix of weights and an intercept for each class. Differentiable."""
 
     family: ClassVar[str] = "matrix"
     formula: ClassVar[str] = "softmax(W z + b)"
@@ -75,7 +75,7 @@ class MatrixScaling(Parametric):
 
 @dataclass(frozen=True)
 class Dirichlet(MatrixScaling):
-    """softmax(W ln p + b), the posterior if the vectors of each class have Dirichlet densities."""
+    """The posterior if the vectors of each class have Dirichlet densities."""
 
     family: ClassVar[str] = "dirichlet"
     formula: ClassVar[str] = "softmax(W ln p + b)"

@@ -50,7 +50,7 @@ _RankSlopes = Annotated[Floats, Parameter("slopes between two neighbouring ranks
 
 @dataclass(frozen=True)
 class OrderPreservingDiagonal(Parametric):
-    """softmax(-g(max z - z)): one function of the distance from the row's largest logit (Rahimi et al. 2020).
+    """One function of the distance from the row's largest logit (Rahimi et al. 2020).
 
     g(0) = 0, and g is piecewise linear with ascending positive ``knots (J,)`` and non-negative ``slopes (J + 1,)``, the
     first up to the first knot and the last from the last knot on. The order of the classes is preserved.

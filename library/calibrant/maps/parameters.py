@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, get_type_hints, overload
+from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints, overload
 
 import numpy as np
 
@@ -146,8 +147,10 @@ AT_LOGITS = Parameter("logits of a map of logits", "logit", "t", order="increasi
 class Parametric:
     """Base class of fitted functions whose parameters are their fields, of types ``Annotated[..., Parameter(...)]``.
 
-    A parameter whose default is None is left out of documents if it is None.
+    A parameter whose default is None is left out of documents if it is None. The ``formula`` uses their names.
     """
+
+    formula: ClassVar[str]
 
     @classmethod
     @cache
@@ -162,6 +165,12 @@ class Parametric:
         """
         hints = get_type_hints(cls, include_extras=True)
         return MappingProxyType({field.name: hints[field.name].__metadata__[0] for field in fields(cls)})
+
+    @classmethod
+    def marked_formula(cls) -> str:
+        """Return the formula with the names of parameters between backticks, as in Markdown."""
+        names = "|".join(cls.known_parameters()) or "$^"
+        return re.sub(rf"\b({names})\b", r"`\1`", cls.formula)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""

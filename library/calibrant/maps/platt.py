@@ -24,7 +24,7 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Platt(Parametric):
-    """c(p) = logistic(slope logit(p) + intercept). Monotone for slope > 0, differentiable.
+    """Platt scaling. Monotone for slope > 0, differentiable.
 
     Probabilities are clipped at 2^-52, logits are not.
     """

@@ -16,7 +16,7 @@ from calibrant.maps.platt import Platt
 
 @dataclass(frozen=True)
 class Quadratic(Parametric):
-    """c(p) = logistic(intercept + slope z + square z^2), z = logit(p). Differentiable.
+    """Quadratic scaling. Differentiable.
 
     Probabilities are clipped at 2^-52, logits are not.
     """

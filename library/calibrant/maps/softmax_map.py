@@ -50,11 +50,7 @@ _Prior = Annotated[
 
 @dataclass(frozen=True)
 class SoftmaxRegression(_OfSmoothed):
-    """softmax(W u + Q u^2 / 4 + R q + b) of smoothed predictions q and u = ln q; see ``smoothed_logits``.
-
-    ``weights`` W are ``(K, K)``, or ``(K,)`` for a weight of each class on its own feature. ``squares`` Q and
-    ``probabilities`` R are ``(K, K)``, or None. Differentiable.
-    """
+    """A softmax regression on smoothed predictions q and u = ln q; see ``smoothed_logits``. Differentiable."""
 
     family: ClassVar[str] = "softmax-regression"
     formula: ClassVar[str] = (
@@ -94,10 +90,9 @@ class SoftmaxRegression(_OfSmoothed):
 
 @dataclass(frozen=True)
 class HiddenSoftmax(_OfSmoothed):
-    """softmax(weights (x, tanh(hidden x + offsets)) + intercepts) of standardised logarithms x of predictions.
+    """A softmax regression on standardised logarithms x of predictions and a layer of random features of them.
 
-    x = (u - its mean over the classes - ``centre``) / ``spread``, with u of ``smoothed_logits``. ``hidden (D, K)`` and
-    ``offsets (D,)`` are random numbers, ``weights`` are ``(K, K + D)``. Differentiable.
+    x = (u - its mean over the classes - ``centre``) / ``spread``, with u of ``smoothed_logits``. Differentiable.
     """
 
     family: ClassVar[str] = "hidden-softmax"

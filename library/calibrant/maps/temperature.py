@@ -359,7 +359,7 @@ _LOW, _HIGH = 1e-300, 1e300
 
 @dataclass(frozen=True)
 class EventTemperature(Parametric):
-    """c(p) = logistic(logit(p) / temperature), p clipped at 2^-52, logits not clipped. Increasing, differentiable."""
+    """Temperature scaling of an event; p is clipped at 2^-52, logits are not. Increasing, differentiable."""
 
     family: ClassVar[str] = "event-temperature"
     formula: ClassVar[str] = "logistic(logit(p) / temperature)"
@@ -377,7 +377,7 @@ class EventTemperature(Parametric):
 
 @dataclass(frozen=True)
 class Temperature(Parametric):
-    """softmax(z / temperature): preserves the order of the classes, differentiable."""
+    """Temperature scaling: preserves the order of the classes, differentiable."""
 
     family: ClassVar[str] = "temperature"
     formula: ClassVar[str] = "softmax(z / temperature)"

@@ -10,9 +10,7 @@ from scipy import stats
 from scipy.optimize import minimize
 
 import calibrant
-from benchmarks.pages.distribution_methods import FAMILIES as DESCRIBED
 from calibrant.core.errors import CalibrationError, InvalidDocument, InvalidOption
-from calibrant.distributions.maps.combined import FAMILIES
 from calibrant.distributions.maps.scales import quantiles_at, scores_of
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.distributions.maps.variance import VarianceCurve
@@ -314,10 +312,6 @@ def test_numbers_whose_squares_overflow_are_refused(method: str) -> None:
 def test_an_average_of_few_rows_is_refused() -> None:
     with pytest.raises(CalibrationError, match="at least 6 rows"):
         calibrant.fit_distribution("averaged", Y[:5], mean=MEAN[:5], variance=VARIANCE[:5])
-
-
-def test_the_reference_describes_every_family() -> None:
-    assert {family for family, _, _ in DESCRIBED} == set(FAMILIES)
 
 
 def _fitted(method: str, kind: str) -> dict[str, Any]:

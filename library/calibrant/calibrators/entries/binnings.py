@@ -9,11 +9,21 @@ from calibrant.core.binning import Binning
 from calibrant.core.options import ON, Option
 from calibrant.core.reductions import Event
 from calibrant.core.validation import TOLERANCE
-from calibrant.maps.kde import fit_kde
-from calibrant.maps.steps import Slope, fit_bbq, fit_cross_validated, fit_histogram, fit_scaling_binning, fit_sweep
+from calibrant.maps.kde import Kde, fit_kde
+from calibrant.maps.platt import Platt
+from calibrant.maps.steps import (
+    Roofs,
+    ScalingBinning,
+    Slope,
+    Steps,
+    fit_bbq,
+    fit_cross_validated,
+    fit_histogram,
+    fit_scaling_binning,
+    fit_sweep,
+)
 
 _EVENT = "the probability of an event, or its logit"
-_BINS = "starts of the bins, and their heights; with unit slope their shifts"
 _OUTSIDE = "the first bin extends to 0, the last to 1"
 _ROOFS = "; with unit slope p + observed frequency - mean prediction of the bin, clipped to [0, 1] by apply"
 _N_BINS = Option(15)
@@ -60,7 +70,11 @@ METHODS = (
         "c(p) = the observed frequency in the bin of p, with n_bins bins of equal mass or equal width; an equal-width "
         f"bin without rows has the height of the nearest bin with rows{_ROOFS}, or p in a bin without rows",
         "Zadrozny & Elkan (2001); unit slope: Kangsepp, Valk & Kull (2022), section 2.2",
-        Traits(_EVENT, _BINS, _OUTSIDE, "no", "for events only", "no"),
+        Traits(_EVENT, _OUTSIDE, "no", "for events only", "no"),
+        maps=(
+            Steps,
+            Roofs,
+        ),
         event=_histogram,
         options={
             "binning": Option("equal-mass", choices=("equal-mass", "equal-width")),
@@ -74,7 +88,11 @@ METHODS = (
         "histogram binning with the largest b such that 1, 2, ..., b equal-mass bins all have non-decreasing observed "
         f"frequencies{_ROOFS}",
         "Roelofs et al. (2022); Kangsepp, Valk & Kull (2022), section 2.2",
-        Traits(_EVENT, _BINS, _OUTSIDE, "with flat slope, in steps", "for events only", "no"),
+        Traits(_EVENT, _OUTSIDE, "with flat slope, in steps", "for events only", "no"),
+        maps=(
+            Roofs,
+            Steps,
+        ),
         event=_sweep,
         options={"slope": _UNIT},
     ),
@@ -85,7 +103,11 @@ METHODS = (
             f"histogram binning with 1 to 40 {binning} bins: the number that minimises the squared error on held-out "
             f"rows of 10 folds, or the fewest within the fraction tolerance of the minimum{_ROOFS}",
             "Kangsepp, Valk & Kull (2022), sections 2.2 and C.2",
-            Traits(_EVENT, _BINS, _OUTSIDE, "no", "for events only", "no"),
+            Traits(_EVENT, _OUTSIDE, "no", "for events only", "no"),
+            maps=(
+                Roofs,
+                Steps,
+            ),
             event=_cross_validated(binning),
             options={"slope": _UNIT, "tolerance": Option(TOLERANCE, low=0.0, high=1.0, real=True)},
             seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
@@ -98,24 +120,21 @@ METHODS = (
         "the average over equal-mass binnings, weighted by their marginal likelihood, of the posterior mean of the "
         "frequency in the bin of p; the prior of a binning counts as 2 rows around the midpoints of its bins",
         "Naeini, Cooper & Hauskrecht (2015)",
-        Traits(_EVENT, "starts of the steps, and their heights", _OUTSIDE, "no", "for events only", "no"),
+        Traits(_EVENT, _OUTSIDE, "no", "for events only", "no"),
+        maps=(Steps,),
         event=_bbq,
         seconds=lambda n, K, _: 0.01 + 6e-7 * n * K,
     ),
     Method(
         "scaling-binning",
         "Platt scaling, followed by binning of its outputs",
-        "c(p) = the mean of q over the rows of the bin of q(p), with q(p) = logistic(slope logit(p) + intercept) that "
+        f"c(p) = the mean of q over the rows of the bin of q(p), with q(p) = {Platt.formula} that "
         "minimises the log loss and n_bins bins of q of equal mass",
         "Kumar, Liang & Ma (2019)",
         Traits(
-            _EVENT,
-            "slope, intercept; starts of the bins of q, and their heights",
-            "probabilities are clipped at 2^-52; " + _OUTSIDE,
-            "if slope > 0, in steps",
-            "for events only",
-            "no",
+            _EVENT, "probabilities are clipped at 2^-52; " + _OUTSIDE, "if slope > 0, in steps", "for events only", "no"
         ),
+        maps=(ScalingBinning,),
         event=_scaling_binning,
         options={"n_bins": _N_BINS, "target_smoothing": ON},
     ),
@@ -127,12 +146,12 @@ METHODS = (
         "Zhang, Kailkhura & Han (2020)",
         Traits(
             _EVENT,
-            "knots and frequencies",
             "constant beyond the first and last grid point; without density, the last value to the left",
             "no",
             "for events only",
             "except at the knots",
         ),
+        maps=(Kde,),
         event=_kde,
         seconds=lambda n, K, _: 0.02 + 3e-7 * n * K,
     ),

@@ -9,11 +9,11 @@ from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.core.options import ON, Option
 from calibrant.core.progress import report
 from calibrant.core.reductions import Event, Vector
-from calibrant.maps.beta import Parameters, fit_beta_event
+from calibrant.maps.beta import Beta, Parameters, fit_beta_event
 from calibrant.maps.curves import Identity
-from calibrant.maps.isotonic import fit_centred_isotonic, fit_isotonic
-from calibrant.maps.platt import fit_platt_event
-from calibrant.maps.quadratic import fit_quadratic
+from calibrant.maps.isotonic import Isotonic, fit_centred_isotonic, fit_isotonic
+from calibrant.maps.platt import Platt, fit_platt_event
+from calibrant.maps.quadratic import Quadratic, fit_quadratic
 from calibrant.maps.temperature import EventTemperature, Temperature, logits_of, optimal_temperature
 
 _EVENT = "the probability of an event, or its logit"
@@ -66,19 +66,21 @@ METHODS = (
     Method(
         "identity",
         "The predictions as given",
-        "c(p) = p",
+        f"c(p) = {Identity.formula}",
         "",
-        Traits(_EVENT, "none", "unchanged", "yes", "yes", "yes"),
+        Traits(_EVENT, "unchanged", "yes", "yes", "yes"),
+        maps=(Identity,),
         event=_identity,
         evaluates=False,
     ),
     Method(
         "platt",
         "Platt scaling",
-        "c(p) = logistic(slope logit(p) + intercept) that minimises the log loss; with target_smoothing for Platt's "
+        f"c(p) = {Platt.formula} that minimises the log loss; with target_smoothing for Platt's "
         "targets (n1 + 1) / (n1 + 2) and 1 / (n0 + 2) instead of the labels 1 and 0",
         "Platt (1999)",
-        Traits(_EVENT, "slope, intercept", _CLIPPED, "if slope > 0", "for events only", "yes"),
+        Traits(_EVENT, _CLIPPED, "if slope > 0", "for events only", "yes"),
+        maps=(Platt,),
         event=_platt,
         logarithms=True,
         options={"target_smoothing": ON},
@@ -86,16 +88,19 @@ METHODS = (
     Method(
         "temperature",
         "Temperature scaling",
-        "softmax(z / T), or logistic(z / T) for an event, with the T > 0 that minimises the log loss; above 1 the "
-        "predictions are too extreme",
+        f"{Temperature.formula}, or {EventTemperature.formula} for an event, with the temperature > 0 that minimises "
+        "the log loss; above 1 the predictions are too extreme",
         "Guo et al. (2017), section 4.2",
         Traits(
             "the whole vector: logits, or logarithms of probabilities; for an event its logit",
-            "temperature",
             "all logits are valid",
             "yes",
             "yes",
             "yes",
+        ),
+        maps=(
+            EventTemperature,
+            Temperature,
         ),
         event=_event_temperature,
         vector=_temperature,
@@ -105,10 +110,11 @@ METHODS = (
     Method(
         "beta",
         "Beta calibration",
-        "c(p) = logistic(a ln p - b ln(1 - p) + c) that minimises the log loss, with a, b >= 0; a = b with parameters "
-        "am, and c(1/2) = 1/2 with parameters ab",
+        f"c(p) = {Beta.formula} that minimises the log loss, with a, b >= 0; a = b with parameters am, and "
+        "c(1/2) = 1/2 with parameters ab",
         "Kull, Silva Filho & Flach (2017)",
-        Traits(_EVENT, "a, b, c", _CLIPPED, "yes", "for events only", "yes"),
+        Traits(_EVENT, _CLIPPED, "yes", "for events only", "yes"),
+        maps=(Beta,),
         event=_beta,
         logarithms=True,
         options={"parameters": Option("abm", choices=("abm", "am", "ab"))},
@@ -116,10 +122,11 @@ METHODS = (
     Method(
         "affine",
         "Affine scaling",
-        "c(p) = logistic(b + w z), z = logit(p), that minimises the log loss plus strength times (b^2 + (w - 1)^2), in "
+        f"c(p) = {Platt.formula} that minimises the log loss plus strength times (intercept^2 + (slope - 1)^2), in "
         "nats; Platt scaling without target smoothing",
         _BERTA,
-        Traits(_EVENT, "intercept, slope", _CLIPPED, "if slope > 0", "for events only", "yes"),
+        Traits(_EVENT, _CLIPPED, "if slope > 0", "for events only", "yes"),
+        maps=(Platt,),
         event=_quadratic(squared=False),
         options={"strength": Option(1e-3, low=1e-9, high=1e9, real=True)},
         logarithms=True,
@@ -127,10 +134,11 @@ METHODS = (
     Method(
         "quadratic",
         "Quadratic scaling",
-        "c(p) = logistic(b + w z + s z^2), z = logit(p), that minimises the log loss plus strength times "
-        "(b^2 + (w - 1)^2 + s^2), in nats",
+        f"c(p) = {Quadratic.formula}, that minimises the log loss plus strength times "
+        "(intercept^2 + (slope - 1)^2 + square^2), in nats",
         _BERTA,
-        Traits(_EVENT, "intercept, slope, square", _CLIPPED, "no", "for events only", "yes"),
+        Traits(_EVENT, _CLIPPED, "no", "for events only", "yes"),
+        maps=(Quadratic,),
         event=_quadratic(squared=True),
         options={"strength": Option(1e-3, low=1e-9, high=1e9, real=True)},
         logarithms=True,
@@ -140,7 +148,8 @@ METHODS = (
         "Centred isotonic regression",
         "isotonic regression, with each block represented by the mean of its predictions; linear between two blocks",
         "Oron & Flournoy (2017)",
-        Traits(_EVENT, "thresholds and heights", "constant", "yes", "for events only", "except at the thresholds"),
+        Traits(_EVENT, "constant", "yes", "for events only", "except at the thresholds"),
+        maps=(Isotonic,),
         event=_centred_isotonic,
     ),
     Method(
@@ -149,7 +158,8 @@ METHODS = (
         "the non-decreasing c that minimises both the squared error and the log loss; linear between two blocks, as in "
         "scikit-learn",
         "Zadrozny & Elkan (2002)",
-        Traits(_EVENT, "thresholds and heights", "constant", "yes, in steps", "for events only", "no"),
+        Traits(_EVENT, "constant", "yes, in steps", "for events only", "no"),
+        maps=(Isotonic,),
         event=_isotonic,
     ),
 )

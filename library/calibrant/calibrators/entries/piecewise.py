@@ -11,7 +11,9 @@ from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.core.errors import InvalidOption
 from calibrant.core.reductions import Classes, Event, Vector
-from calibrant.maps.averaged import mirrored
+from calibrant.maps.averaged import Averaged, mirrored
+from calibrant.maps.ensemble import Ensemble
+from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
 from calibrant.maps.ranks import OneVsRest
 from calibrant.piecewise.options import AVERAGED_CHOICES, CHOICES, AveragedOptions, PiecewiseOptions, check_rows
 
@@ -71,12 +73,12 @@ METHODS = (
         "Kangsepp, Valk & Kull (2022), section 4.1",
         Traits(
             _EVENT,
-            "knots and heights of each model",
             "knots range from 0 to 1; of logits, slightly further",
             "only with monotone",
             "for events only",
             "except at the knots",
         ),
+        maps=(PiecewiseLinear,),
         event=_piecewise("pl"),
         options=CHOICES,
         grouped=PiecewiseOptions,
@@ -92,12 +94,12 @@ METHODS = (
         "Kangsepp, Valk & Kull (2022), section 4.2",
         Traits(
             _EVENT,
-            "knots and heights of each model, as logits",
             "logits of probabilities are clipped to +-36.8; given logits have any size",
             "only with monotone",
             "for events only",
             "except at the knots",
         ),
+        maps=(LogitPiecewiseLinear,),
         event=_piecewise("pl3"),
         options=CHOICES,
         grouped=PiecewiseOptions,
@@ -117,11 +119,14 @@ METHODS = (
         "docs/explanation/averaging.md",
         Traits(
             "the probability of an event, or the whole vector: logits, or logarithms of probabilities",
-            "knots and logits, or the members and their weights",
             "logits of probabilities are clipped to +-36.8; given logits have any size",
             "for events, unless keep_order is false",
             "for events, and if keep_order is true",
             "except at the knots",
+        ),
+        maps=(
+            Averaged,
+            Ensemble,
         ),
         event=_averaged,
         vector=_averaged_vector,

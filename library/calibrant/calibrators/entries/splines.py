@@ -10,12 +10,13 @@ from calibrant.core.errors import InvalidOption
 from calibrant.core.options import OFF, Option
 from calibrant.core.reductions import Event
 from calibrant.core.validation import TOLERANCE
+from calibrant.maps.averaged import Averaged
 from calibrant.maps.cumulative_spline import Boundary, Of
 from calibrant.maps.curves import check_outcomes
-from calibrant.maps.isotonic import Merge, fit_venn_abers
+from calibrant.maps.isotonic import Merge, VennAbers, fit_venn_abers
 from calibrant.maps.natural_spline import fit_mli_spline
-from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, fit_pl_de
-from calibrant.maps.spline import CANDIDATES, Select, choose_knots, fit_spline
+from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, PiecewisePolynomial, fit_pl_de
+from calibrant.maps.spline import CANDIDATES, Select, Spline, choose_knots, fit_spline
 
 _EVENT = "the probability of an event, or its logit"
 #: The simplest candidate within this fraction of the smallest held-out loss is chosen; with 0 the best.
@@ -123,7 +124,8 @@ METHODS = (
         "logit c(p) is a natural cubic spline of logit p, limited to +-16, with knots at 30 quantiles; the ridge "
         "penalty on its coefficients is chosen by the held-out log loss",
         "Lucena (2018), arXiv 1809.07751",
-        Traits(_EVENT, "knots and logits", "linear in the logit", "no", "for events only", "yes"),
+        Traits(_EVENT, "linear in the logit", "no", "for events only", "yes"),
+        maps=(Averaged,),
         event=_mli_spline,
         options={"folds": Option(5, low=2, high=100)},
         seconds=lambda n, K, _: (0.08 + 1e-6 * n) * K,
@@ -136,7 +138,8 @@ METHODS = (
         "cross-validation). With of label, D is the spline of the cumulative label and c(s) = D'(t), as in the paper's "
         "text; the published code uses the difference. constrained keeps c in [0, 1]",
         "Gupta et al. (2021), section 4",
-        Traits(_EVENT, "up to 4,096 scores and their values", "constant", "no", "for events only", "no"),
+        Traits(_EVENT, "constant", "no", "for events only", "no"),
+        maps=(Spline,),
         event=_spline,
         options={
             "knots": Option(6, choices=(None,), low=3, high=64, whole=True),
@@ -157,14 +160,8 @@ METHODS = (
         "p1 / (1 - p0 + p1) for the log loss or p1 + p0^2 / 2 - p1^2 / 2 for the Brier score; valid only if the "
         "classifier was not trained on the rows of the fit",
         "Vovk, Petej & Fedorova (2015)",
-        Traits(
-            _EVENT,
-            "scores and the steps of p0 and p1 at and between them",
-            "constant; p0 and p1 differ by the effect of one row",
-            "yes, in steps",
-            "for events only",
-            "no",
-        ),
+        Traits(_EVENT, "constant; p0 and p1 differ by the effect of one row", "yes, in steps", "for events only", "no"),
+        maps=(VennAbers,),
         event=_venn_abers,
         options={"merge": Option("log-loss", choices=("log-loss", "brier"))},
         seconds=lambda n, K, _options: 6e-6 * n * K,
@@ -176,14 +173,8 @@ METHODS = (
         "differential evolution; the number of segments is given, or (null) from 1 to max_segments by "
         "cross-validation; by default max_segments is 7, or 5 for degree 2",
         "Jekel & Venter (2019); Kangsepp, Valk & Kull (2022), PL_DE",
-        Traits(
-            _EVENT,
-            "breaks and the coefficients of each segment",
-            "the outer segments are extended",
-            "no",
-            "for events only",
-            "except at the breaks",
-        ),
+        Traits(_EVENT, "the outer segments are extended", "no", "for events only", "except at the breaks"),
+        maps=(PiecewisePolynomial,),
         event=_pl_de,
         options={
             "degree": Option(1, choices=(1, 2)),

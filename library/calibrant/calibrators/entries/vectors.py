@@ -12,8 +12,16 @@ from calibrant.core.errors import NotConverged
 from calibrant.core.options import Option
 from calibrant.core.progress import report
 from calibrant.core.reductions import Event, Vector
-from calibrant.maps.baselines import fit_accuracy_constant, fit_event_accuracy, fit_predicted_class, fit_side_means
-from calibrant.maps.ets import fit_ets
+from calibrant.maps.baselines import (
+    AccuracyConstant,
+    PredictedClass,
+    Sides,
+    fit_accuracy_constant,
+    fit_event_accuracy,
+    fit_predicted_class,
+    fit_side_means,
+)
+from calibrant.maps.ets import EnsembleTemperature, fit_ets
 from calibrant.maps.linear_softmax import (
     STRENGTHS,
     Dirichlet,
@@ -23,9 +31,10 @@ from calibrant.maps.linear_softmax import (
     fit_regularised,
     fit_vector_scaling,
 )
-from calibrant.maps.order_preserving import RANKS
+from calibrant.maps.order_preserving import RANKS, OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.order_preserving_fit import STRENGTHS as ORDER_STRENGTHS
 from calibrant.maps.order_preserving_fit import Kind, fit_order_preserving
+from calibrant.maps.softmax_map import SoftmaxRegression
 from calibrant.maps.softmax_solver import Solution
 from calibrant.maps.transforms import Transform
 
@@ -45,7 +54,7 @@ _OPTIMUM = (
     "are separable{}; a penalty is strength times {}, in nats, with T the optimal temperature"
 )
 _IF_LARGE = " or there are more than 24 classes"
-_OF_VECTOR, _OF_MATRIX = "(|T w - 1|^2 + |b|^2)", "the mean of (z / T)^2 times (|T W - I|^2 + |b|^2)"
+_OF_VECTOR, _OF_MATRIX = "(|T weights - 1|^2 + |intercepts|^2)", "the mean of (z / T)^2 times (|T W - I|^2 + |b|^2)"
 
 _STRENGTH = Option(None, choices=(None,), low=1e-9, high=1e9, real=True)
 _RIDGE = Option(None, choices=(None,), low=0.0, high=1e9, real=True)
@@ -218,10 +227,11 @@ METHODS = (
     Method(
         "vector",
         "Vector scaling",
-        "softmax(diag(w) z + b) that minimises the log loss; the intercepts sum to 0; "
+        f"{VectorScaling.formula}, that minimises the log loss; the intercepts sum to 0; "
         f"{_OPTIMUM.format('', _OF_VECTOR)}",
         _GUO,
-        Traits(_LOGITS, "K weights, K intercepts", _UNBOUNDED, "in the logit of each class if w > 0", "no", "yes"),
+        Traits(_LOGITS, _UNBOUNDED, "in the logit of each class if its weight is above 0", "no", "yes"),
+        maps=(VectorScaling,),
         vector=_scaling(fit_vector_scaling, diagonal=True),
         options={"strength": _RIDGE},
         logarithms=True,
@@ -230,10 +240,11 @@ METHODS = (
     Method(
         "matrix",
         "Matrix scaling",
-        "softmax(W z + b) that minimises the log loss (a multinomial logistic regression on logits); the intercepts, "
-        f"and the off-diagonal weights of each column, sum to 0; {_OPTIMUM.format(_IF_LARGE, _OF_MATRIX)}",
+        f"{MatrixScaling.formula} that minimises the log loss (a multinomial logistic regression on logits); the "
+        f"intercepts, and the off-diagonal weights of each column, sum to 0; {_OPTIMUM.format(_IF_LARGE, _OF_MATRIX)}",
         _GUO,
-        Traits(_LOGITS, "K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
+        Traits(_LOGITS, _UNBOUNDED, "no", "no", "yes"),
+        maps=(MatrixScaling,),
         vector=_scaling(fit_matrix_scaling, diagonal=False),
         options={"strength": _RIDGE},
         logarithms=True,
@@ -243,11 +254,12 @@ METHODS = (
     Method(
         "matrix-odir",
         "Matrix scaling with off-diagonal and intercept regularisation (MSODIR)",
-        "softmax(W z + b) that minimises the mean log loss plus strength times the mean square of the off-diagonal "
-        f"weights plus intercept_strength times that of the intercepts; {_CHOSEN}, first the same for both, then that "
-        "of the intercepts",
+        f"{MatrixScaling.formula} that minimises the mean log loss plus strength times the mean square of the "
+        f"off-diagonal weights plus intercept_strength times that of the intercepts; {_CHOSEN}, first the same for "
+        "both, then that of the intercepts",
         _KULL,
-        Traits(_LOGITS, "K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
+        Traits(_LOGITS, _UNBOUNDED, "no", "no", "yes"),
+        maps=(MatrixScaling,),
         vector=_regularised(probabilities=False, off_diagonal=True),
         options=_ODIR,
         logarithms=True,
@@ -257,10 +269,11 @@ METHODS = (
     Method(
         "dirichlet-l2",
         "Dirichlet calibration with L2 regularisation",
-        "softmax(W ln p + b) that minimises the mean log loss plus strength times the mean square of all K (K + 1) "
+        f"{Dirichlet.formula} that minimises the mean log loss plus strength times the mean square of all K (K + 1) "
         f"weights and intercepts; {_CHOSEN}",
         _KULL,
-        Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
+        Traits(_LOGARITHMS, _CLIPPED, "no", "no", "yes"),
+        maps=(Dirichlet,),
         vector=_regularised(probabilities=True, off_diagonal=False),
         options=_REGULARISED,
         logarithms=True,
@@ -270,11 +283,12 @@ METHODS = (
     Method(
         "dirichlet-odir",
         "Dirichlet calibration with off-diagonal and intercept regularisation",
-        "softmax(W ln p + b) that minimises the mean log loss plus strength times the mean square of the off-diagonal "
+        f"{Dirichlet.formula} that minimises the mean log loss plus strength times the mean square of the off-diagonal "
         f"weights plus intercept_strength times that of the intercepts; {_CHOSEN}, first the same for both, then that "
         "of the intercepts",
         _KULL,
-        Traits(_LOGARITHMS, "K x K weights, K intercepts", _CLIPPED, "no", "no", "yes"),
+        Traits(_LOGARITHMS, _CLIPPED, "no", "no", "yes"),
+        maps=(Dirichlet,),
         vector=_regularised(probabilities=True, off_diagonal=True),
         options=_ODIR,
         logarithms=True,
@@ -287,7 +301,8 @@ METHODS = (
         "softmax(diag(1 + v) ln q + b), where q is softmax(z / T) mixed with 1 / K at the weight of one row, T "
         "minimises the log loss, and v and b minimise the mean log loss plus K / n times (|v|^2 + |b|^2)",
         _BERTA,
-        Traits(_LOGITS, "temperature, K weights, K intercepts", _UNBOUNDED, "in the logit of each class", "no", "yes"),
+        Traits(_LOGITS, _UNBOUNDED, "in the logit of each class", "no", "yes"),
+        maps=(SoftmaxRegression,),
         vector=_structured(diagonal=True),
         seconds=lambda n, K, _: 1e-2 + 3e-7 * n * K,
     ),
@@ -297,7 +312,8 @@ METHODS = (
         "softmax((I + diag(v) + M) ln q + b), with q as in svs, that minimises the mean log loss plus K / n times "
         "(|v|^2 + |b|^2) plus K (K - 1) / n times the sum of the squared off-diagonal weights M",
         _BERTA,
-        Traits(_LOGITS, "temperature, K x K weights, K intercepts", _UNBOUNDED, "no", "no", "yes"),
+        Traits(_LOGITS, _UNBOUNDED, "no", "no", "yes"),
+        maps=(SoftmaxRegression,),
         vector=_structured(diagonal=False),
         on_device=True,
         seconds=lambda n, K, _: 1e-2 + 3e-7 * n * K + 3e-9 * n * K * K,
@@ -309,7 +325,8 @@ METHODS = (
         "plus strength times the mean squared feature times (|W - I|^2 + |Q|^2 + |R|^2 + |b|^2), in nats; a strength "
         "of null is chosen by the held-out log loss",
         "docs/explanation/averaging.md",
-        Traits(_LOGITS, "three K x K matrices, K intercepts", _UNBOUNDED, "no", "no", "yes"),
+        Traits(_LOGITS, _UNBOUNDED, "no", "no", "yes"),
+        maps=(SoftmaxRegression,),
         vector=_multinomial,
         options={"strength": _STRENGTH, "folds": Option(5, low=2, high=20)},
         logarithms=True,
@@ -319,10 +336,11 @@ METHODS = (
     Method(
         "ets",
         "Ensemble temperature scaling",
-        "w0 softmax(z / T) + w1 softmax(z) + w2 / K, where first T > 0 and then the weights (non-negative with sum 1) "
-        "minimise the log loss",
+        f"{EnsembleTemperature.formula}, where first the temperature > 0 and then the weights (non-negative with "
+        "sum 1) minimise the log loss",
         "Zhang, Kailkhura & Han (2020), section 3.2",
-        Traits(_LOGITS, "temperature, three weights", _UNBOUNDED, "yes", "yes", "yes"),
+        Traits(_LOGITS, _UNBOUNDED, "yes", "yes", "yes"),
+        maps=(EnsembleTemperature,),
         vector=_ets,
         logarithms=True,
         seconds=lambda n, K, _: 4e-8 * n * K + 1e-6 * n,
@@ -330,10 +348,11 @@ METHODS = (
     Method(
         "iop-diagonal",
         "Intra order-preserving: one function of the distance of each class from the largest logit",
-        "softmax(-g(max z - z)) with g piecewise linear and knots at quantiles of the distances of the 10 classes that "
+        f"{OrderPreservingDiagonal.formula}, with knots at quantiles of the distances of the 10 classes that "
         f"follow the first; {_CONVEX}",
         _RAHIMI,
-        Traits(_LOGITS, "knots, slopes", "the last slope is continued", "yes", "yes", "except at the knots"),
+        Traits(_LOGITS, "the last slope is continued", "yes", "yes", "except at the knots"),
+        maps=(OrderPreservingDiagonal,),
         vector=_order_preserving("diagonal"),
         options=_order_options(16),
         seconds=_order_seconds("diagonal"),
@@ -345,9 +364,8 @@ METHODS = (
         "new gaps are assigned back to the classes; g_i is piecewise linear (the same for all gaps from the tenth on) "
         f"with knots at quantiles of the first 10 gaps; {_CONVEX}",
         _RAHIMI,
-        Traits(
-            _LOGITS, "knots, slopes by rank", "the last slope is continued", "yes", "yes", "except at knots and ties"
-        ),
+        Traits(_LOGITS, "the last slope is continued", "yes", "yes", "except at knots and ties"),
+        maps=(OrderInvariant,),
         vector=_order_preserving("oi"),
         options=_order_options(4),
         seconds=_order_seconds("oi"),
@@ -358,14 +376,8 @@ METHODS = (
         "as iop-oi, with a function of the class at rank i added to g_i; of equal logits the first class ranks first; "
         f"{_CONVEX}",
         _RAHIMI,
-        Traits(
-            _LOGITS,
-            "knots, slopes by rank and by class",
-            "the last slope is continued",
-            "yes",
-            "yes",
-            "except at knots and ties",
-        ),
+        Traits(_LOGITS, "the last slope is continued", "yes", "yes", "except at knots and ties"),
+        maps=(OrderPreserving,),
         vector=_order_preserving("op"),
         options=_order_options(4),
         seconds=_order_seconds("op"),
@@ -377,7 +389,11 @@ METHODS = (
         "the decision p >= 1/2 if p >= 1/2, and 1 - accuracy if not; under confidence it is the accuracy everywhere. "
         "Measures of the top label find no error, although the map is not calibrated",
         f"{_GRUBER}, proposition D.2",
-        Traits(_VECTOR + "; for an event its probability", "accuracy", "constant", "yes, in steps", "yes", "no"),
+        Traits(_VECTOR + "; for an event its probability", "constant", "yes, in steps", "yes", "no"),
+        maps=(
+            Sides,
+            AccuracyConstant,
+        ),
         event=_event_accuracy,
         evaluates=False,
         vector=_accuracy_constant,
@@ -389,7 +405,8 @@ METHODS = (
         "c(p) = the mean outcome for p < 1/2, or for p >= 1/2; a side without rows gets the mean over all rows. It is "
         "calibrated on the rows of the fit, but loses sharpness",
         f"{_GRUBER}, E.1.1",
-        Traits(_EVENT, "two means", "constant", "if the means increase, in steps", "for events only", "no"),
+        Traits(_EVENT, "constant", "if the means increase, in steps", "for events only", "no"),
+        maps=(Sides,),
         event=_side_means,
         evaluates=False,
     ),
@@ -400,7 +417,8 @@ METHODS = (
         "never predicted gets the frequencies of all rows. It is calibrated on the rows of the fit, but loses "
         "sharpness",
         f"{_GRUBER}, E.1.2",
-        Traits(_VECTOR, "K x K frequencies", "constant", "no", "no", "no"),
+        Traits(_VECTOR, "constant", "no", "no", "no"),
+        maps=(PredictedClass,),
         vector=_predicted_class,
         seconds=lambda n, K, _: 1e-8 * n * K + 1e-8 * n,
     ),

@@ -41,6 +41,11 @@ class ForecastFunction(Protocol):
         """Return what each parameter means."""
         ...
 
+    @classmethod
+    def marked_formula(cls) -> str:
+        """Return the formula with the names of parameters between backticks."""
+        ...
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters as plain JSON."""
         ...
