@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import calibrant
 from calibrant.core.errors import InvalidOption
-from calibrant.core.reductions import Classes
-from calibrant.measures.catalogue import MEASURES
-from calibrant.measures.intervals import PLAIN
+from calibrant.core.options import Option
+from calibrant.core.reductions import Classes, Event
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES
+from calibrant.measures.catalogue import MEASURES, read_requests
+from calibrant.measures.intervals import PLAIN, Resampling
+from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.measures.repeated import repeats
+from calibrant.monitoring.evaluation import evaluate_tally
+from calibrant.monitoring.event_tally import tally
+from calibrant.monitoring.pit_tally import default_pit_measures, read_pit_measures
+from calibrant.reports import lookup
+from calibrant.reports.document import report_document
+from calibrant.reports.pictures import caption
 from tests.unit.measures.drawn import drawn_event, drawn_vector
 
 ROOT = Path(__file__).parents[2]
@@ -69,3 +83,79 @@ def test_no_part_of_a_measure_ignores_an_option_that_it_does_not_know(name: str)
         if function is not None:
             with pytest.raises((TypeError, InvalidOption), match=r"unheard_of|unknown option"):
                 function(of, PLAIN, **options)
+
+
+# --- Fast paths list the options that they know; a new one takes the slow path, or is refused
+
+
+def _with_new_option(measure: Measure) -> Measure:
+    """Return the measure with a new option: only rows with predictions above it count."""
+    compute = measure.event
+    assert compute is not None
+
+    def event(rows: Event, resampling: Resampling, *, above: float, **options: Any) -> MeasureResult:
+        return compute(rows.rows(np.flatnonzero(rows.p > above)), resampling, **options)
+
+    options = {**measure.options, "above": Option(0.0, low=0.0, high=1.0, real=True)}
+    return replace(measure, options=options, event=event, distance=None, influence=None)
+
+
+RANDOM = np.random.default_rng(5)
+P, GROUPS = RANDOM.random(120), np.repeat(["a", "b"], 60)
+Y = (RANDOM.random(120) < np.where((P > 0.5) & (GROUPS == "b"), P**3, P)).astype(int)
+#: What uses a measure of an event -> the number of this measure among others.
+USES: dict[str, Callable[[Any], Any]] = {
+    "the value": lambda measure: calibrant.evaluate(P, Y, measures=[measure])["m"].value,
+    "the gap between groups, its p-value and interval": lambda measure: _gap(
+        calibrant.evaluate(P, Y, groups=GROUPS, measures=[measure], interval=0.9, resamples=100, seed=1)
+    ),
+    "the mean by size": lambda measure: (
+        calibrant.measure_by_size(P, Y, measures=[measure], start=60, start_repetitions=4).curves["m"].mean
+    ),
+    "the value of a tally": lambda measure: evaluate_tally(tally(P, Y), measures=[measure])["m"].value,
+    "the gap between the groups of a tally": lambda measure: _gap(
+        evaluate_tally(tally(P, Y, groups=GROUPS), measures=[measure], interval=0.9, resamples=100, seed=1)
+    ),
+}
+AT_ONCE = [name for name in sorted(MEASURES) if repeats(read_requests([name])[0])]
+
+
+def _gap(report: Any) -> Any:
+    gap = report.gaps["m"]
+    return gap.value, gap.p_value, gap.interval
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_a_new_option_of_a_measure_counts_wherever_the_measure_is_used(
+    name: str, use: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = _with_new_option(MEASURES[name])
+    # No fast path knows a measure with another name, so that it takes the slow path.
+    entries = {name: entry, "slow": replace(entry, name="slow")}
+    for key, measure in entries.items():
+        monkeypatch.setitem(vars(MEASURES)["_entries"], key, measure)
+    fast, slow = (USES[use]({"name": key, "above": 0.5, "as": "m"}) for key in entries)
+    assert fast == slow
+    assert fast != USES[use]({"name": name, "as": "m"})
+
+
+def test_a_measure_with_a_new_option_is_no_error_of_a_diagram_or_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(vars(MEASURES)["_entries"], "ece", _with_new_option(MEASURES["ece"]))
+    for above, has_error in ((0.0, True), (0.5, False)):
+        report = calibrant.evaluate(P, Y, measures=[{"name": "ece", "above": above}], diagrams=["reliability"])
+        document = report_document(report, None)
+        assert (caption(document, "reliability").error is not None) == has_error
+        assert (lookup.error(document) is not None) == has_error
+
+
+def test_a_tally_of_forecasts_refuses_a_new_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = np.array([0.1, 0.5, 0.9])
+    for name in default_pit_measures("quantiles", levels):
+        entry = DISTRIBUTION_MEASURES[name]
+        with monkeypatch.context() as planted:
+            changed = replace(entry, options={**entry.options, "above": Option(0.0, low=0.0, high=1.0, real=True)})
+            planted.setitem(vars(DISTRIBUTION_MEASURES)["_entries"], name, changed)
+            with pytest.raises(InvalidOption) as caught:
+                read_pit_measures([{"name": name, "above": 0.5}], "quantiles", levels)
+        assert caught.value.offences[0].pointer == "/measures/0/above"

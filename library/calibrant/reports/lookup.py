@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from calibrant.measures.catalogue import MEASURES
+
 Answer = Mapping[str, Any]
 
 #: An interval with a smaller relative width is empty except for rounding.
@@ -15,14 +17,28 @@ _WIDTH = 1e-9
 CLAIMS = ("confidence", "top:", "within-top:")
 
 
+#: The options of measures that a report looks up with any value. Others, also new ones, must have their defaults.
+_ANY: Mapping[str, tuple[str, ...]] = {
+    "auroc": ("of",),
+    "ece": ("binning", "n_bins", "closed"),
+    "ece-isotonic": ("folds",),
+    "ks": ("law",),
+    "ks-end": ("law",),
+    "smooth-test": ("n_terms",),
+}
+
+
 def measure(side: Mapping[str, Any], name: str, **options: Any) -> Answer | None:
     """Return the first result of this measure and these options with a value or a p-value, or None.
 
-    ``side`` has ``measures``: a report, its ``after``, or a group.
+    ``side`` has ``measures``: a report, its ``after``, or a group. An option that is not given has its default, or any
+    value if it is listed in ``_ANY``.
     """
+    known = MEASURES[name].options if name in MEASURES else {}
+    wanted = {option: about.default for option, about in known.items() if option not in _ANY.get(name, ())} | options
     for answer in side["measures"].values():
-        definition = answer["definition"]
-        fits = definition.get("name") == name and all(definition.get(k) == v for k, v in options.items())
+        definition = {option: about.default for option, about in known.items()} | dict(answer["definition"])
+        fits = definition.get("name") == name and all(definition.get(k) == v for k, v in wanted.items())
         if fits and (answer["value"] is not None or answer.get("p_value") is not None):
             return answer  # type: ignore[no-any-return]
     return None

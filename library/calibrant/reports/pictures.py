@@ -182,7 +182,7 @@ def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, aft
     """Return the information for the title of a diagram; ``after`` for the diagram after the map."""
     side = report["after"] if after else report
     shown = shown_error(side["diagrams"][key]["definition"])
-    found = _answer(side["measures"], shown)
+    found = lookup.measure(side, **shown)
     if found is None or found["value"] is None:
         return About(report["n"], report["reduction"], name)
     interval = None if found["interval"] is None else (found["interval"][0], found["interval"][1])
@@ -193,11 +193,6 @@ def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, aft
 
 
 _BINNED = ("ece", "ece-sweep", "ece-cv")
-
-
-def _answer(measures: Mapping[str, Any], shown: Definition) -> Mapping[str, Any] | None:
-    """Find the result of a measure with these options, under any key."""
-    return next((found for found in measures.values() if shown.items() <= found["definition"].items()), None)
 
 
 def _of_bins(definition: Definition) -> dict[str, Any]:

@@ -11,11 +11,9 @@ import pytest
 import calibrant
 from calibrant.core.batch import read_batch
 from calibrant.core.errors import InvalidOption
-from calibrant.core.options import Option
 from calibrant.core.reductions import Event, subject
-from calibrant.measures.catalogue import MEASURES, read_requests
+from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.measures.repeated import repeated
 from tests.rows import draw_event
 
@@ -232,34 +230,6 @@ def test_weights_need_one_resample_at_a_time() -> None:
     event = subject(read_batch([0.1, 0.6, 0.7], [0, 1, 1], weights=[1.0, 2.0, 1.5]), "binary")
     requests = read_requests(["ece", "ks"])
     assert repeated(requests, event, {"ece": False, "ks": False})[1] == list(requests)
-
-
-def _above(measure: Measure) -> Measure:
-    """Return the measure with a new option: only rows with predictions above it count."""
-    compute = measure.event
-    assert compute is not None
-
-    def event(rows: Event, resampling: Resampling, *, above: float, **options: Any) -> MeasureResult:
-        return compute(rows.rows(np.flatnonzero(rows.p > above)), resampling, **options)
-
-    options = {**measure.options, "above": Option(0.0, low=0.0, high=1.0, real=True)}
-    return replace(measure, options=options, event=event, distance=None, influence=None)
-
-
-@pytest.mark.parametrize("name", ["ece", "ece-sweep", "ks", "ks-end"])
-def test_a_measure_with_a_new_option_is_right_between_groups(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = _above(MEASURES[name])
-    monkeypatch.setitem(vars(MEASURES)["_entries"], name, entry)
-    monkeypatch.setitem(vars(MEASURES)["_entries"], "new", replace(entry, name="new"))
-    random = np.random.default_rng(5)
-    p, groups = random.random(120), np.repeat(["a", "b"], 60)
-    y = (random.random(120) < np.where((p > 0.5) & (groups == "b"), p**3, p)).astype(int)
-    requests = [{"name": of, "above": 0.5} for of in (name, "new")]
-    report = calibrant.evaluate(p, y, groups=groups, measures=requests, interval=0.9, resamples=100, seed=1)
-    gap, expected = (report.gaps or {})[name], (report.gaps or {})["new"]
-    assert (gap.value, gap.p_value, gap.interval) == (expected.value, expected.p_value, expected.interval)
-    without = calibrant.evaluate(p, y, groups=groups, measures=[name], interval=0.9, resamples=100, seed=1)
-    assert gap.p_value != (without.gaps or {})[name].p_value
 
 
 @pytest.mark.parametrize("value", [3, "median"])
