@@ -51,7 +51,10 @@ _STEPS, _LONGEST, _FARTHEST = 60, 2.0, 60.0
 
 
 def _shares_of_events(p: Floats, w2: Floats, total: float) -> Floats:
-    """Return shares ``(m,)`` whose odds are those of ``p`` times one factor, so that ``w2`` times them is ``total``."""
+    """Return shares ``(m,)`` whose odds are those of ``p`` times one factor, so that ``w2`` times them is ``total``.
+
+    Newton's method for one number. ``fit_logistic``, for several, finds the same in 4 to 20 times the time.
+    """
     log_factor, q = 0.0, p
     for _ in range(_STEPS):
         slope = float(w2 @ (q * (1.0 - q)))
