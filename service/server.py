@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import socket
 import sys
@@ -94,7 +95,7 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
-        timeout_graceful_shutdown=settings.drain_seconds,
+        timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
     )
     # The event loop waits this long for each thread that runs Python code.
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -6,13 +6,12 @@ are generated from these fields.
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from types import UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING
+
+from backend.settings import SharedSettings, setting
 
 if TYPE_CHECKING:  # ``calibrant --help`` needs only the flags, and the store's client is slow to import
     from backend.monitors.webhook_targets import Targets
@@ -22,80 +21,74 @@ MIB = 1024 * 1024
 HOUR = 3600
 
 
-def _setting(default: Any, meaning: str, *, low: float | None = None, limit: bool = False) -> Any:
-    """A field of ``Settings``; ``GET /limits`` lists it if ``limit`` is true."""
-    return field(default=default, metadata={"meaning": meaning, "low": low, "limit": limit})
-
-
 @dataclass(frozen=True)
-class Settings:
+class Settings(SharedSettings):
     """The settings of the API. Times are in seconds, sizes in bytes."""
 
-    redis_url: str
-    max_body_bytes: int = _setting(256 * MIB, "maximum size of a body in bytes, as sent", low=1, limit=True)
-    max_unpacked_bytes: int = _setting(1024 * MIB, "maximum unpacked size of a body in bytes", low=1, limit=True)
-    max_rows: int = _setting(50_000_000, "maximum number of rows of a body", low=1, limit=True)
-    max_classes: int = _setting(10_000, "maximum number of classes of a body's predictions", low=2, limit=True)
-    max_json_depth: int = _setting(32, "maximum nesting depth of a JSON body", low=3, limit=True)
-    max_json_values: int = _setting(
+    max_body_bytes: int = setting(256 * MIB, "maximum size of a body in bytes, as sent", low=1, limit=True)
+    max_unpacked_bytes: int = setting(1024 * MIB, "maximum unpacked size of a body in bytes", low=1, limit=True)
+    max_rows: int = setting(50_000_000, "maximum number of rows of a body", low=1, limit=True)
+    max_classes: int = setting(10_000, "maximum number of classes of a body's predictions", low=2, limit=True)
+    max_json_depth: int = setting(32, "maximum nesting depth of a JSON body", low=3, limit=True)
+    max_json_values: int = setting(
         16 * MIB,
         "maximum number of commas and colons outside strings in a JSON body; binary formats are exempt",
         low=1,
         limit=True,
     )
-    max_batch_rows: int = _setting(
+    max_batch_rows: int = setting(
         50_000_000, "maximum number of rows of a batch, including appended rows", low=1, limit=True
     )
-    batch_ttl: int = _setting(
+    batch_ttl: int = setting(
         24 * HOUR,
         "default and maximum lifetime of a batch in seconds; a batch does not expire while an unfinished job needs it",
         low=1,
         limit=True,
     )
-    job_ttl: int = _setting(7 * 24 * HOUR, "seconds that a job is kept after it has ended", low=1, limit=True)
-    max_wait: int = _setting(
+    job_ttl: int = setting(7 * 24 * HOUR, "seconds that a job is kept after it has ended", low=1, limit=True)
+    max_wait: int = setting(
         30, "maximum seconds that a request may wait for a job with Prefer: wait", low=0, limit=True
     )
-    max_spool_bytes: int = _setting(
+    max_spool_bytes: int = setting(
         0,
         "maximum total size in bytes of the temporary files of one process. A tenant may use half of it. Set it if the "
         "volume has its own size limit, such as the sizeLimit of an emptyDir; 0: only the free space of the volume "
         "limits it",
         low=0,
     )
-    max_event_streams: int = _setting(
+    max_event_streams: int = setting(
         200, "maximum open event streams of one process; a tenant may use half of them, an API key a quarter", low=0
     )
-    idempotency_ttl: int = _setting(24 * HOUR, "seconds that an idempotency key is kept", low=1, limit=True)
-    idempotency_lease: int = _setting(
+    idempotency_ttl: int = setting(24 * HOUR, "seconds that an idempotency key is kept", low=1, limit=True)
+    idempotency_lease: int = setting(
         10, "seconds after which a request whose process died may be repeated with its key", low=1
     )
-    fit_timeout: int = _setting(HOUR, "maximum seconds of one run of a fit", low=1, limit=True)
-    evaluate_timeout: int = _setting(HOUR, "maximum seconds of one run of an evaluation job", low=1, limit=True)
-    gpu_seconds: float = _setting(
+    fit_timeout: int = setting(HOUR, "maximum seconds of one run of a fit", low=1, limit=True)
+    evaluate_timeout: int = setting(HOUR, "maximum seconds of one run of an evaluation job", low=1, limit=True)
+    gpu_seconds: float = setting(
         10.0,
         "fits with an estimated time of at least this many seconds on a CPU go to a GPU worker, if one is running",
         low=0,
     )
-    request_timeout: float = _setting(
+    request_timeout: float = setting(
         60.0, "time limit in seconds for a response to begin; longer work must run as a job", low=0.1, limit=True
     )
-    min_upload_rate: int = _setting(
+    min_upload_rate: int = setting(
         64 * 1024,
         "minimum upload rate of a body in bytes per second, checked over periods of 10 s; a slower body gets 408; 0: "
         "no limit",
         low=0,
         limit=True,
     )
-    store_timeout: float = _setting(3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1)
-    max_heavy_requests: int = _setting(
+    store_timeout: float = setting(3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1)
+    max_heavy_requests: int = setting(
         8,
         "maximum number of concurrent heavy requests. A request is heavy if its body is over 1 MiB unpacked or its "
         "estimated time is over 0.1 s. Requests beyond the limit get 503. With API keys, a tenant may use half of it, "
         "but at least one request",
         low=1,
     )
-    max_request_memory: int = _setting(
+    max_request_memory: int = setting(
         2304 * MIB,
         "bytes of memory for the requests of one process: their bodies, what these unpack to, and the copies for the "
         "work on it, which are reserved before they are allocated. Requests beyond the limit get 503, and 413 if one "
@@ -103,74 +96,48 @@ class Settings:
         low=16 * MIB,
         limit=True,
     )
-    rate_limit: int = _setting(
+    rate_limit: int = setting(
         0,
         "requests per minute for an API key without a limit of its own; 0: no limit",
         low=0,
         limit=True,
     )
-    quota_bytes: int = _setting(
+    quota_bytes: int = setting(
         64 * 1024 * MIB, "maximum stored bytes of batches of a tenant; 0: no quota", low=0, limit=True
     )
-    quota_maps: int = _setting(
-        100_000,
-        "maximum number of maps of a tenant; 0: no quota; set the same value for the workers",
-        low=0,
-        limit=True,
-    )
-    quota_jobs: int = _setting(10_000, "maximum queued and running jobs of a tenant; 0: no quota", low=0, limit=True)
-    max_monitors: int = _setting(100, "maximum number of monitors of a tenant; 0: no quota", low=0, limit=True)
-    max_queued_jobs: int = _setting(
+    quota_jobs: int = setting(10_000, "maximum queued and running jobs of a tenant; 0: no quota", low=0, limit=True)
+    max_monitors: int = setting(100, "maximum number of monitors of a tenant; 0: no quota", low=0, limit=True)
+    max_queued_jobs: int = setting(
         100_000, "maximum queued and running jobs of all tenants; 0: no limit", low=0, limit=True
     )
-    store_budget: float = _setting(
+    store_budget: float = setting(
         0.75,
         "fraction of the memory of Redis (maxmemory, or the memory of its machine if maxmemory is not set) that "
         "requests may fill; a tenant may fill half of that; 0: no budget",
         low=0,
     )
-    held_maps: int = _setting(256, "number of maps that a process keeps in memory", low=1)
-    cors_origins: str = _setting(
+    held_maps: int = setting(256, "number of maps that a process keeps in memory", low=1)
+    cors_origins: str = setting(
         "", "origins that may call the service from a browser, separated by commas, or *; default: none"
     )
-    trusted_proxies: str = _setting(
+    trusted_proxies: str = setting(
         "", "addresses of reverse proxies whose X-Forwarded-For is trusted, separated by commas; default: none"
     )
-    header_timeout: float = _setting(
+    header_timeout: float = setting(
         10.0,
         "time limit in seconds for the headers of a request to arrive; counted from the start of the connection for "
         "its first request, and from the start of the request for later ones",
         low=0.1,
     )
-    max_connections_per_address: int = _setting(
+    max_connections_per_address: int = setting(
         256,
         "maximum connections of one address, or of one IPv6 /64 network, with one process; connections beyond it get "
         "503; trusted proxies are exempt; 0: no limit",
         low=0,
     )
-    webhook_hosts: str = _setting(
-        "",
-        "hosts that webhooks may be sent to, separated by commas, such as alerts.example.com, *.example.com, "
-        "alerts.example.com:8443, or http://alerts.example.com, which also allows http; default: none; set the same "
-        "value for the workers",
-    )
-    webhook_private_addresses: str = _setting(
-        "",
-        "networks of private addresses that webhooks may be sent to, separated by commas, such as 10.0.0.0/8; default: "
-        "none; set the same value for the workers",
-    )
-    session_idle: int = _setting(HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60)
-    session_life: int = _setting(12 * HOUR, "maximum seconds of a session on the web page", low=60)
-    sign_in_rate: int = _setting(10, "sign-in attempts per minute from one address on the web page; 0: no limit", low=0)
-    drain_seconds: int = _setting(
-        10, "time limit in seconds for requests or jobs in progress to finish after SIGTERM", low=0
-    )
-
-    otlp_endpoint: str | None = _setting(
-        None,
-        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry of "
-        "calibrant-server",
-    )
+    session_idle: int = setting(HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60)
+    session_life: int = setting(12 * HOUR, "maximum seconds of a session on the web page", low=60)
+    sign_in_rate: int = setting(10, "sign-in attempts per minute from one address on the web page; 0: no limit", low=0)
 
     @property
     def quotas(self) -> Quotas:
@@ -190,35 +157,6 @@ class Settings:
     def origins(self) -> list[str]:
         """``cors_origins`` as a list."""
         return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]
-
-
-class Setting(NamedTuple):
-    """One setting: ``low`` is its minimum, ``limit`` whether ``GET /limits`` lists it."""
-
-    name: str
-    kind: type | UnionType
-    default: Any
-    meaning: str
-    low: float | None
-    limit: bool
-
-    @property
-    def flag(self) -> str:
-        """The command-line flag."""
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        """The environment variable."""
-        return "CALIBRANT_" + self.name.upper()
-
-
-def all_settings() -> Iterator[Setting]:
-    """Every setting except the store's URL, which has no default."""
-    kinds = get_type_hints(Settings)
-    for f in dataclasses.fields(Settings):
-        if f.metadata:
-            yield Setting(f.name, kinds[f.name], f.default, **f.metadata)
 
 
 @lru_cache(maxsize=1024)

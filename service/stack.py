@@ -20,6 +20,7 @@ from typing import IO
 
 import typer
 
+from backend.settings import variable_of
 from backend.store.errors import EmbeddedStoreFailed
 from backend.store.processes import spawn, stop
 from backend.store.server.embedded import embedded, make_data_folder
@@ -162,19 +163,17 @@ def stack(
             # Check now; with an external store, which may be unavailable, the API checks once it is reached.
             _refuse_open_bind(host, redis_url)
         environment = dict(os.environ if inherited is None else inherited) | {
-            "CALIBRANT_REDIS_URL": redis_url,
-            "CALIBRANT_DEVICE": device,
-            "CALIBRANT_LOG_LEVEL": level,
-            "CALIBRANT_LOG_FORMAT": log_format,
-            "CALIBRANT_HOST": host,
+            variable_of("redis_url"): redis_url,
+            variable_of("log_level"): level,
+            variable_of("log_format"): log_format,
         }
-        environment.pop("CALIBRANT_REDIS_URL_FILE", None)
+        environment.pop(variable_of("redis_url_file"), None)
         patience = _DRAIN_SECONDS + _PATIENCE
         with contextlib.suppress(KeyError, ValueError):  # the children refuse what is no number
-            patience = float(environment["CALIBRANT_DRAIN_SECONDS"]) + _PATIENCE
-        worker = Child("the worker", lambda: _worker(environment, log))
+            patience = float(environment[variable_of("drain_seconds")]) + _PATIENCE
+        worker = Child("the worker", lambda: _worker(environment | {variable_of("device"): device}, log))
         started.callback(lambda: stop(worker.process, patience=patience))
-        api = Child("the API", lambda: _api(environment, log, listener))
+        api = Child("the API", lambda: _api(environment | {variable_of("host"): host}, log, listener))
         started.callback(lambda: stop(api.process, patience=patience))
         running = Stack(_url(listener), store, api, worker)
         yield running

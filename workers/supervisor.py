@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
-from backend.monitors.webhook_targets import HOSTS_VARIABLE, PRIVATE_VARIABLE, PUBLIC_URL_VARIABLE, Targets
-from backend.store.budget import QUOTA_VARIABLE
+from backend.monitors.webhook_targets import Targets
+from backend.settings import variable_of
 from backend.store.chores import KINDS, WORKERS_OF_KIND, Kind, owner_ended, queue_due, queue_of, read_owners
 from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
@@ -31,7 +31,7 @@ from backend.telemetry.tracing import check_telemetry
 from calibrant.core.device import has_driver
 from schemas.jobs import WorkersRecord
 from workers.chores import ChoreWorker, duty_of
-from workers.tasks import OTLP_VARIABLE
+from workers.settings import WorkerSettings
 from workers.worker import LeasedWorker, WarmWorker
 
 # --- The slots for workers, and the process that fills a slot
@@ -40,27 +40,6 @@ log = logging.getLogger(__name__)
 
 #: Timeout in seconds for store operations that must not block.
 SIDE_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class SupervisorOptions:
-    """The options of a supervisor. ``device`` is cpu, cuda or auto; ``queues`` None means those that suit the device.
-
-    ``warm`` workers run jobs in their own process instead of in forks, as CUDA workers do. ``drain_seconds`` is how
-    long running jobs have to end after SIGTERM.
-    """
-
-    redis_url: str
-    queues: tuple[str, ...] | None = None
-    device: str = "cpu"
-    processes: int = 1
-    warm: bool = False
-    drain_seconds: float = 10.0
-    otlp_endpoint: str | None = None
-    webhook_hosts: str = ""
-    webhook_private_addresses: str = ""
-    quota_maps: int = 0
-    public_url: str = ""
 
 
 @dataclass
@@ -79,7 +58,7 @@ class Place:
     not_before: float = 0.0
 
 
-def fill(place: Place, plan: SupervisorOptions, queues: tuple[str, ...], *, cuda: bool) -> None:
+def fill(place: Place, plan: WorkerSettings, queues: tuple[str, ...], *, cuda: bool) -> None:
     """Fork the worker of a slot."""
     place.name, place.born = secrets.token_hex(16), time.monotonic()
     parent = os.getpid()
@@ -94,7 +73,7 @@ def fill(place: Place, plan: SupervisorOptions, queues: tuple[str, ...], *, cuda
     place.pid = pid
 
 
-def work(plan: SupervisorOptions, queues: tuple[str, ...], place: Place, *, cuda: bool) -> int:
+def work(plan: WorkerSettings, queues: tuple[str, ...], place: Place, *, cuda: bool) -> int:
     """Run one worker until it is stopped or, for background tasks, idle; return the exit status."""
     traced = check_telemetry(plan.otlp_endpoint, os.environ)
     # A blocking pop must outlast the socket timeout, so RQ sets its own timeout.
@@ -145,7 +124,7 @@ _STARTED_SECONDS = 5.0
 _PAUSES = (0.05, 5.0)
 
 
-def supervise(plan: SupervisorOptions) -> None:
+def supervise(plan: WorkerSettings) -> None:
     """Run workers until SIGTERM or SIGINT; then let running jobs end, within a time limit.
 
     Raises ``MissingTelemetry`` if tracing is configured without the extra ``telemetry``, ``InvalidTargets`` for invalid
@@ -153,12 +132,9 @@ def supervise(plan: SupervisorOptions) -> None:
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
-    os.environ[HOSTS_VARIABLE] = plan.webhook_hosts
-    os.environ[PRIVATE_VARIABLE] = plan.webhook_private_addresses
-    os.environ[QUOTA_VARIABLE] = str(plan.quota_maps)
-    os.environ[PUBLIC_URL_VARIABLE] = plan.public_url
-    if plan.otlp_endpoint is not None:
-        os.environ[OTLP_VARIABLE] = plan.otlp_endpoint
+    for name in ("webhook_hosts", "webhook_private_addresses", "quota_maps", "public_url", "otlp_endpoint"):
+        if (value := getattr(plan, name)) is not None:
+            os.environ[variable_of(name)] = str(value)
     # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.
     gc.freeze()
     gc.enable()
@@ -168,11 +144,11 @@ def supervise(plan: SupervisorOptions) -> None:
 class Supervisor:
     """The workers of one machine or container."""
 
-    def __init__(self, plan: SupervisorOptions) -> None:
+    def __init__(self, plan: WorkerSettings) -> None:
         self._plan = plan
         self._cuda = has_cuda(plan.device)
         suited = (GPU_FITS, FITS, EVALUATIONS) if self._cuda else (FITS, EVALUATIONS)
-        self._queues = plan.queues or suited
+        self._queues = plan.queue_names or suited
         self._redis = connect(plan.redis_url, timeout=SIDE_SECONDS)
         self._recovery = Recovery(self._redis)
         self._places = [Place() for _ in range(plan.processes)]

@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from backend.evaluations import run_evaluation
 from backend.fits import run_fit
+from backend.settings import variable_of
 from backend.store.errors import RunLost, StorageError, TimeLimit, problem_of
 from backend.store.jobs.runs import Run
 from backend.store.server.connection import UNAVAILABLE, patiently
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The collector that this worker sends traces to; read by its forks.
-OTLP_VARIABLE = "CALIBRANT_OTLP_ENDPOINT"
 SERVICE = "calibrant-worker"
 
 
@@ -68,7 +67,7 @@ def observe(job: JobRecord, tenant: str, queued_at: datetime | None) -> Iterator
 @contextlib.contextmanager
 def _traced(job: JobRecord, queued_at: datetime | None, observed: Observed) -> Iterator[Root | None]:
     """Open a tracer for one task, because the fork of a task may be killed without cleanup."""
-    tracer = open_tracer(SERVICE, os.environ.get(OTLP_VARIABLE), os.environ)
+    tracer = open_tracer(SERVICE, os.environ.get(variable_of("otlp_endpoint")), os.environ)
     if tracer is None:
         yield None
         return

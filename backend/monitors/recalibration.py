@@ -14,7 +14,8 @@ from backend.monitors.definitions import target_of
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.monitors.online import follow
 from backend.monitors.prior_challengers import prior_challenge
-from backend.store.budget import QUOTA_VARIABLE, Quotas
+from backend.settings import variable_of
+from backend.store.budget import Quotas
 from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
@@ -54,7 +55,7 @@ _TYPES: dict[bool, RecalibrationType] = {
 
 def recalibrate(redis: Redis, chore: Chore) -> float | None:
     """Process the requested challengers of a monitor."""
-    store = Store.of(redis, chore.tenant, Quotas(maps=int(os.environ.get(QUOTA_VARIABLE, "0"))))
+    store = Store.of(redis, chore.tenant, Quotas(maps=int(os.environ.get(variable_of("quota_maps"), "0"))))
     with contextlib.suppress(UnknownMonitor):
         recalibrate_at(store, Definitions(redis, Keyspace(chore.tenant)).by_uid(chore.id), time.time())
     return None

@@ -8,11 +8,6 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: The variables of the settings, which the API has as well; a supervisor sets them for its workers.
-HOSTS_VARIABLE, PRIVATE_VARIABLE = "CALIBRANT_WEBHOOK_HOSTS", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES"
-#: The variable of the workers' option for links.
-PUBLIC_URL_VARIABLE = "CALIBRANT_PUBLIC_URL"
-
 # --- Allowed addresses: public ones, and private ones that the operator lists
 #
 # The IANA registries of special-purpose addresses are listed here, because Python's notion of a global address differs

@@ -16,13 +16,11 @@ from redis import Redis
 
 from backend.monitors.webhook_requests import InvalidSecret, Outcome, Sender, check_secret, headers, read_secret
 from backend.monitors.webhook_targets import (
-    HOSTS_VARIABLE,
-    PRIVATE_VARIABLE,
-    PUBLIC_URL_VARIABLE,
     TargetRefused,
     Targets,
 )
 from backend.requester import Requester
+from backend.settings import variable_of
 from backend.store.chores import Chore
 from backend.store.clock import at, now, stamp
 from backend.store.errors import UnknownDelivery, UnknownHook, UnknownMonitor
@@ -293,5 +291,7 @@ def deliver(redis: Redis, chore: Chore) -> float | None:
 @cache
 def _means() -> Means:
     """Create the sender from the environment of this process, once."""
-    given = Targets.read(os.environ.get(HOSTS_VARIABLE, ""), os.environ.get(PRIVATE_VARIABLE, ""))
-    return Means(Sender(given), public_url=os.environ.get(PUBLIC_URL_VARIABLE, ""))
+    hosts, addresses, public_url = (
+        os.environ.get(variable_of(name), "") for name in ("webhook_hosts", "webhook_private_addresses", "public_url")
+    )
+    return Means(Sender(Targets.read(hosts, addresses)), public_url=public_url)

@@ -225,9 +225,6 @@ def measure(redis: Redis) -> dict[str, int]:
 # A quota is checked before a write, and charged with the write, so it can be exceeded by concurrent writes, but not by
 # later ones.
 
-#: The variable of the setting, which the API has as well; a supervisor sets it for its workers.
-QUOTA_VARIABLE = "CALIBRANT_QUOTA_MAPS"
-
 
 @dataclass(frozen=True)
 class Quotas:

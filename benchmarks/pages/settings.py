@@ -12,8 +12,9 @@ from calibrant.cli.main import app
 _HEAD = """# Settings
 
 Every flag of `calibrant` that can also be set by an environment variable; the flag takes precedence. `serve` passes the
-variables of `api` and `worker` on to them. Times are in seconds, sizes in bytes. Generated from the commands
-(`make reference`).
+variables of `api` and `worker` on to them, which refuse variables `CALIBRANT_...` that are no settings and print all
+of theirs with `--show-settings`, as an environment file. Times are in seconds, sizes in bytes. Generated from the
+commands (`make reference`).
 
 | flag | variable | commands | default | meaning |
 |---|---|---|---|---|

@@ -14,6 +14,7 @@ from backend.command_options import (
     ServiceRedisUrl,
     ServiceRedisUrlFile,
     option,
+    refuse_unknown_variables,
     start_log,
     store_url,
 )
@@ -31,6 +32,7 @@ RepairStore = Annotated[
 
 
 def serve(
+    context: typer.Context,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     data: Data = Path(".calibrant"),
@@ -45,6 +47,7 @@ def serve(
 
     Set other options of api and worker by their environment variables.
     """
+    refuse_unknown_variables(context)
     start_log(log_level, log_format)
     from service.stack import serve_all
 

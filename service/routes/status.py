@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
+from backend.settings import settings_of
 from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
 from service.calls import Call, Calls
@@ -12,7 +13,7 @@ from service.context import Here, answer
 from service.formats.media import TEXT
 from service.metrics import Metrics
 from service.observe import METRICS_PATH
-from service.settings import all_settings
+from service.settings import Settings
 from service.threads import run_in_thread
 
 calls = Calls("health")
@@ -21,7 +22,11 @@ calls = Calls("health")
 @calls.add(Call("GET", "/limits", answer=LimitsAnswer, tag="limits"))
 async def limits(here: Here) -> Response:
     """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage."""
-    found = {s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning} for s in all_settings() if s.limit}
+    found = {
+        s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning}
+        for s in settings_of(Settings)
+        if s.limit
+    }
     return answer({"limits": found, "used": await run_in_thread(_used, here.store.charges)})
 
 

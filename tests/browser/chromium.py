@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import BrowserType
 
 #: Names the binary; it comes before whatever is on PATH.
-VARIABLE = "CALIBRANT_CHROMIUM"
+VARIABLE = "TEST_CHROMIUM"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 HOW = (
     "there is no Chromium for the tests of the page: install one by `apt-get install chromium` or by "

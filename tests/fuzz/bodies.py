@@ -16,7 +16,7 @@ from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
 
 #: The variable that holds the ids of a batch of each prediction kind that every fuzzed service holds, as JSON.
-BATCH_VARIABLE = "CALIBRANT_FUZZ_BATCH"
+BATCH_VARIABLE = "FUZZ_BATCH"
 #: A map that every fuzzed service holds: that of the document's examples.
 KNOWN_MAP = "fraud-detector"
 #: The same for maps of predictive distributions.

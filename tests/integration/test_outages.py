@@ -286,5 +286,5 @@ def test_a_store_that_comes_minutes_late_is_found_as_soon_as_one_in_time(tmp_pat
         until(lambda: ready(api))
 
 
-#: Seconds that a store comes late; CALIBRANT_TEST_LATE_SECONDS=180 for the whole of it.
-LATE_SECONDS = float(os.environ.get("CALIBRANT_TEST_LATE_SECONDS", "8"))
+#: Seconds that a store comes late; TEST_LATE_SECONDS=180 for the whole of it.
+LATE_SECONDS = float(os.environ.get("TEST_LATE_SECONDS", "8"))

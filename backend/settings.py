@@ -1,0 +1,82 @@
+"""Settings: fields from which their flags, environment variables and rows of the reference are made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Any, NamedTuple, get_type_hints
+
+#: The beginning of the name of every environment variable.
+PREFIX = "CALIBRANT_"
+
+
+def setting(default: Any, meaning: str, *, low: float | None = None, limit: bool = False) -> Any:
+    """A field that is a setting; ``GET /limits`` lists it if ``limit`` is true."""
+    return field(default=default, metadata={"meaning": meaning, "low": low, "limit": limit})
+
+
+@dataclass(frozen=True)
+class SharedSettings:
+    """The settings of the API and of the workers."""
+
+    redis_url: str
+    quota_maps: int = setting(
+        100_000,
+        "maximum number of maps of a tenant; 0: no quota; set the same value for the API and for the workers, which "
+        "store maps after an alarm",
+        low=0,
+        limit=True,
+    )
+    webhook_hosts: str = setting(
+        "",
+        "hosts that webhooks may be sent to, separated by commas, such as alerts.example.com, *.example.com, "
+        "alerts.example.com:8443, or http://alerts.example.com, which also allows http; default: none; set the same "
+        "value for the API and for the workers",
+    )
+    webhook_private_addresses: str = setting(
+        "",
+        "networks of private addresses that webhooks may be sent to, separated by commas, such as 10.0.0.0/8; default: "
+        "none; set the same value for the API and for the workers",
+    )
+    drain_seconds: float = setting(
+        10.0,
+        "time limit in seconds for requests or jobs in progress to finish after SIGTERM; a job that takes longer "
+        "returns to its queue",
+        low=0,
+    )
+    otlp_endpoint: str | None = setting(
+        None,
+        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry of "
+        "calibrant-server",
+    )
+
+
+class Setting(NamedTuple):
+    """One setting: ``low`` is its minimum, ``limit`` whether ``GET /limits`` lists it."""
+
+    name: str
+    kind: type | UnionType
+    default: Any
+    meaning: str
+    low: float | None
+    limit: bool
+
+
+def settings_of(kind: type[SharedSettings]) -> Iterator[Setting]:
+    """Every setting of a class."""
+    hints = get_type_hints(kind)
+    for each in dataclasses.fields(kind):
+        if each.metadata:
+            yield Setting(each.name, hints[each.name], each.default, **each.metadata)
+
+
+def flag_of(name: str) -> str:
+    """The flag of a setting."""
+    return "--" + name.replace("_", "-")
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + name.upper()
