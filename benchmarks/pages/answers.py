@@ -55,7 +55,7 @@ ROOTS = (
     "SeriesAnswer",
 )
 #: Groups of arguments, which become typed dictionaries.
-ARGUMENTS = ("About",)
+ARGUMENTS = ("About", "MapChanges")
 _WIDTH = 120
 #: A shorter type hint is written out.
 _LONG = 40

@@ -267,10 +267,13 @@ _LABELS = ("class_names", "pos_label")
 
 
 def with_positional(
-    call: Callable[..., Any], batch: Any, labels: Sequence[Any], rows: Mapping[str, Any]
+    call: Callable[..., Any], batch: Any, labels: Sequence[Any], rows: Mapping[str, Any], *known: str
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Return the id of a batch, or the rows of a call with predictions and labels as its first arguments."""
-    refuse_unknown(rows, [*arguments_of(call), *Rows.__annotations__])
+    """Return the id of a batch, or the rows of a call with predictions and labels as its first arguments.
+
+    ``known`` are other arguments of the call.
+    """
+    refuse_unknown(rows, [*arguments_of(call), *Rows.__annotations__, *known])
     batch = id_of(batch)
     if batch is None or (isinstance(batch, str) and not labels):
         return batch, rows

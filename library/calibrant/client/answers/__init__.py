@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers.final import FINAL
     from calibrant.client.answers.jobs import JobAnswer, JobsAnswer, JobSummary, Progress
     from calibrant.client.answers.listing import ListedMap, MapPage
-    from calibrant.client.answers.maps import About, Bins, FitBins, InSample, MapRecord, MapSummary, Scores
+    from calibrant.client.answers.maps import About, Bins, FitBins, InSample, MapChanges, MapRecord, MapSummary, Scores
     from calibrant.client.answers.monitor_alarms import (
         AlarmData,
         AlarmsAnswer,
@@ -171,6 +171,7 @@ _MODULE_OF = {
     "Limit": "catalogue",
     "LimitsAnswer": "catalogue",
     "ListedMap": "listing",
+    "MapChanges": "maps",
     "MapPage": "listing",
     "MapRecord": "maps",
     "MapSummary": "maps",
@@ -279,6 +280,7 @@ __all__ = [
     "Limit",
     "LimitsAnswer",
     "ListedMap",
+    "MapChanges",
     "MapPage",
     "MapRecord",
     "MapSummary",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from calibrant.client.answers import (
+    About,
     BatchRecord,
     DiagramEntry,
     DistributionMeasureEntry,
@@ -20,7 +21,7 @@ from calibrant.client.answers import (
 )
 from calibrant.client.calls.evaluate import HTML, Requested, read_html, read_report
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.calls.maps import read_fit
+from calibrant.client.calls.maps import read_fit, split_about
 from calibrant.client.calls.pictures import Form, Theme, media_of, read_picture
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from calibrant.distributions.forecasts import Forecasts
 
 _REGRESSION = {"prediction_kind": "regression"}
+
+
+class FitDistributionArguments(DistributionRows, About, total=False):
+    """Forecasts as keyword arguments, and what is to be stored with the map."""
 
 
 def evaluate_distribution(
@@ -221,12 +226,10 @@ def fit_distribution(
     support: tuple[float | None, float | None] = (None, None),
     output_levels: Sequence[float] | None = None,
     seed: int = 0,
-    tags: Mapping[str, str] | None = None,
-    description: str | None = None,
     allow_shape_change: bool = False,
     timeout: float | None = None,
     progress: Progress | None = None,
-    **rows: Unpack[DistributionRows],
+    **arguments: Unpack[FitDistributionArguments],
 ) -> Steps[MapRecord]:
     """Fit a calibration map of predictive distributions to a stored batch or to rows, and wait for it.
 
@@ -238,7 +241,7 @@ def fit_distribution(
         Outcomes; or a stored batch.
     batch : str or BatchRecord, optional
         Id of a stored batch, instead of rows.
-    name, seed, tags, description, timeout, progress
+    name, seed, timeout, progress
         As for ``fit``.
     options : mapping, optional
         Options of the method.
@@ -251,8 +254,9 @@ def fit_distribution(
         samples.
     allow_shape_change : bool
         Whether the map may return forecasts of another kind than the newest map of the name.
-    **rows
-        The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold.
+    **arguments
+        The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold. And the fields of
+        ``About``, such as ``tags`` and ``description``.
 
     Returns
     -------
@@ -273,7 +277,8 @@ def fit_distribution(
     if not isinstance(method, str):
         raise TypeError('the first argument is the method: fit_distribution("averaged", observed, mean=..., std=...)')
     fields: dict[str, Any] = {"method": method, "batch": batch, "name": name, "seed": seed, "scale": scale}
-    fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
+    about, rows = split_about(arguments)
+    fields |= {"options": dict(options or {}), **about}
     fields |= {"support": None if tuple(support) == (None, None) else list(support)}
     fields |= {"output_levels": None if output_levels is None else list(output_levels)}
     fields |= {"allow_shape_change": allow_shape_change or None}
@@ -515,7 +520,8 @@ def _request(
     headers: Mapping[str, str] | None = None,
     accept: str | None = None,
 ) -> Request:
-    refuse_unknown(rows, ["observed", "known", *arguments_of(call), *DistributionRows.__annotations__])
+    known = FitDistributionArguments if call is fit_distribution else DistributionRows
+    refuse_unknown(rows, ["observed", "known", *arguments_of(call), *known.__annotations__])
     if isinstance(observed, str | BatchRecord):
         observed, fields = None, {**fields, "batch": observed}
     arrays, options = split_forecasts({"observed": observed, **rows})

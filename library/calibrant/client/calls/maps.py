@@ -9,17 +9,28 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from calibrant.client.answers import BatchRecord, JobAnswer, ListedMap, MapPage, MapRecord, MapSummary
+from calibrant.client.answers import (
+    About,
+    BatchRecord,
+    JobAnswer,
+    ListedMap,
+    MapChanges,
+    MapPage,
+    MapRecord,
+    MapSummary,
+)
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
     ArrayLike,
     Rows,
+    arguments_of,
     by_number,
     given_back,
     needs_names,
     predictions_of,
+    refuse_unknown,
     split_rows,
     with_positional,
 )
@@ -35,6 +46,10 @@ class Documented(Protocol):
     """A fitted map of the library."""
 
     def to_document(self) -> dict[str, Any]: ...  # noqa: D102
+
+
+class FitArguments(Rows, About, total=False):
+    """Rows as keyword arguments, and what is to be stored with the map."""
 
 
 class Bounds(NamedTuple):
@@ -54,13 +69,11 @@ def fit(
     reduction: str | None = None,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
-    tags: Mapping[str, str] | None = None,
-    description: str | None = None,
     allow_shape_change: bool = False,
     group_folds: bool = False,
     timeout: float | None = None,
     progress: Progress | None = None,
-    **rows: Unpack[Rows],
+    **arguments: Unpack[FitArguments],
 ) -> Steps[MapRecord]:
     """Fit a calibration map to a stored batch or to rows, and wait for it.
 
@@ -80,10 +93,6 @@ def fit(
         Options of the method.
     seed : int
         Random seed.
-    tags : mapping of str to str, optional
-        Tags of the map.
-    description : str, optional
-        Description of the map.
     allow_shape_change : bool
         Whether the shape of the output may differ from that of the newest map of the name.
     group_folds : bool
@@ -92,8 +101,9 @@ def fit(
         Seconds to wait for a job; by default there is no limit.
     progress : callable, optional
         Called with the job on every change, if the fit is a job.
-    **rows
-        ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
+    **arguments
+        ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch;
+        and the fields of ``About``, such as ``tags`` and ``description``.
 
     Returns
     -------
@@ -114,14 +124,25 @@ def fit(
     """
     if not isinstance(method, str):
         raise TypeError('the first argument is the method: fit("averaged", predictions, labels)')
-    batch_id, given = with_positional(fit, batch, own_labels, rows)
+    about, rows = split_about(arguments)
+    batch_id, given = with_positional(fit, batch, own_labels, rows, *About.__annotations__)
     fields: dict[str, Any] = {"method": method, "batch": batch_id, "name": name, "reduction": reduction, "seed": seed}
-    fields |= {"options": dict(options or {}), "tags": dict(tags or {}), "description": description}
+    fields |= {"options": dict(options or {}), **about}
     fields |= {"allow_shape_change": allow_shape_change or None, "group_folds": group_folds or None}
     arrays, how = split_rows(given)
     fields = by_number(fields, how.get("class_names"))
     answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
     return (yield from read_fit(patience, answer, timeout, progress))
+
+
+def split_about(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split keyword arguments into what is to be stored with a map, for JSON, and the others."""
+    about = {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in arguments.items()
+        if name in About.__annotations__
+    }
+    return about, {name: value for name, value in arguments.items() if name not in about}
 
 
 def read_fit(patience: Patience, answer: Answer, timeout: float | None, progress: Progress | None) -> Steps[MapRecord]:
@@ -289,20 +310,17 @@ def maps(
 def describe(
     patience: Patience,
     ref: str | MapSummary,
-    *,
-    tags: Mapping[str, str | None] | None = None,
-    description: str | None = None,
+    **changes: Unpack[MapChanges],
 ) -> Steps[MapRecord]:
-    """Change the tags and the description of a map.
+    """Change what is stored about a map, such as its tags and its description.
 
     Parameters
     ----------
     ref : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
-    tags : mapping of str to str or None, optional
-        Tags to set; None removes a tag. Other tags are kept.
-    description : str, optional
-        New description.
+    **changes
+        New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
+        other tags are kept.
 
     Returns
     -------
@@ -314,8 +332,8 @@ def describe(
     >>> client.describe("spam", tags={"stage": "shadow"}).tags
     {'stage': 'shadow'}
     """
-    changes = {"tags": None if tags is None else dict(tags), "description": description}
-    answer = yield from send(patience, with_fields("PATCH", path_of("maps", ref), changes))
+    refuse_unknown(changes, ["ref", *MapChanges.__annotations__])
+    answer = yield from send(patience, with_fields("PATCH", path_of("maps", ref), split_about(changes)[0]))
     return read(MapRecord, answer)
 
 
@@ -370,9 +388,8 @@ def import_map(
     document: Mapping[str, Any] | Documented,
     *,
     name: str | None = None,
-    tags: Mapping[str, str] | None = None,
-    description: str | None = None,
     allow_shape_change: bool = False,
+    **about: Unpack[About],
 ) -> Steps[MapRecord]:
     """Store a map from its document.
 
@@ -382,12 +399,10 @@ def import_map(
         A map, or its document, from ``export_map`` or ``to_document``.
     name : str, optional
         Name of the map; an existing name gets a new version.
-    tags : mapping of str to str, optional
-        Tags of the map.
-    description : str, optional
-        Description of the map.
     allow_shape_change : bool
         Whether the shape of the output may differ from that of the newest map of the name.
+    **about
+        Fields of ``About``, such as ``tags`` and ``description``.
 
     Returns
     -------
@@ -400,7 +415,8 @@ def import_map(
     True
     """
     plain = document if isinstance(document, Mapping) else document.to_document()
-    fields: dict[str, Any] = {"document": dict(plain), "tags": dict(tags or {}), "name": name}
-    fields |= {"description": description, "allow_shape_change": allow_shape_change or None}
+    refuse_unknown(about, [*arguments_of(import_map), *About.__annotations__])
+    fields = {"document": dict(plain), "name": name, "allow_shape_change": allow_shape_change or None}
+    fields |= split_about(about)[0]
     answer = yield from send(patience, with_fields("POST", "/maps/import", fields))
     return read(MapRecord, answer)
