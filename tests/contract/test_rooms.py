@@ -116,6 +116,8 @@ def test_every_name_that_calibrant_promises_is_there_and_nothing_is_loaded_befor
     for name in calibrant.__all__:
         assert getattr(calibrant, name) is not None
     assert dir(calibrant) == sorted([*calibrant.__all__, "client"])
+    listed = (ROOT / "docs" / "reference" / "python-api.rst").read_text("utf-8").split()
+    assert set(calibrant.__all__) - {"__version__"} <= set(listed)
     assert dir(client) == sorted(client.__all__)
     code = "import sys, calibrant; print([name for name in sys.modules if name.startswith(('numpy', 'scipy'))])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
