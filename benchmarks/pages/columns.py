@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from calibrant.core.inputs import PAIRS
-from calibrant.io import column_names, files  # noqa: F401 - files adds all rules
+from calibrant.core import column_names
+from calibrant.core.column_names import PAIRS
+from calibrant.io import files  # noqa: F401 - files adds all rules
 from calibrant.io.errors import TabularError
 from calibrant.io.rules import STEPS, Rule, rules_of
 

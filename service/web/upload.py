@@ -19,9 +19,9 @@ from backend.kinds import Arrays
 from backend.store.errors import StorageError, problem_of
 from calibrant.core.batch import MAX_CLASS_NAME
 from calibrant.core.cells import WeightsKind
+from calibrant.core.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.core.errors import CalibrationError, in_rows
 from calibrant.core.reductions import resolve
-from calibrant.io.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.io.errors import (
     BadMapping,
     DecimalComma,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import KeysView, Mapping, Sequence, Set, ValuesView
-from dataclasses import dataclass
-from enum import EnumType
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from calibrant.core.arrays import (
 )
 from calibrant.core.batch import TOLERANCE, Batch, Scale, check_kind, read_batch, read_class_names, read_predictions
 from calibrant.core.cells import WeightsKind
+from calibrant.core.column_names import booleans, class_readings, common_start, integer, is_reversed
 from calibrant.core.errors import (
     EmptyBatch,
     InvalidLabel,
@@ -185,44 +186,43 @@ def read_rows(
         weights = sample_weight
     check_kind(weights_kind)
     check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
-    class_names = _listed_names(class_names)
-    values, columns = prediction_array(predictions, _texts_of(class_names) or known, labels)
-    texts = values.dtype.kind in "UT" or (values.dtype.kind == "O" and values.size > 0 and type(values.flat[0]) is str)
-    if texts and labels is not None and array_of(labels, "labels").dtype.kind == "f":
-        raise InvalidLabel.at("/labels", "hold numbers, and predictions strings; predictions are the first argument")
-    if texts:
-        percent = str(values.flat[0]).rstrip().endswith("%")
-        hint = "remove percent signs and divide by 100" if percent else "pass those of predict_proba, not of predict"
-        raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
-    given = values
-    values, found, names = _labelled(predictions, values, labels, columns, class_names, pos_label, known)
-    _check_order(values, found)
+    read = _read_labels(predictions, labels, class_names, pos_label, known)
+    values, numbers = read.columns.values, read.numbers
+    if values.ndim == 1 and values.dtype.kind in "biuf" and numbers.dtype.kind == "f":
+        fractions = ((numbers >= 0.0) & (numbers <= 1.0)).all() and (numbers != np.floor(numbers)).any()
+        if fractions and np.isin(values, (0, 1)).all():
+            text = "hold fractions and predictions only 0 and 1; predictions are the first argument"
+            raise InvalidLabel.at("/labels", text)
     flat = None if weights is None else _flat(array_of(weights, "weights"))
     try:
-        batch = read_batch(values, found, flat, scale=scale, kind=weights_kind)
+        batch = read_batch(values, numbers, flat, scale=scale, kind=weights_kind)
     except OutOfRange as error:
-        raise _with_columns(error, given, columns) from error
+        raise _with_columns(error, read.columns) from error
     except NotFinite as error:
         raise NotFinite(f"{error}; {FILL_IN}", error.offences) from error
     except InvalidLabel as error:
-        if found.ndim != 1 or (found != np.floor(found)).any():
+        if numbers.ndim != 1 or (numbers != np.floor(numbers)).any():
             raise
-        raise InvalidLabel(f"{error}; {_remedy(found, values)}", error.offences) from error
-    inferred = class_names is None and pos_label is None and names is not None and names is not known
-    by_position = inferred and not _are_sorted(names or ()) and array_of(labels, "labels").dtype.kind in "biu"
-    return Rows(batch, None if groups is None else group_names(groups), names, by_position)
+        remedy = "for other labels pass class_names in the order of the columns"
+        if (numbers == -100).any():
+            remedy = "leave out the rows with the label -100, which losses ignore"
+        elif values.ndim == 1 or values.shape[1] == 2:
+            remedy = "for other labels pass pos_label, or class_names=[negative, positive]"
+        raise InvalidLabel(f"{error}; {remedy}", error.offences) from error
+    return Rows(batch, None if groups is None else group_names(groups), read.names, read.by_position)
 
 
-def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | None) -> OutOfRange:
+def _with_columns(error: OutOfRange, columns: _Columns) -> OutOfRange:
     """Return the error with the names of columns that are no probabilities, beside others that are."""
-    if values.ndim == 2 and columns is not None and len(columns) == values.shape[1]:
+    values, names = columns.values, columns.names
+    if columns.readings and names is not None:
         outside = (values < -TOLERANCE) | (values > 1.0 + TOLERANCE)
         for bad, are in (
             (outside.any(axis=0), "values outside [0, 1]"),
             (np.isin(values, (0.0, 1.0)).all(axis=0), "only 0 and 1, like labels"),
         ):
-            named = [columns[k] for k in np.flatnonzero(bad).tolist()]
-            if 0 < len(named) < len(columns):
+            named = [names[k] for k in np.flatnonzero(bad).tolist()]
+            if 0 < len(named) < len(names):
                 verb = f"column {listing(named)} has" if len(named) == 1 else f"columns {listing(named)} have"
                 return OutOfRange(f"predictions: {verb} {are}; pass the columns of probabilities alone", error.offences)
     if "not sum to 1" in str(error) and "divide" not in str(error):
@@ -232,43 +232,65 @@ def _with_columns(error: OutOfRange, values: Array, columns: Sequence[str] | Non
     return error
 
 
-def _are_sorted(names: Sequence[str]) -> bool:
-    return list(names) == sorted(names, key=str.casefold) or any(name.lstrip("-").isdecimal() for name in names)
+# --- Predictions, and the names of their columns
 
 
-def prediction_array(
-    predictions: Any, known: tuple[str, ...] | None = None, labels: Any = None
-) -> tuple[Array, list[str] | None]:
+@dataclass(frozen=True)
+class _Columns:
+    """Predictions (n,) or (n, K), the names of their columns, if there are any, and whether their order means anything.
+
+    ``readings`` are the class names that the names of the columns may stand for.
+    """
+
+    values: Array
+    names: list[str] | None = None
+    ordered: bool = True
+
+    @cached_property
+    def readings(self) -> list[tuple[str, ...]]:
+        names = self.names or ()
+        return class_readings(names) if len(names) > 1 and self.values.shape[1:] == (len(names),) else []
+
+    def taken(self, order: Sequence[int]) -> _Columns:
+        names = None if self.names is None else [self.names[k] for k in order]
+        return replace(self, values=self.values[:, order], names=names)
+
+
+def prediction_array(predictions: Any, known: tuple[str, ...] | None = None) -> tuple[Array, list[str] | None]:
     """Convert predictions to an array; with the names of the columns of a frame, in the order of ``known`` classes.
 
     Without them, numbered columns are in the order of their numbers, and the negative class precedes the positive one.
-    The ``labels`` are for the error about more than two dimensions, which says how both become rows.
     """
-    values, columns = _named_columns(predictions, known, labels)
-    if columns is None or values.ndim != 2 or len(columns) != values.shape[1] or len(columns) < 2:
-        return values, columns
-    numbered = tuple(map(str, range(len(columns))))
-    for order in (known, numbered):
-        for names in _readings(columns):
-            if order is not None and names != tuple(order) and sorted(names) == sorted(order):
-                taken = [names.index(name) for name in order]
-                return values[:, taken], [columns[k] for k in taken]
-    if known is None and any(map(is_reversed, _readings(columns))):
-        return values[:, ::-1], columns[::-1]
-    if known is not None and len(known) == len(columns):
-        for names in _readings(columns):
-            if len(set(names)) == len(names) and set(names) & set(known) not in (set(), set(known)):
-                raise WrongShape.at(
-                    "/predictions", f"have columns of {listing(names)}, but the classes are {listing(known)}"
-                )
-    return values, columns
+    columns = _read_columns(predictions, known, None)
+    return columns.values, columns.names
 
 
-def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> tuple[Array, list[str] | None]:
+def predictions_for(predictions: Any, scale: Scale, names: tuple[str, ...] | None) -> Any:
+    """Check predictions for a map: the columns of a frame are taken in the order of the map's class names."""
+    return read_predictions(prediction_array(predictions, names)[0], scale=scale)
+
+
+def _read_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> _Columns:
+    """Convert predictions like ``prediction_array``; ``labels`` are for the error about more than two dimensions."""
+    columns = _named_columns(predictions, known, labels)
+    k = len(columns.readings[0]) if columns.readings else 0
+    for order in (known, tuple(map(str, range(k)))):
+        for names in columns.readings:
+            if order is not None and sorted(names) == sorted(order):
+                return columns if names == tuple(order) else columns.taken([names.index(name) for name in order])
+    if known is None:
+        return columns.taken([1, 0]) if any(map(is_reversed, columns.readings)) else columns
+    for names in columns.readings if len(known) == k else ():
+        if len(set(names)) == k and set(names) & set(known) not in (set(), set(known)):
+            text = f"have columns of {listing(names)}, but the classes are {listing(known)}"
+            raise WrongShape.at("/predictions", text)
+    return columns
+
+
+def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> _Columns:
     """Convert predictions to an array, with the names of its columns, if it has any."""
     if is_records(predictions):
-        values, columns, _ = read_records(predictions, known)
-        return values, columns
+        return _Columns(*read_records(predictions, known))
     fields = getattr(getattr(predictions, "dtype", None), "names", None) or ()
     if len(fields) > 1:  # of a structured array
         predictions = {name: predictions[name] for name in fields}
@@ -280,7 +302,7 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
         parts = [_flat(array_of(column, "predictions")) for column in predictions.values()]
         if len({part.shape for part in parts}) > 1 or parts[0].ndim > 1:
             raise WrongShape.at("/predictions", "must be columns of one length by name; pass one of these arrays")
-        return np.column_stack(parts), text_names([*predictions])
+        return _Columns(np.column_stack(parts), text_names([*predictions]))
     if known is not None and is_frame(predictions) and set(known) < {*text_names(predictions.columns)}:
         pairs = zip(predictions.columns, text_names(predictions.columns), strict=True)
         predictions = predictions[[given for given, name in pairs if name in known]]
@@ -288,10 +310,10 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
     if values.ndim > 2:
         raise WrongShape.at("/predictions", f"have {values.ndim} dimensions; {_as_rows(predictions, values, labels)}")
     if values.ndim == 2 and values.shape[1] == 1:
-        return values[:, 0], None
+        return _Columns(values[:, 0])
     names = predictions.columns if is_frame(predictions) else getattr(predictions, "column_names", None)
     named = is_frame(predictions) or isinstance(names, list)  # ``columns`` of a table of Arrow are arrays
-    return values, text_names(names) if named and names is not None else None
+    return _Columns(values, text_names(names) if named and names is not None else None)
 
 
 def _as_rows(predictions: Any, values: Array, labels: Any) -> str:
@@ -326,108 +348,6 @@ def listing(names: Sequence[str]) -> str:
     return shown if len(names) <= _FEW else f"{shown} and {len(names) - _FEW} more"
 
 
-#: Larger numbers are not exact in a double.
-_EXACT = 2.0**53
-_INTEGER = re.compile(r"([+-]?\d{1,18})(\.0*)?", re.ASCII)
-_EXPONENT = re.compile(r"[+-]?(\d{1,18}\.?\d{0,18}|\.\d{1,18})[eE][+-]?\d{1,3}", re.ASCII)
-#: Words for false and true, of most tools, of R, and of German, French, Spanish and Italian spreadsheets.
-BOOLEANS = (
-    *(("false", "true"), ("f", "t"), ("falsch", "wahr"), ("faux", "vrai")),
-    *(("falso", "verdadero"), ("falso", "vero")),
-)
-#: Names of the negative and the positive class; of no other pair of labels is the positive one known.
-PAIRS = (
-    *(("0", "1"), ("-1", "1"), ("-", "+"), *BOOLEANS, ("no", "yes"), ("n", "y"), ("nein", "ja"), ("n", "j")),
-    *(("nee", "ja"), ("nej", "ja"), ("non", "oui"), ("no", "si"), ("no", "s\xed"), ("no", "s\xec"), ("nao", "sim")),
-    *(("n\xe3o", "sim"), ("neg", "pos"), ("negative", "positive"), ("negativ", "positiv"), ("negativo", "positivo")),
-    *(("n\xe9gatif", "positif"), ("absent", "present"), ("failure", "success")),
-)
-
-
-def integer(text: str) -> int | None:
-    """Parse an integer written as ``1``, ``1.0`` or ``1.0e+00``; returns None for any other text."""
-    found = _INTEGER.fullmatch(text)
-    if found is not None:
-        return int(found[1])
-    value = float(text) if _EXPONENT.fullmatch(text) else math.inf
-    return int(value) if value.is_integer() and abs(value) < _EXACT else None
-
-
-def booleans(texts: Sequence[str]) -> list[int] | None:
-    """Return the class of each text if they are the two words of a boolean, or one of true and false; else None."""
-    lower = [text.casefold() for text in texts]
-    for words in BOOLEANS:
-        if {*lower} <= {*words} and (len(lower) == 2 or words == BOOLEANS[0]):
-            return [words.index(text) for text in lower]
-    return None
-
-
-def known_pair(labels: Sequence[str]) -> tuple[str, str] | None:
-    """Return the negative and the positive one of two labels, such as ``no`` and ``yes``; None if it is not known.
-
-    >>> known_pair(["Ja", "Nein"]), known_pair(["spam", "not spam"]), known_pair(["ham", "spam"])
-    (('Nein', 'Ja'), ('not spam', 'spam'), None)
-    """
-    for first, second in (tuple(labels), tuple(labels[::-1])) if len(labels) == 2 else ():
-        pair = first.casefold(), second.casefold()
-        if pair in PAIRS or pair[0] in {f"{no}{pair[1]}" for no in _NEGATIONS}:
-            return first, second
-    return None
-
-
-#: How the name of a class begins that is the rest of another, and may be class 0 or 1.
-_NEGATIONS = tuple(f"{no}{mark}" for no in ("no", "not", "non") for mark in "_- ")
-
-
-def is_reversed(classes: Sequence[str]) -> bool:
-    """Return whether two classes are named after a positive class and its negative, such as ``yes`` and ``no``."""
-    return known_pair(classes) == tuple(reversed(classes))
-
-
-def is_negative(name: str) -> bool:
-    """Return whether the name of one of two classes says that it is class 0, such as ``no`` or ``class_0``."""
-    folded = name.casefold().removeprefix("class").lstrip("_- ")
-    return folded in {"0", "n", *(negative for negative, _ in PAIRS if len(negative) > 1)}
-
-
-def is_negation(name: str) -> bool:
-    """Return whether a class is named after another that it excludes, such as ``not_fraud``."""
-    return name.casefold().startswith(_NEGATIONS)
-
-
-def _listed_names(class_names: Any) -> Any:
-    """Return the names in the order of their numbers, if they are a dictionary such as ``id2label`` or ``label2id``."""
-    if isinstance(class_names, EnumType | KeysView | ValuesView):
-        return list(class_names)
-    if hasattr(class_names, "to_list"):  # a Series of pandas or polars
-        return class_names.to_list()
-    if not isinstance(class_names, Mapping):
-        return class_names
-    by_number = {str(number): name for number, name in class_names.items()}
-    if set(by_number) != set(map(str, range(len(class_names)))):
-        by_number = {str(number): name for name, number in class_names.items()}
-    if set(by_number) != set(map(str, range(len(class_names)))):
-        raise InvalidOption.at("/class_names", "must give each number from 0 one name, as id2label does")
-    return [by_number[str(k)] for k in range(len(class_names))]
-
-
-def _texts_of(class_names: Any) -> tuple[str, ...] | None:
-    if class_names is None or isinstance(class_names, str):
-        return None
-    try:
-        return tuple(text_names(class_names))
-    except TypeError:
-        return None  # which is refused with the labels
-
-
-def _remedy(labels: Array, predictions: Array) -> str:
-    if (labels == -100).any():
-        return "leave out the rows with the label -100, which losses ignore"
-    if predictions.ndim == 1 or predictions.shape[1] == 2:
-        return "for other labels pass pos_label, or class_names=[negative, positive]"
-    return "for other labels pass class_names in the order of the columns"
-
-
 def _flat(values: Array) -> Array:
     """Return a single column as a vector."""
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
@@ -437,168 +357,86 @@ def _is_one_hot(values: Array, axis: int = 1) -> bool:
     return bool(np.isin(values, (0, 1)).all() and (values.sum(axis=axis) == 1).all())
 
 
-def _check_order(predictions: Array, labels: Array) -> None:
-    """Raise ``InvalidLabel`` if labels and predictions are apparently in each other's place."""
-    if predictions.ndim != 1 or predictions.dtype.kind not in "biuf" or labels.dtype.kind != "f":
-        return
-    inside = ((labels >= 0.0) & (labels <= 1.0)).all()
-    if inside and np.isin(predictions, (0, 1)).all() and (labels != np.floor(labels)).any():
-        raise InvalidLabel.at(
-            "/labels", "hold fractions and predictions only 0 and 1; predictions are the first argument"
-        )
-
-
 # --- Labels
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Labels as numbers, the names of the classes if they are known, and predictions in the order of the classes."""
+
+    columns: _Columns
+    numbers: Array
+    names: tuple[str, ...] | None = None
+    by_position: bool = False
 
 
 def read_labels_of(
     predictions: Any, labels: Any, class_names: Any = None, pos_label: Any = None
 ) -> tuple[Array, Array, tuple[str, ...] | None]:
     """Return predictions as an array, labels as numbers, and the names of the classes if they are known."""
-    class_names = _listed_names(class_names)
-    values, columns = prediction_array(predictions, _texts_of(class_names), labels)
-    return _labelled(predictions, values, labels, columns, class_names, pos_label, None)
-
-
-def _labelled(
-    predictions: Any,
-    values: Array,
-    labels: Any,
-    columns: list[str] | None,
-    class_names: Any,
-    pos_label: Any,
-    known: tuple[str, ...] | None,
-) -> tuple[Array, Array, tuple[str, ...] | None]:
-    """Return the values in the order of the classes, labels as numbers, and the names of the classes if known."""
-    if not values.size:
-        raise EmptyBatch.at("/predictions", "has no rows")
-    pos_label = _plain_label(pos_label, labels)
-    found, names = _read_labels(values, labels, columns, class_names, pos_label, known)
-    if pos_label is not None and values.ndim == 2 and _is_first(pos_label, labels, columns):
-        values = values[:, ::-1]
-    if is_records(predictions) and names is not None and names is not known and class_names is None:
-        numeric = pos_label is None and array_of(labels, "labels").dtype.kind in "biuf"
-        if numeric and not read_records(predictions)[2]:
-            raise InvalidLabel.at("/labels", "are numbers, and predictions have names; pass class_names, as id2label")
-    return values, found, names
+    read = _read_labels(predictions, labels, class_names, pos_label, None)
+    return read.columns.values, read.numbers, read.names
 
 
 def _read_labels(
-    predictions: Array,
-    labels: Any,
-    columns: list[str] | None,
-    class_names: Any,
-    pos_label: Any,
-    known: tuple[str, ...] | None,
-) -> tuple[Array, tuple[str, ...] | None]:
-    """Return labels as numbers, and the names of the classes if they are known."""
+    predictions: Any, labels: Any, class_names: Any, pos_label: Any, known: tuple[str, ...] | None
+) -> _Labels:
+    class_names = _listed_names(class_names)
+    columns = _read_columns(predictions, known if class_names is None else tuple(text_names(class_names)), labels)
     values = _flat(array_of(labels, "labels"))
-    if values.ndim == 2 and values.shape in (predictions.shape, (len(predictions), values.shape[1])):
+    _check_predictions(columns.values, values)
+    if values.ndim == 2 and len(values) == len(columns.values):
         several = "for several labels a row evaluate each column; predictions are the first argument"
         hint = "for one-hot rows pass labels.argmax(axis=1)" if _is_one_hot(values) else several
         raise InvalidLabel.at("/labels", f"must have shape (n,); {hint}")
-    values = _decoded(values)
-    n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+        pos_label = pos_label.decode() if isinstance(pos_label, bytes) else pos_label
+    n_classes = columns.values.shape[1] if columns.values.ndim == 2 else 2
     if pos_label is not None:
-        return _of_positive(values, n_classes, pos_label, class_names, known)
+        if class_names is not None:
+            raise InvalidOption.at("/pos_label", "cannot be combined with class_names; pass one of the two")
+        return _of_positive(columns, values, n_classes, plain(pos_label), known)
     if class_names is not None:
-        return labels_by_name(values, n_classes, class_names)
-    numeric = values.dtype.kind in "biuf"
-    readings = [] if columns is None or len(columns) != n_classes else _readings(columns)
-    for names in (*readings, *([known] if known is not None and len(known) == n_classes else [])):
-        if not numeric and set(names).issuperset(_texts(values)):
-            return labels_by_name(values, n_classes, names)
-    if numeric:
-        whole = _as_integers(values)
-        for names in readings:
-            if _are_other_integers(names) and set(names).issuperset(_texts(whole)):
-                return labels_by_name(whole.astype(np.str_), n_classes, names)
-        return values, _worth_keeping(readings) or known
-    try:
-        return _of_texts(values, n_classes), known
-    except InvalidLabel as error:
-        raise _no_column(values, readings) or error from None
+        return _Labels(columns, *labels_by_name(values, n_classes, class_names))
+    if values.dtype.kind in "biuf":
+        return _of_numbers(columns, values, n_classes, known)
+    texts = _texts(values)
+    for names in (*columns.readings, *([known] if known is not None and len(known) == n_classes else [])):
+        if texts.issubset(names):
+            return _Labels(columns, *labels_by_name(values, n_classes, names))
+    classes = _of_texts([*texts], n_classes)
+    if classes is None:
+        raise _no_column(values, texts, columns.readings, n_classes)
+    index = dict(zip(texts, classes, strict=True))
+    return _Labels(columns, np.array([index[str(value)] for value in values.tolist()], dtype=np.int64), known)
 
 
-def _as_integers(values: Array) -> Array:
-    """Return floats that are all whole as integers; others as they are."""
-    is_whole = values.dtype.kind == "f" and (np.abs(values) < 1 << 53).all() and (values == np.floor(values)).all()
-    return values.astype(np.int64) if is_whole else values
+def _check_predictions(predictions: Array, labels: Array) -> None:
+    """Raise an error if there are no predictions, or strings."""
+    if not predictions.size:
+        raise EmptyBatch.at("/predictions", "has no rows")
+    if predictions.dtype.kind in "UT" or (predictions.dtype.kind == "O" and type(predictions.flat[0]) is str):
+        if labels.dtype.kind == "f":
+            text = "hold numbers, and predictions strings; predictions are the first argument"
+            raise InvalidLabel.at("/labels", text)
+        percent = str(predictions.flat[0]).rstrip().endswith("%")
+        hint = "remove percent signs and divide by 100" if percent else "pass those of predict_proba, not of predict"
+        raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
 
 
-def _decoded(values: Array) -> Array:
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
-
-
-def _plain_label(label: Any, labels: Any) -> Any:
-    """Return a label as it is among the labels: bytes are decoded as theirs, and what numpy has is that of Python."""
-    if isinstance(label, bytes) and array_of(labels, "labels").dtype.kind == "S":
-        return str(_decoded(np.array([label]))[0])
-    return plain(label)
-
-
-#: Words after the name of a class, as in ``cat_prob``.
-_SCORES = frozenset(("p", "prob", "probs", "proba", "probas", "probability", "probabilities", "score", "scores"))
-
-
-def _without_end(names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return ``cat`` and ``dog`` of ``cat_prob`` and ``dog_prob``, or of ``cat)`` and ``dog)``; None of others."""
-    if all(len(name) > 1 and name[-1] in ")]" for name in names):
-        return tuple(name[:-1].strip(" \"'") for name in names)
-    ends = [re.fullmatch(r"(.+)[_.\- ]([A-Za-z]+)", name) for name in names]
-    found = [end for end in ends if end is not None and end[2].casefold() in _SCORES]
-    same = len(found) == len(names) and len({end[2] for end in found}) == 1
-    return tuple(end[1] for end in found) if same else None
-
-
-def _readings(columns: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the class names that column names may stand for: the names, or what is between their common ends."""
-    shared = columns[0][: shared_length(columns)]
-    cut = shared[: max(shared.rfind(mark) for mark in "_.- :([") + 1]
-    ends = [tuple(name[len(begin) :] for name in columns) for begin in (cut, "")]
-    ends = [*filter(None, map(_without_end, ends)), *ends]
-    if not shared[-1:].isdecimal() and all(name[len(shared) :].isdecimal() for name in columns):
-        ends.append(tuple(name[len(shared) :] for name in columns))
-    return [names for names in ends if all(names)]
-
-
-def _are_other_integers(names: Sequence[str]) -> bool:
-    """Return whether columns are named after integers that are not their places, such as 1, 2 and 3."""
-    whole = all(name.removeprefix("-").isdecimal() for name in names) and len(set(names)) == len(names)
-    return whole and set(names) != set(map(str, range(len(names))))
-
-
-def shared_length(names: Sequence[str]) -> int:
-    """Return the number of characters that all names begin with."""
-    first, last = min(names), max(names)
-    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-
-
-def _worth_keeping(readings: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """Return the first names that say more than the numbers of the classes."""
-    for names in readings:
-        cut = shared_length(names)
-        if all(name[cut:] == str(k) for k, name in enumerate(names)):
-            return None
-        if not any(name.isdecimal() for name in names) and len(set(names)) == len(names):
-            return names
-    return None
-
-
-def _no_column(values: Array, readings: Sequence[tuple[str, ...]]) -> InvalidLabel | None:
-    """Return the error for labels of which some are columns, or nearly; None for columns with other names."""
-    folded = {text.strip().casefold() for text in _texts(values)}
-    for names in readings:
-        near = [name for name in names if name.strip().casefold() in folded]
-        if not near:
-            continue
-        bad = [i for i, value in enumerate(values.tolist()) if str(value) not in names]
-        close = [name for name in near if str(values[bad[0]]).strip().casefold() == name.strip().casefold()]
-        hint = f"; {close[0]!r} differs only in case or spaces" if close else ""
-        return InvalidLabel.at(
-            f"/labels/{bad[0]}", f"is none of the columns {listing(names)}{hint}; of {len(values)}, {len(bad)} are not"
-        )
-    return None
+def _listed_names(class_names: Any) -> list[Any] | None:
+    """Return class names as a list; those of a dictionary such as ``id2label`` or ``label2id`` in order."""
+    names = class_names.tolist() if hasattr(class_names, "tolist") else class_names
+    if isinstance(names, Mapping):
+        for pairs in (names.items(), [(number, name) for name, number in names.items()]):
+            by_number = {str(number): name for number, name in pairs}
+            if set(by_number) == set(map(str, range(len(names)))):
+                return [by_number[str(k)] for k in range(len(names))]
+        raise InvalidOption.at("/class_names", "must give each number from 0 one name, as id2label does")
+    if names is not None and (not isinstance(names, Iterable) or isinstance(names, str | bytes | set | frozenset)):
+        raise InvalidOption.at("/class_names", "must be names in the order of the columns")
+    return None if names is None else list(names)
 
 
 def _texts(values: Array) -> set[str]:
@@ -612,11 +450,74 @@ def _distinct(values: Array) -> set[Any]:
         raise InvalidLabel.at("/labels", "must be integers, booleans or strings") from error
 
 
+def _of_numbers(columns: _Columns, values: Array, n_classes: int, known: tuple[str, ...] | None) -> _Labels:
+    """Return labels that are numbers: of columns with other numbers than 0 to K - 1, or else as they are."""
+    numbers = tuple(map(str, range(n_classes)))
+    for names in columns.readings:
+        if set(names) != set(numbers) and all(name.removeprefix("-").isdecimal() for name in names):
+            whole = (np.abs(values) < 1 << 53).all() and (values == np.floor(values)).all()
+            integers = values.astype(np.int64) if values.dtype.kind == "f" and whole else values
+            if len(set(names)) == n_classes and _texts(integers).issubset(names):
+                return _Labels(columns, *labels_by_name(integers.astype(np.str_), n_classes, names))
+    for names in columns.readings:
+        start = common_start(names)
+        if all(name == f"{start}{k}" for k, name in enumerate(names)):
+            break
+        if len(set(names)) == n_classes and not any(map(str.isdecimal, names)):
+            if not columns.ordered:
+                text = "are numbers, and predictions have names; pass class_names, as id2label"
+                raise InvalidLabel.at("/labels", text)
+            are_sorted = list(names) == sorted(names, key=str.casefold)
+            return _Labels(columns, values, names, values.dtype.kind != "f" and not are_sorted)
+    return _Labels(columns, values, known)
+
+
+def labels_by_name(values: Array, n_classes: int, class_names: Sequence[Any]) -> tuple[Array, tuple[str, ...]]:
+    """Return the numbers of labels that are given by name, and the names; numbers stay as they are."""
+    if len(class_names) != n_classes:
+        raise InvalidOption.at("/class_names", f"must be {n_classes} names in the order of the columns")
+    names = read_class_names(text_names(class_names), n_classes)
+    if values.dtype.kind in "biuf" and all(isinstance(name, str) for name in class_names):
+        return values, names
+    index = {name: k for k, name in enumerate(class_names)} | {name: k for k, name in enumerate(names)}
+    number = {value: index.get(value, -1) for value in _distinct(values)}
+    labels = np.array([number[value] for value in values.tolist()], dtype=np.int64)
+    if len(unknown := np.flatnonzero(labels < 0)):
+        are = "1 is" if len(unknown) == 1 else f"{len(unknown)} are"
+        raise InvalidLabel.at(f"/labels/{unknown[0]}", f"is not one of the class_names; of {len(labels)}, {are} not")
+    return labels, names
+
+
+def _of_texts(texts: Sequence[str], n_classes: int) -> list[int] | None:
+    """Return the classes of strings that are numbers, or the words of a boolean; None of others."""
+    stripped = [text.strip() for text in texts]
+    classes = [k for k in map(integer, stripped) if k is not None and 0 <= k < n_classes]
+    return classes if len(classes) == len(texts) else booleans(stripped) if n_classes == 2 else None
+
+
+def _no_column(
+    values: Array, texts: AbstractSet[str], readings: Sequence[tuple[str, ...]], n_classes: int
+) -> InvalidLabel:
+    """Return the error for labels of which some are columns, or nearly; or that are no numbers, without columns."""
+    folded = {text.strip().casefold() for text in texts}
+    for names in readings:
+        near = [name for name in names if name.strip().casefold() in folded]
+        if not near:
+            continue
+        bad = [i for i, value in enumerate(values.tolist()) if str(value) not in names]
+        close = [name for name in near if str(values[bad[0]]).strip().casefold() == name.strip().casefold()]
+        hint = f"; {close[0]!r} differs only in case or spaces" if close else ""
+        text = f"is none of the columns {listing(names)}{hint}; of {len(values)}, {len(bad)} are not"
+        return InvalidLabel.at(f"/labels/{bad[0]}", text)
+    of_two = "pass pos_label, or class_names=[negative, positive]"
+    how = of_two if n_classes == 2 else "pass class_names in the order of the columns, such as estimator.classes_"
+    return InvalidLabel.at("/labels", f"are not numbers; {how}")
+
+
 def _of_positive(
-    values: Array, n_classes: int, pos_label: Any, class_names: Any, known: tuple[str, ...] | None
-) -> tuple[Array, tuple[str, ...] | None]:
-    if class_names is not None:
-        raise InvalidOption.at("/pos_label", "cannot be combined with class_names; pass one of the two")
+    columns: _Columns, values: Array, n_classes: int, pos_label: Any, known: tuple[str, ...] | None
+) -> _Labels:
+    """Return labels of two values of which one is positive, and columns with that of the positive class last."""
     if n_classes != 2:
         raise InvalidOption.at("/pos_label", f"is for two classes, but predictions have {n_classes}; pass class_names")
     if values.dtype.kind == "f":
@@ -628,12 +529,13 @@ def _of_positive(
         raise InvalidOption.at("/pos_label", "is not among the labels" if type(pos_label).__name__ in kinds else text)
     if len(distinct) > 2:
         raise InvalidOption.at("/pos_label", f"needs labels of two values, but there are {len(distinct)}")
+    if columns.values.ndim == 2 and _is_first(pos_label, distinct | {pos_label}, columns.readings):
+        columns = columns.taken([1, 0])
     named = [name for name in known or () if name != str(pos_label)]
     only = named[0] if len(named) == 1 and known is not None and len(known) == 2 else f"not {pos_label}"
-    other = next(iter(distinct - {pos_label}), only)
-    names = (str(other), str(pos_label))
-    found = np.array([value == pos_label for value in values.tolist()], dtype=np.int64)
-    return found, None if names in (("0", "1"), ("False", "True")) else names
+    names = (str(next(iter(distinct - {pos_label}), only)), str(pos_label))
+    numbers = np.array([value == pos_label for value in values.tolist()], dtype=np.int64)
+    return _Labels(columns, numbers, None if names in (("0", "1"), ("False", "True")) else names)
 
 
 def are_two_labels(only: Any, pos_label: Any) -> bool:
@@ -643,56 +545,18 @@ def are_two_labels(only: Any, pos_label: Any) -> bool:
     return not isinstance(only, str) or only.strip().casefold() != pos_label.strip().casefold()
 
 
-def _is_first(pos_label: Any, labels: Any, columns: Sequence[str] | None) -> bool:
+def _is_first(pos_label: Any, labels: AbstractSet[Any], readings: Sequence[tuple[str, ...]]) -> bool:
     """Return whether the positive class is the first of two columns: by their names, or else as its label is sorted."""
-    distinct = _distinct(_decoded(_flat(array_of(labels, "labels")))) | {pos_label}
-    texts = {str(label): bool(label == pos_label) for label in distinct}
-    for names in _readings(columns) if columns is not None and len(columns) == 2 else []:
+    for names in readings:
         for k, name in enumerate(names):
-            if name in texts:
-                return texts[name] == (k == 0)
-    if len(distinct) == 1 and pos_label not in (0, 1):
+            if name in map(str, labels):
+                return (name == str(pos_label)) == (k == 0)
+    if len(labels) == 1 and pos_label not in (0, 1):
         raise InvalidOption.at("/pos_label", "is the only label, so its column is unknown; pass class_names instead")
     try:
-        return bool(pos_label == sorted(distinct | ({0, 1} if len(distinct) == 1 else set()))[0])
+        return bool(pos_label == min(labels | ({0, 1} if len(labels) == 1 else set())))
     except TypeError as error:
         raise InvalidOption.at("/pos_label", "needs labels of one type, or class_names in its place") from error
-
-
-def labels_by_name(values: Array, n_classes: int, class_names: Any) -> tuple[Array, tuple[str, ...]]:
-    """Return the numbers of labels that are given by name, and the names; numbers stay as they are."""
-    given = class_names.tolist() if hasattr(class_names, "tolist") else class_names
-    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != n_classes:
-        raise InvalidOption.at("/class_names", f"must be {n_classes} names in the order of the columns")
-    names = read_class_names(text_names(given), n_classes)
-    if values.dtype.kind in "biuf" and all(isinstance(name, str) for name in given):
-        return values, names
-    index = {name: k for k, name in enumerate(given)} | {name: k for k, name in enumerate(names)}
-    try:
-        found = [index.get(value, -1) for value in values.tolist()]
-    except TypeError as error:
-        raise InvalidLabel.at("/labels", "must be integers, booleans or strings") from error
-    labels = np.array(found, dtype=np.int64)
-    unknown = np.flatnonzero(labels < 0)
-    if len(unknown):
-        are = "1 is" if len(unknown) == 1 else f"{len(unknown)} are"
-        raise InvalidLabel.at(f"/labels/{unknown[0]}", f"is not one of the class_names; of {len(labels)}, {are} not")
-    return labels, names
-
-
-def _of_texts(values: Array, n_classes: int) -> Array:
-    """Read strings that are numbers, or the words of a boolean; raises ``InvalidLabel`` for others."""
-    texts = {text: text.strip() for text in _texts(values)}
-    numbers = [integer(text) for text in texts.values()]
-    classes = [k for k in numbers if k is not None and 0 <= k < n_classes]
-    if len(classes) < len(numbers):
-        classes = (booleans([*texts.values()]) if n_classes == 2 else None) or []
-    if not classes:
-        of_two = "pass pos_label, or class_names=[negative, positive]"
-        how = of_two if n_classes == 2 else "pass class_names in the order of the columns, such as estimator.classes_"
-        raise InvalidLabel.at("/labels", f"are not numbers; {how}")
-    index = dict(zip(texts, classes, strict=True))
-    return np.array([index[str(value)] for value in values.tolist()], dtype=np.int64)
 
 
 # --- Class names in other arguments
@@ -725,12 +589,7 @@ def _chosen(names: Sequence[str] | None, classes: Any) -> tuple[str, ...] | None
 
 def classes_by_name(classes: Any, names: tuple[str, ...] | None) -> Any:
     """Return the numbers of classes that are given by name, as a list; others as they are."""
-    if not hasattr(classes, "__len__") or isinstance(classes, str | Set | Mapping):
+    if not hasattr(classes, "__len__") or isinstance(classes, str | AbstractSet | Mapping):
         return classes
     listed = [plain(k) for k in classes]
     return listed if names is None else [names.index(k) if isinstance(k, str) and k in names else k for k in listed]
-
-
-def predictions_for(predictions: Any, scale: Scale, names: tuple[str, ...] | None) -> Any:
-    """Check predictions for a map: the columns of a frame are taken in the order of the map's class names."""
-    return read_predictions(prediction_array(predictions, names)[0], scale=scale)

@@ -9,8 +9,7 @@ import numpy as np
 
 from calibrant.core.arrays import with_integer
 from calibrant.core.batch import TOLERANCE
-from calibrant.core.inputs import is_negative, known_pair
-from calibrant.io.column_names import (
+from calibrant.core.column_names import (
     CONFIDENCE,
     CORRECT,
     FALLBACKS,
@@ -20,13 +19,16 @@ from calibrant.io.column_names import (
     PREDICTIONS,
     WEIGHTS,
     Family,
+    after_word,
     among,
-    before,
+    are_digits,
+    before_word,
     is_id,
     is_like_prediction,
     is_log_probability,
+    is_negative,
     is_predicted_class,
-    named,
+    known_pair,
     number_of,
     numbered,
     suffix,
@@ -47,7 +49,6 @@ from calibrant.io.scale import logarithms, scale_error
 from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
 from calibrant.io.texts import (
     MAX_LISTED,
-    are_digits,
     is_missing,
     is_number,
     is_numeric,
@@ -150,7 +151,7 @@ def _as_stated(cells: ColumnChoice) -> Family:
     ends = [end for name in names if (end := suffix(name)) is not None]
     family = Family(tuple(cells.stated), tuple(ends if len(set(ends)) == len(names) > 1 else names))
     texts = cells.label_texts()
-    return family if len(names) == 1 or among(texts, family.classes) else family.without_common_start(texts)
+    return family if len(names) == 1 else family.named_by(texts)
 
 
 def _by_options(options: SheetOptions, family: Family) -> Family:
@@ -218,7 +219,7 @@ def _names_of_columns(cells: ColumnChoice) -> list[int]:
     free = [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
     names = [cells.names[at] for at in (*free, *cells.stated)]
     classes = {name.casefold() for name in (*names, *filter(None, map(suffix, names)))}
-    families = [*named(names, PREDICTIONS | LOGITS), *before(names, PREDICTIONS | LOGITS)]
+    families = [*after_word(names, PREDICTIONS | LOGITS), *before_word(names, PREDICTIONS | LOGITS)]
 
     def is_naming(at: int) -> bool:
         if not cells.names[at] or at in cells.chosen or cells.is_predicted_class(at):
@@ -226,7 +227,7 @@ def _names_of_columns(cells: ColumnChoice) -> list[int]:
         for texts in (cells.texts(at), without_gaps(cells.texts(at))):
             if len(texts) < 2 or any(map(is_number, texts)):
                 continue
-            of_families = any(among(texts, family.without_common_start(texts).classes) for family in families)
+            of_families = any(among(texts, family.named_by(texts).classes) for family in families)
             if of_families or {text.casefold() for text in texts} <= classes:
                 return True
         return False
@@ -257,7 +258,11 @@ EVENT = "the probability of class 1"
 
 def _of_classes(cells: ColumnChoice, families: Sequence[Family]) -> list[Family]:
     """Return the columns of each family that the labels name, or whose rows sum to 1."""
-    fitting = [(family, chosen) for family in families if (chosen := _fitting(cells, family)) is not None]
+    fitting = [
+        (family, chosen)
+        for family in (of.by_number() for of in families)
+        if (chosen := _fitting(cells, family)) is not None
+    ]
     for family, _ in fitting:  # columns beside those of the labels, such as prob_max, are no other predictions
         cells.take(family)
     return [chosen for _, chosen in fitting]
@@ -266,8 +271,8 @@ def _of_classes(cells: ColumnChoice, families: Sequence[Family]) -> list[Family]
 def _fitting(cells: ColumnChoice, family: Family, *, own: bool = False) -> Family | None:
     """Return the columns whose names are the labels or whose rows sum to 1; ``own`` requires the labels."""
     texts = cells.label_texts()
-    if texts and not own and not among(texts, family.classes):
-        family = family.without_common_start(texts)
+    if texts and not own:
+        family = family.named_by(texts)
     chosen = set(among(texts, family.classes))
     if own and not chosen:
         return None
@@ -285,7 +290,7 @@ def _fitting(cells: ColumnChoice, family: Family, *, own: bool = False) -> Famil
 @rule("Predictions", "tidymodels.csv", SEVERAL)
 def _word_and_class(cells: ColumnChoice) -> list[Family]:
     """Columns such as `prob_cat`, `prob_dog` that the labels name, or whose rows sum to 1: a column per class."""
-    return _of_classes(cells, named(cells.free_names, cells.known))
+    return _of_classes(cells, after_word(cells.free_names, cells.known))
 
 
 @rule("Predictions", "numbered_columns.csv", SEVERAL)
@@ -310,7 +315,7 @@ def _unnamed_classes(cells: ColumnChoice) -> list[Family]:
 @rule("Predictions", "class_and_word.csv", SEVERAL)
 def _class_and_word(cells: ColumnChoice) -> list[Family]:
     """Columns such as `cat_prob`, `dog_prob` that the labels name, or whose rows sum to 1: a column per class."""
-    return _of_classes(cells, before(cells.free_names, cells.known))
+    return _of_classes(cells, before_word(cells.free_names, cells.known))
 
 
 def _free(cells: ColumnChoice) -> list[int]:

@@ -11,10 +11,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from calibrant.core.errors import CalibrationError, CrossingQuantiles
-from calibrant.core.inputs import shared_length
-from calibrant.distributions.forecasts import Forecasts, read_forecasts
-from calibrant.io.column_names import (
+from calibrant.core.column_names import (
     LEVEL,
     LEVELS,
     LONG,
@@ -25,9 +22,12 @@ from calibrant.io.column_names import (
     SAMPLES,
     STD,
     VARIANCE,
+    common_start,
     prefix,
     word,
 )
+from calibrant.core.errors import CalibrationError, CrossingQuantiles
+from calibrant.distributions.forecasts import Forecasts, read_forecasts
 from calibrant.io.errors import (
     DuplicateColumns,
     Field,
@@ -302,7 +302,7 @@ def _flags(choice: Choice, reading: _Reading) -> list[str]:
     """Return the values of ``--prediction`` that choose a reading."""
     flags = []
     for field, places in reading.columns.items():
-        prefix = choice.names[places[0]][: shared_length([choice.names[at] for at in places])]
+        prefix = common_start([choice.names[at] for at in places])
         if len(places) == 1:
             flags.append(f"{field}={choice.names[places[0]]}")
         elif prefix and {at for at, name in enumerate(choice.names) if name.startswith(prefix)} == {*places}:

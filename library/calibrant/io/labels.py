@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.core.inputs import BOOLEANS, are_two_labels, booleans, integer, is_negation, is_negative, known_pair
-from calibrant.io.column_names import number_of
+from calibrant.core.column_names import BOOLEANS, booleans, integer, is_negation, is_negative, known_pair, number_of
+from calibrant.core.inputs import are_two_labels
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
 from calibrant.io.texts import DASHES, is_missing, is_number, listed, quoted, row_of

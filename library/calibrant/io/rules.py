@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from calibrant.core.batch import TOLERANCE
-from calibrant.io.column_names import (
+from calibrant.core.column_names import (
     COUNTS,
     GROUPS,
     PREDICTIONS,

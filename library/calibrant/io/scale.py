@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from calibrant.core.batch import TOLERANCE
-from calibrant.io.column_names import is_log_probability, is_percentage
+from calibrant.core.column_names import is_log_probability, is_percentage
 from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, OutOfRange, TabularError
 from calibrant.io.table import Floats, Scale
 from calibrant.io.texts import quoted, span

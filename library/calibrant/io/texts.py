@@ -136,11 +136,6 @@ def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_o
         )
 
 
-def are_digits(text: str) -> bool:
-    """Whether a text has only ASCII digits; ``str.isdecimal`` also accepts those of other scripts."""
-    return text.isascii() and text.isdecimal()
-
-
 def is_number(text: str) -> bool:
     """Whether ``number`` can parse a cell."""
     try:

@@ -168,13 +168,34 @@ def test_the_positive_class_is_class_1_in_any_order(
         assert read_rows(given, [1, 0], class_names=names[::-1]).class_names == names[::-1]
 
 
-@pytest.mark.parametrize("pattern", ["{}_prob", "P({})", "prob[{}]", "prob_{}_score", "score {}", "{} Score"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("{}_prob", "P({})", "prob[{}]", "prob_{}_score", "score {}", "{} Score"),
+        *("p{}", "class{}", "P_pet{}", "{}_logprob", "prob[x {}]", "pet_{}_prob"),
+    ],
+)
 def test_class_names_are_read_from_columns_with_words_around_them(pattern: str) -> None:
     given = pd.DataFrame({pattern.format(name): MATRIX[:, k] for k, name in enumerate(NAMES)})
     rows = read_rows(given, ["cat", "dog", "bird", "cat"])
     assert (rows.batch.labels.tolist(), rows.class_names) == ([1, 2, 0, 1], NAMES)
     turned = read_rows(given.iloc[:, [2, 0, 1]], [1, 2, 0, 1], class_names=NAMES)
     np.testing.assert_allclose(turned.batch.predictions.given, MATRIX)
+
+
+@pytest.mark.parametrize("pattern", ["pred_{}", "P({})", "{}_logit", "calibrated_{}"])
+def test_classes_whose_names_begin_alike_are_found_in_columns(pattern: str) -> None:
+    given = pd.DataFrame({pattern.format("model_b"): [0.75, 0.5], pattern.format("model_a"): [0.25, 0.5]})
+    for how in ({"class_names": ["model_a", "model_b"]}, {"pos_label": "model_b"}):
+        rows = read_rows(given, ["model_a", "model_b"], **how)
+        assert rows.batch.predictions.given[0].tolist() == [0.25, 0.75]
+        assert rows.batch.labels.tolist() == [0, 1]
+
+
+def test_class_names_that_are_numbers_are_in_their_order() -> None:
+    given = pd.DataFrame({"prob_1": [0.75, 0.5], "prob_0": [0.25, 0.5]})
+    rows = read_rows(given, ["1", "0"], class_names=["1", "0"])
+    assert (rows.batch.predictions.given[0].tolist(), rows.batch.labels.tolist()) == ([0.75, 0.25], [0, 1])
 
 
 def test_columns_of_a_positive_class_before_its_negative_are_found_by_their_beginnings() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.io import column_names, errors
+from calibrant.core import column_names
+from calibrant.io import errors
 from tests.unit.io import test_forecast_files
 from tests.unit.io.test_messages import CASES
 
