@@ -125,7 +125,7 @@ def _inferred(cells: ColumnChoice) -> Family:
     if not cells.labelled:  # a map is applied to the predictions of the model
         readings = cells.of_model(readings, lambda family: family.places)
     if len(readings) > 1:
-        ordered = [_by_options(cells.options, of).negative_first() for of in readings]
+        ordered = [_by_options(cells.options, of.negative_first()) for of in readings]
         raise cells.unclear([tuple(cells.names[at] for at in of.places) for of in ordered], "predictions")
     return readings[0]
 
@@ -169,17 +169,22 @@ def _by_options(options: SheetOptions, family: Family) -> Family:
 # --- Rules of labels: each returns the columns that can be the labels
 
 
+def _pipeline(cells: ColumnChoice) -> int | None:
+    """Return the column `label` of strings beside a `score`, as a pipeline writes them, if it is not the labels."""
+    words = [word(name) for name in cells.names]
+    if words.count("label") != 1 or words.count("score") != 1 or cells.options.labels is not None:
+        return None
+    label = words.index("label")
+    return None if label in cells.chosen or all(map(is_number, cells.texts(label))) else label
+
+
 @rule("Labels", "confidence_correct.csv")
 def _correct(cells: ColumnChoice) -> list[int]:
     """A column `correct` or `is_correct`, and one `confidence`, or the `label` and `score` of a pipeline: whether the
     predicted class is right.
     """
-    places, words = cells.called(CORRECT), [word(name) for name in cells.names]
-    if places and not cells.called(CONFIDENCE) and {"label", "score"} <= {*words}:
-        label = words.index("label")
-        if not all(map(is_number, cells.texts(label))) and not any(map(cells.is_predicted_class, range(len(words)))):
-            cells.pipeline = label
-    return places if cells.called(CONFIDENCE) or cells.pipeline is not None else []
+    alone = _pipeline(cells) is not None and not any(map(cells.is_predicted_class, range(len(cells.names))))
+    return cells.called(CORRECT) if cells.called(CONFIDENCE) or alone else []
 
 
 @rule("Labels", "pipeline.csv", "labels: {columns} (the only column with values of 'label')")
@@ -187,24 +192,18 @@ def _beside_pipeline(cells: ColumnChoice) -> list[int]:
     """A `label` of strings, a `score` of at least 1/K, and one other column with values of `label`: the other column,
     as `label` is the predicted class.
     """
-    words = [word(name) for name in cells.names]
-    if words.count("label") != 1 or words.count("score") != 1:
+    if (label := _pipeline(cells)) is None:
         return []
-    label, score = words.index("label"), words.index("score")
-    texts = cells.texts(label)
-    low = min(cells.numbers(score), default=0.0)
-    if label in cells.chosen or all(map(is_number, texts)) or low < 1 / max(2, len(texts)) - TOLERANCE:
+    texts, score = cells.texts(label), [word(name) for name in cells.names].index("score")
+    if min(cells.numbers(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
         return []
-    taken = {label, score, *cells.chosen, *filter(cells.is_predicted_class, range(len(words)))}
-    others = [at for at in range(len(words)) if at not in taken]
+    others = [at for at in range(len(cells.names)) if at not in (label, score, *cells.chosen)]
+    others = [at for at in others if not cells.is_predicted_class(at)]
     places = [at for at in others if cells.texts(at) & texts]
     numbers = {*map(number_of, texts)}
     if not places and not numbers & texts:  # LABEL_0 and LABEL_1 beside 0 and 1
         places = [at for at in others if cells.texts(at) and cells.texts(at) <= numbers]
-    if len(places) != 1:
-        return []
-    cells.pipeline = label
-    return places
+    return places if len(places) == 1 else []
 
 
 @rule("Labels", "scikit_learn.csv")
@@ -441,22 +440,21 @@ _AS_CONFIDENCE = "reduction: confidence, as {columns} is the confidence in a pre
 
 def _predicted(cells: ColumnChoice) -> int | None:
     """Return the column of predicted classes if the only prediction is the confidence in them, and note it."""
-    options, score = cells.options, cells.names[cells.family.places[0]]
+    options, score = cells.options, cells.quoted(cells.family.places[0])
     if cells.labels is None or cells.width > 1:
         return None
-    if cells.pipeline is not None and (options.pos_label or options.reduction not in (None, "confidence")):
-        label = cells.quoted(cells.pipeline)
-        text = f"column {quoted(score)} is the confidence in {label}, not P(Y=1); do not name a positive label"
+    is_other = options.pos_label or options.reduction not in (None, "confidence")
+    if is_other and (label := _pipeline(cells)) is not None:
+        text = f"column {score} is the confidence in {cells.quoted(label)}, not P(Y=1); do not name a positive label"
         raise UnclearColumns(f"{text} or another reduction than confidence", field="predictions")
-    if options.mapping or options.pos_label or options.class_names or options.reduction not in (None, "confidence"):
+    if is_other or options.mapping or options.class_names:
         return None
     for row in rules_of("Confidence of a predicted class"):
         for at in row.find(cells):
             cells.reduction = "confidence"
             cells.notes = [note.replace(EVENT, "the confidence in the predicted class") for note in cells.notes]
-            predicted, labels = cells.quoted(at), cells.quoted(cells.labels)
-            shown = {"columns": f"column {quoted(score)}", "predicted": predicted, "labels": labels}
-            cells.notes.append(row.prints.format(**shown))
+            names = {"predicted": cells.quoted(at), "labels": cells.quoted(cells.labels)}
+            cells.notes.append(row.prints.format(columns=f"column {score}", **names))
             return None if at == cells.labels else cells.choose(at, "labels")
     return None
 
@@ -464,24 +462,18 @@ def _predicted(cells: ColumnChoice) -> int | None:
 @rule("Confidence of a predicted class", "confidence_correct.csv", _AS_CONFIDENCE)
 def _of_correctness(cells: ColumnChoice) -> list[int]:
     """A label `correct` or `is_correct`, and a `confidence`: the event that the predicted class is right."""
-    labels, score = cells.labels or 0, cells.names[cells.family.places[0]]
-    if word(cells.names[labels]) not in CORRECT:
-        if _can_be_confidence(cells, score):
-            event, remedy = f"that {quoted(cells.names[labels])} is 1", "call the labels 'correct'"
-            raise _unclear_reduction(score, event, "a predicted class", remedy)
-        return []
-    is_named = word(score) in CONFIDENCE or cells.pipeline is not None or cells.options.reduction is not None
-    if not is_named and cells.options.scale == "probability" and cells.is_probability(cells.family.places[0]):
-        raise _unclear_reduction(score, f"that {cells.quoted(labels)} is 1", "a predicted class")
-    return [labels]
-
-
-def _can_be_confidence(cells: ColumnChoice, score: str) -> bool:
-    """Whether a column is called a confidence, some of it below one half, and no predicted class is beside it."""
-    if word(score) not in CONFIDENCE or cells.options.reduction is not None or cells.options.scale == "logit":
-        return False
-    values, free = cells.numbers(cells.family.places[0]), [at for at in range(len(cells.names)) if cells.is_free(at)]
-    return 0.0 < min(values, default=0.0) < 0.5 and not any(map(cells.is_predicted_class, free))
+    labels, score, options = cells.labels or 0, cells.family.places[0], cells.options
+    is_named = word(cells.names[score]) in CONFIDENCE
+    is_correct = word(cells.names[labels]) in CORRECT
+    is_sure = options.reduction is not None or options.scale == "logit"
+    if is_correct and not (is_sure or is_named or _pipeline(cells) is not None) and cells.is_probability(score):
+        raise _unclear_reduction(cells, f"that {cells.quoted(labels)} is 1", "a predicted class")
+    if not is_correct and is_named and not is_sure and 0.0 < min(cells.numbers(score), default=0.0) < 0.5:
+        free = [at for at in range(len(cells.names)) if cells.is_free(at)]
+        if not any(map(cells.is_predicted_class, free)):
+            event, remedy = f"that {cells.quoted(labels)} is 1", "call the labels 'correct'"
+            raise _unclear_reduction(cells, event, "a predicted class", remedy)
+    return [labels] if is_correct else []
 
 
 @rule(
@@ -495,49 +487,48 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     """
     labels, score = cells.labels or 0, cells.family.places[0]
     texts, name = cells.texts(labels), cells.names[score]
-    predicted = [at for at in range(len(cells.names)) if at not in cells.chosen and cells.is_predicted_class(at)]
-    texts_of = {at: {*map(number_of, cells.texts(at))} | cells.texts(at) for at in predicted}  # 1 of LABEL_1
-    places = [at for at in predicted if texts_of[at] & texts] + ([] if cells.pipeline is None else [cells.pipeline])
-    is_event = (end := suffix(name)) is not None and end in texts
-    low = min(cells.numbers(score), default=0.0)
-    predicted = [at for at in predicted if len(cells.texts(at)) == 2]
-    if not places and not is_event and len(texts) == 2 and predicted and low >= 0.5:
+    if suffix(name) in texts or min(cells.numbers(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
+        return []
+    pipeline, classes = _pipeline(cells), {*map(in_digits, texts)}
+    hard = [at for at in range(len(cells.names)) if at not in cells.chosen and cells.is_predicted_class(at)]
+    predicted = {at: {*map(in_digits, cells.texts(at))} for at in (*hard, *([] if pipeline is None else [pipeline]))}
+    places = [at for at, of in predicted.items() if of & classes]
+    others = [at for at, of in predicted.items() if len(of) == 2]
+    if not places and others and len(texts) == 2:
         raise UnclearColumns(
             f"column {quoted(name)} can be the probability of class 1, or the confidence in "
-            f"{cells.quoted(predicted[0])}, whose classes have other names than those of "
+            f"{cells.quoted(others[0])}, whose classes have other names than those of "
             f"{cells.quoted(labels)}; name the positive label, or write the same names in both",
             field="predictions",
         )
-    if len(places) != 1 or is_event or low < 1 / max(2, len(texts)) - TOLERANCE:
-        return []
-    if cells.pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None:
-        return places
-    scores: dict[str, list[float]] = {in_digits(text): [] for text in texts}  # of the predicted classes
+    if len(places) != 1 or pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None:
+        return places if len(places) == 1 else []
+    scores: dict[str, list[float]] = {text: [] for text in classes}  # of the predicted classes
     for value, text in zip(cells.columns[score].sample, cells.columns[places[0]].sample, strict=True):
         if is_number(value):
             scores.setdefault(in_digits(text), []).append(float(value))
-    of_numbers = all(map(is_number, scores))
-    pair = sorted(scores, key=float) if of_numbers else known_pair(sorted(scores))
+    are_numbers = all(map(is_number, scores))
+    pair = sorted(scores, key=float) if are_numbers else known_pair(sorted(scores))
     for event in () if len(scores) > 2 else scores if pair is None else pair[1:]:
-        others = [value for label in scores if label != event for value in scores[label]]
-        if of_numbers and max(others, default=0.0) <= 0.5:
+        low = max((value for text in scores if text != event for value in scores[text]), default=0.0)
+        if are_numbers and low <= 0.5:
             return []
-        if others and max(others) < min(scores[event], default=1.0):  # perhaps above another threshold than 1/2
-            raise _unclear_reduction(name, f"of {quoted(event)}", cells.quoted(places[0]), pos_label=event)
+        if 0.0 < low < min(scores[event], default=1.0):  # perhaps above another threshold than 1/2
+            raise _unclear_reduction(cells, f"of {quoted(event)}", cells.quoted(places[0]), pos_label=event)
     return places
 
 
 def _unclear_reduction(
-    score: str,
+    cells: ColumnChoice,
     event: str,
     predicted: str,
     remedy: str = "call the column 'confidence'",
-    *,
     pos_label: str | None = None,
 ) -> UnclearColumns:
-    text = f"column {quoted(score)} can be the probability {event}, or the confidence in {predicted}"
+    """Return the error for scores with two readings: the probability of an event, or the confidence in a class."""
+    text = f"column {cells.quoted(cells.family.places[0])} can be the probability {event}, or the confidence in"
     return UnclearColumns(
-        f"{text}; name the positive label, or {remedy}, or choose a reduction",
+        f"{text} {predicted}; name the positive label, or {remedy}, or choose a reduction",
         field="reduction",
         readings=(("binary",) if pos_label is None else (pos_label,), ("confidence",)),
         options=("reduction" if pos_label is None else "pos_label", "reduction"),

@@ -210,8 +210,6 @@ class ColumnChoice(Choice):
         super().__init__(columns)
         self.options, self.labelled, self._read_distinct = options, labelled, distinct
         self.labels: int | None = None
-        #: The column of the labels that a pipeline predicted.
-        self.pipeline: int | None = None
         #: The known names of predictions, and the names that may be theirs; those of readings so far are empty.
         self.known: frozenset[str] = PREDICTIONS
         self.free_names: list[str] = []
