@@ -135,7 +135,7 @@ def _calibrated_forecasts(
 
 
 def _forecasts(here: Context, choices: Choices, file: BinaryIO, **limits: Any) -> ForecastSheet:
-    sheet = read_forecast_sheet(file, options=choices.forecast_options(), **limits)
+    sheet = read_forecast_sheet(file, options=choices.options("numbers"), **limits)
     size = sum(np.size(sheet.forecasts[name]) for name in sheet.forecasts)
     note_rows((len(sheet), size // max(len(sheet), 1)))
     _take_slot(here, size)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from io import BytesIO
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from fastapi import Request, Response
@@ -23,12 +22,12 @@ from calibrant.core.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.core.errors import CalibrationError, in_rows
 from calibrant.core.reductions import resolve
 from calibrant.io.errors import (
-    BadMapping,
     DecimalComma,
     EmptyFile,
     Field,
     FileTooLarge,
     InvalidField,
+    InvalidFileOption,
     InvalidForecasts,
     InvalidTimes,
     NoRoom,
@@ -38,8 +37,9 @@ from calibrant.io.errors import (
 )
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
+from calibrant.io.options import OPTIONS, PARTS, FileOptions
 from calibrant.io.periods import periods
-from calibrant.io.table import ForecastOptions, ForecastSheet, Sheet, SheetOptions
+from calibrant.io.table import ForecastSheet, Sheet
 from calibrant.io.texts import join_names, plain, quoted, split_names
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
 from schemas.distributions import PredictionKind
@@ -63,32 +63,16 @@ _Value = TypeVar("_Value", bound=str)
 
 #: The fields of the form: those of the file reader, and two of them apart.
 FormField = (
-    Field
-    | Literal["prediction_kind", "decimal", "class_names", "pos_label", "weights_kind"]
-    | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
+    Field | Literal["prediction_kind"] | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
 )
 
-#: Parts of predictive distributions, which the form has under the name ``predictions``.
-_PARTS = ("mean", "variance", "std", "quantiles", "levels", "samples", "lower", "upper")
 #: Form fields by the pointer of an error.
 _FIELDS: Mapping[str, FormField] = {
-    "/predictions": "predictions",
-    "/labels": "labels",
-    "/weights": "weights",
-    "/weights_kind": "weights_kind",
-    "/groups": "groups",
-    "/scale": "scale",
-    "/reduction": "reduction",
-    "/class_names": "class_names",
+    **{f"/{name}": cast("Field", name) for name in OPTIONS if name not in ("mapping", "levels")},
     "/observed": "labels",
-    "/level": "level",
-    "/clusters": "clusters",
-    "/by": "by",
-    "/times": "times",
-    "/known": "known",
     "/in_order/scale": "outcome_scale",
     **{f"/in_order/{name}": name for name in ("half_life", "support", "shift", "widen", "narrow")},
-    **dict.fromkeys((f"/{name}" for name in _PARTS), "predictions"),
+    **dict.fromkeys((f"/{name}" for name in (*PARTS, "levels")), "predictions"),
 }
 #: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
 UPLOAD_FIELDS: tuple[FormField, ...] = (
@@ -107,8 +91,6 @@ CALIBRATE_FIELDS: Mapping[PredictionKind, tuple[FormField, ...]] = {
 _OF_ORDER = ("half_life", "support", "shift", "widen", "narrow")
 #: The reductions that say what one column of predictions is; the reduction is inferred without one.
 REDUCTIONS = ("binary", "confidence")
-#: A level as entered.
-_LEVEL = re.compile(r"0?\.[0-9]{1,12}")
 
 
 class FieldMessage(NamedTuple):
@@ -192,44 +174,24 @@ class Choices:
             mapping=tuple((str(text), str(number).strip()) for text, number in given),
         )
 
-    def options(self) -> SheetOptions:
+    def options(self, kind: Literal["classes", "numbers"] = "classes") -> FileOptions:
         """Convert to the options of the file reader.
 
-        Raises ``BadMapping`` for classes that are not valid, and ``InvalidTimes`` for times beside groups.
+        Raises ``InvalidFileOption``, and ``InvalidTimes`` for times beside groups of classes.
         """
-        names = self._class_names()
-        if self.times and self.groups:
+        texts = {name: text for name in OPTIONS if isinstance(text := getattr(self, name, None), str) and text}
+        written: dict[str, object] = {
+            name: _listed(text) if OPTIONS[name].many else text for name, text in texts.items()
+        }
+        if self.columns and kind == "classes":
+            written["predictions"] = self.columns
+        if self.mapping and not self.class_names and not self.pos_label:
+            written["mapping"] = [f"{text}={number}" for text, number in self.mapping]
+        if kind == "classes" and self.class_names and self.pos_label:
+            raise InvalidFileOption("name the classes or the positive label, not both", field="class_names")
+        if kind == "classes" and self.times and self.groups:
             raise InvalidTimes("name a column of times or of groups, not both", field="times")
-        return SheetOptions(
-            self.columns or _listed(self.predictions),
-            self.labels or None,
-            self.weights or None,
-            _listed(self.groups),
-            self.scale,
-            None if names or self.pos_label else self._mapping(),
-            class_names=names,
-            pos_label=self.pos_label or None,
-            decimal=self.decimal,
-            times=self.times or None,
-            weights_kind=self.weights_kind,
-            reduction=self.reduction or None,
-        )
-
-    def forecast_options(self) -> ForecastOptions:
-        """Convert to the options of the reader of predictive distributions; raises ``InvalidForecasts``."""
-        return ForecastOptions(
-            self.labels or None,
-            self._parts(),
-            weights=self.weights or None,
-            groups=_listed(self.groups),
-            clusters=self.clusters or None,
-            by=self.by or None,
-            times=self.times or None,
-            known=self.known or None,
-            level=self._level(),
-            decimal=self.decimal,
-            weights_kind=self.weights_kind,
-        )
+        return FileOptions.read(written, kind)
 
     def in_order(self) -> InOrder:
         """Convert to the options of a recalibration in the order of time.
@@ -249,43 +211,6 @@ class Choices:
             return read_options(Payload({}, given, from_query=True), InOrder)
         except CalibrationError as error:
             raise error.under("/in_order") from error
-
-    def _parts(self) -> dict[str, str] | None:
-        given = [pair.partition("=") for pair in self.predictions.split(",") if pair.strip()]
-        parts = {name.strip(): column.strip() for name, _, column in given if column.strip()}
-        if len(parts) < len(given):
-            raise InvalidForecasts(
-                "the columns must be different pairs of a part and its column, such as mean=mu, std=sigma",
-                field="predictions",
-            )
-        return parts or None
-
-    def _level(self) -> float | None:
-        if not self.level:
-            return None
-        if _LEVEL.fullmatch(self.level) is None or not 0.0 < float(self.level) < 1.0:
-            raise InvalidForecasts("the level must be a number above 0 and below 1, such as 0.9", field="level")
-        return float(self.level)
-
-    def _class_names(self) -> tuple[str, ...] | None:
-        if not self.class_names:
-            return None
-        if self.pos_label:
-            raise BadMapping("name the classes or the positive label, not both", field="mapping")
-        names = tuple(split_names(self.class_names))
-        if len(names) < 2 or not all(names) or len(set(names)) < len(names):
-            raise BadMapping("the class names must be different names separated by commas", field="mapping")
-        return names
-
-    def _mapping(self) -> dict[str, int] | None:
-        if not self.mapping:
-            return None
-        if not all(number.isascii() and number.isdigit() and len(number) < 6 for _, number in self.mapping):
-            raise BadMapping("a class must be a non-negative integer", field="mapping", offer=self._offered())
-        return {text: int(number) for text, number in self.mapping}
-
-    def _offered(self) -> dict[str, int | None]:
-        return {text: None for text, _ in self.mapping}
 
 
 @dataclass(frozen=True)
@@ -419,7 +344,7 @@ def _listed(text: str) -> tuple[str, ...] | None:
 
 def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:
     if choices.prediction_kind == "regression":
-        return partial(read_forecast_sheet, options=choices.forecast_options())
+        return partial(read_forecast_sheet, options=choices.options("numbers"))
     return partial(read_sheet, options=choices.options())
 
 

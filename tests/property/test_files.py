@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from calibrant.io.csv import layout_of, read_fast, read_plain
 from calibrant.io.errors import TabularError
-from calibrant.io.files import SheetOptions, read_sheet
+from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import FileLimits
 from calibrant.io.table import Places, Values
 from tests.drawn import examples
@@ -72,7 +72,7 @@ def mutations(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(len(data) // 2, len(data)))] if draw(st.booleans()) else data)
 
 
-def check(data: bytes, options: SheetOptions, *, labelled: bool) -> None:
+def check(data: bytes, options: FileOptions, *, labelled: bool) -> None:
     """Read a file; a sheet must hold what it promises."""
     try:
         sheet = read_sheet(io.BytesIO(data), name="a", options=options, max_rows=1000, labelled=labelled)
@@ -95,16 +95,16 @@ def check(data: bytes, options: SheetOptions, *, labelled: bool) -> None:
     data=st.one_of(st.binary(max_size=200), tables(), documents(), mutations()),
     options=st.sampled_from(
         [
-            SheetOptions(),
-            SheetOptions(scale="logit"),
-            SheetOptions(mapping={"yes": 1, "no": 0}),
-            SheetOptions(("p",), labels="x"),
+            FileOptions(),
+            FileOptions(scale="logit"),
+            FileOptions(mapping={"yes": 1, "no": 0}),
+            FileOptions(("p",), labels="x"),
         ]
     ),
     labelled=st.booleans(),
 )
 def test_any_content_of_a_file_is_read_or_refused(
-    peak_of: PeakOf, data: bytes, options: SheetOptions, labelled: bool
+    peak_of: PeakOf, data: bytes, options: FileOptions, labelled: bool
 ) -> None:
     assert peak_of(check, data, options, labelled=labelled) < MEMORY
 

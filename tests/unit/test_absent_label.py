@@ -13,7 +13,7 @@ from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import read_rows
 from calibrant.io.errors import UnmappedLabel
 from calibrant.io.files import read_sheet
-from calibrant.io.table import SheetOptions
+from calibrant.io.options import FileOptions
 
 P = [0.1, 0.3, 0.2]
 
@@ -49,7 +49,7 @@ def test_a_label_that_may_be_misspelt_is_refused(labels: list[Any], pos_label: A
 
 def test_a_file_without_the_positive_label_is_read_and_says_so() -> None:
     content = b"p,label\n0.1,no\n0.3,no\n0.2,no\n"
-    sheet = read_sheet(BytesIO(content), name="chunk.csv", max_rows=None, options=SheetOptions(pos_label="yes"))
+    sheet = read_sheet(BytesIO(content), name="chunk.csv", max_rows=None, options=FileOptions(pos_label="yes"))
     assert sheet.labels is not None
     assert sheet.labels.tolist() == [0, 0, 0]
     assert sheet.classes == ("no", "yes")
@@ -60,4 +60,4 @@ def test_a_file_without_the_positive_label_is_read_and_says_so() -> None:
 def test_a_file_whose_only_label_differs_in_case_or_type_is_refused(pos_label: str) -> None:
     content = b"p,label\n0.1,no\n0.3,no\n0.2,no\n"
     with pytest.raises(UnmappedLabel):
-        read_sheet(BytesIO(content), name="chunk.csv", max_rows=None, options=SheetOptions(pos_label=pos_label))
+        read_sheet(BytesIO(content), name="chunk.csv", max_rows=None, options=FileOptions(pos_label=pos_label))

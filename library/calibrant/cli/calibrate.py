@@ -25,19 +25,13 @@ from calibrant.cli.regression import (
     recalibrated,
 )
 from calibrant.cli.rows import (
-    By,
     Columns,
-    Decimal,
-    Encoding,
     File,
-    Label,
-    Level,
-    Levels,
-    Prediction,
     columns_for,
     name_of,
     read_forecast_rows,
     read_rows,
+    reads_a_file,
     source_of,
 )
 from calibrant.cli.server_url import Server, client_of
@@ -137,7 +131,7 @@ def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Pa
     from calibrant.io.calibrated import forecast_columns
 
     calibrated, names = forecast_columns(forecasts)
-    write_calibrated(source, file, calibrated, names, out, columns.decimal, columns.encoding)
+    write_calibrated(source, file, calibrated, names, out, columns["decimal"], columns["encoding"])
 
 
 # --- The command
@@ -155,46 +149,25 @@ HalfLife = Annotated[
         "--known; --by is the horizon.",
     ),
 ]
-Made = Annotated[
-    str | None, typer.Option("--time", help="With --half-life: column of the times at which forecasts were made.")
-]
-Known = Annotated[
-    str | None,
-    typer.Option(
-        "--known",
-        help="With --half-life: column of the times at which outcomes became known; empty if not known yet.",
-    ),
-]
-OrderScale = Annotated[
-    str,
-    typer.Option(
-        "--scale",
-        help="Scale of the predictions: probability or logit. Never inferred. With --half-life: identity (the default "
-        "there), or log1p for counts.",
-    ),
-]
 OrderOptions = Annotated[
     list[str] | None,
     typer.Option("--option", help="With --half-life: shift, widen or narrow, such as widen=1; repeatable."),
 ]
 
 
+@reads_a_file(
+    *("groups", "weights", "weights_kind", "mapping", "class_names", "pos_label", "clusters", "reduction"),
+    times="With --half-life: column of the times at which forecasts were made.",
+    scale="Scale of the predictions: probability or logit. Never inferred. With --half-life: identity (the default "
+    "there), or log1p for counts.",
+)
 def calibrate(
     file: File,
+    columns: Columns,
     map_of: MapOf = None,
-    prediction: Prediction = None,
-    by: By = None,
-    level: Level = None,
-    levels: Levels = None,
-    scale: OrderScale = "probability",
     half_life: HalfLife = None,
-    label: Label = None,
-    time: Made = None,
-    known: Known = None,
     support: SupportOf = None,
     option: OrderOptions = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
@@ -215,30 +188,17 @@ def calibrate(
     if half_life is not None:
         if map_of is not None:
             raise typer.BadParameter("cannot be combined with --map", param_hint="--half-life")
-        columns = Columns(
-            prediction,
-            label,
-            scale=scale,
-            decimal=decimal,
-            time=time,
-            known=known,
-            by=by,
-            level=level,
-            levels=levels,
-            encoding=encoding,
-        )
         with errors_in_a_line():
             _in_order(
-                file, columns, InOrder(half_life, scale, read_support(support), read_options(option)), out, server
+                file,
+                columns,
+                InOrder(half_life, columns["scale"], read_support(support), read_options(option)),
+                out,
+                server,
             )
         return
-    for flag, given in {
-        "--label": label,
-        "--time": time,
-        "--known": known,
-        "--support": support,
-        "--option": option,
-    }.items():
+    in_order = {"--label": columns["labels"], "--time": columns["times"], "--known": columns["known"]}
+    for flag, given in {**in_order, "--support": support, "--option": option}.items():
         if given is not None:
             raise typer.BadParameter("needs --half-life", param_hint=flag)
     if map_of is None:
@@ -246,9 +206,6 @@ def calibrate(
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
         document = engine.document(applied)
-        columns = Columns(
-            prediction, scale=scale, decimal=decimal, by=by, level=level, levels=levels, encoding=encoding
-        )
         check_alone(regression=is_regression(document), columns=columns)
         with source_of(file) as source:
             if is_regression(document):
@@ -263,12 +220,12 @@ def calibrate(
             rows = read_rows(file, columns_for(columns, document), labelled=False, unused=("groups",), source=source)
             calibrated = engine.calibrate(rows, applied)
             classes = document.get("class_names") or rows.classes
-            write_calibrated(source, file, calibrated, classes, out, decimal, encoding)
+            write_calibrated(source, file, calibrated, classes, out, columns["decimal"], columns["encoding"])
 
 
 def _in_order(file: Path, columns: Columns, how: InOrder, out: Path, server: str | None) -> None:
     """Recalibrate forecasts in the order of time, and write them like those of a map."""
-    for flag, column in (("--time", columns.time), ("--known", columns.known)):
+    for flag, column in (("--time", columns["times"]), ("--known", columns["known"])):
         if column is None:
             raise typer.BadParameter("is needed with --half-life", param_hint=flag)
     with source_of(file) as source:

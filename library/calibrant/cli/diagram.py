@@ -10,30 +10,18 @@ import typer
 
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
-from calibrant.cli.options import SEED, Picture, Reduction, Seed, parse_diagram
+from calibrant.cli.options import SEED, Picture, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say
-from calibrant.cli.regression import FanTime, RemoteForecasts, check_alone, read_distribution_map
+from calibrant.cli.regression import FAN_TIME, RemoteForecasts, check_alone, read_distribution_map
 from calibrant.cli.rows import (
-    By,
-    ClassNames,
     Columns,
-    Decimal,
-    Encoding,
     File,
-    Label,
-    Level,
-    Levels,
-    MapLabel,
-    PosLabel,
-    Prediction,
     Regression,
-    ScaleName,
-    Weight,
-    WeightsKindName,
     columns_for,
     name_of,
     read_forecast_rows,
     read_rows,
+    reads_a_file,
     reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
@@ -82,25 +70,12 @@ Width = Annotated[
 ]
 
 
+@reads_a_file("known", "groups", "clusters", times=FAN_TIME)
 def diagram(
     file: File,
-    label: Label = None,
-    prediction: Prediction = None,
-    weight: Weight = None,
-    weights_kind: WeightsKindName = "importance",
-    scale: ScaleName = "probability",
-    map_label: MapLabel = None,
-    class_names: ClassNames = None,
-    pos_label: PosLabel = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
+    columns: Columns,
     regression: Regression = False,
-    time: FanTime = None,
-    by: By = None,
-    level: Level = None,
-    levels: Levels = None,
     diagram: Diagram = None,
-    reduction: Reduction = None,
     interval: Interval = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
@@ -115,26 +90,8 @@ def diagram(
     """
     if out is not None and out != STANDARD and out.suffix not in (".svg", ".png"):
         raise typer.BadParameter("must end in .svg or .png, or be - for SVG on standard output", param_hint="--out")
-    columns = Columns(
-        prediction,
-        label,
-        weight,
-        None,
-        scale,
-        map_label,
-        class_names,
-        pos_label,
-        decimal,
-        time,
-        None,
-        by,
-        level,
-        levels,
-        encoding,
-        reduction=reduction,
-        weights_kind=weights_kind,
-    )
-    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
+    time, reduction = columns["times"], columns["reduction"]
+    check_alone(regression=regression, columns=columns)
     if time is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--time")
     requested = parse_diagram(diagram or ("coverage" if regression else "reliability"))

@@ -17,13 +17,11 @@ from calibrant.cli.options import (
     Evaluate,
     Interval,
     Measure,
-    Reduction,
     Resamples,
     Seed,
     read_measures,
 )
 from calibrant.cli.output import Json, write_json, write_lines
-from calibrant.cli.periods import Time
 from calibrant.cli.regression import (
     Against,
     EvaluateForecasts,
@@ -36,29 +34,15 @@ from calibrant.cli.regression import (
     with_others,
 )
 from calibrant.cli.rows import (
-    By,
-    ClassNames,
-    Cluster,
     Columns,
-    Decimal,
-    Encoding,
     File,
-    Group,
-    Label,
-    Level,
-    Levels,
-    MapLabel,
-    PosLabel,
-    Prediction,
     Regression,
-    ScaleName,
-    Weight,
-    WeightsKindName,
     columns_for,
     name_of,
     note_reduction,
     read_forecast_rows,
     read_rows,
+    reads_a_file,
     reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
@@ -73,27 +57,12 @@ MapOf = Annotated[
 ]
 
 
+@reads_a_file("known")
 def evaluate(
     file: File,
-    label: Label = None,
-    prediction: Prediction = None,
-    group: Group = None,
-    weight: Weight = None,
-    weights_kind: WeightsKindName = "importance",
-    scale: ScaleName = "probability",
-    map_label: MapLabel = None,
-    class_names: ClassNames = None,
-    pos_label: PosLabel = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
-    time: Time = None,
+    columns: Columns,
     regression: Regression = False,
-    cluster: Cluster = None,
-    by: By = None,
-    level: Level = None,
-    levels: Levels = None,
     measure: Measure = None,
-    reduction: Reduction = None,
     interval: Interval = None,
     resamples: Resamples = RESAMPLES,
     seed: Seed = SEED,
@@ -110,28 +79,10 @@ def evaluate(
 
     With --regression, the predictions are distributions of a number, such as forecasts with quantiles.
     """
-    if time is not None and group:
+    time, reduction = columns["times"], columns["reduction"]
+    if time is not None and columns["groups"]:
         raise typer.BadParameter("cannot be combined with --group", param_hint="--time")
-    columns = Columns(
-        prediction,
-        label,
-        weight,
-        group,
-        scale,
-        map_label,
-        class_names,
-        pos_label,
-        decimal,
-        time,
-        cluster,
-        by,
-        level,
-        levels,
-        encoding,
-        reduction=reduction,
-        weights_kind=weights_kind,
-    )
-    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
+    check_alone(regression=regression, columns=columns)
     grouped_by = "group" if time is None else "period"
     if regression:
         request = EvaluateForecasts(interval=interval, seed=seed, score=score, lags=lags)
@@ -196,7 +147,7 @@ def _evaluate_forecasts(
         if rows.times is not None:
             from calibrant.io.periods import periods
 
-            rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns.time}'"))
+            rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns['times']}'"))
         rows = with_others(rows, against, columns, score=request.score, lags=request.lags)
         request = replace(request, measures=measures, map=fitted)
         if server:

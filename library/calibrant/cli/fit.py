@@ -29,24 +29,13 @@ from calibrant.cli.regression import (
     summarize,
 )
 from calibrant.cli.rows import (
-    By,
-    ClassNames,
+    SCALE_OF_MAP,
     Columns,
-    Decimal,
-    Encoding,
     File,
-    FitScale,
-    Label,
-    Level,
-    Levels,
-    MapLabel,
-    PosLabel,
-    Prediction,
     Regression,
-    Weight,
-    WeightsKindName,
     read_forecast_rows,
     read_rows,
+    reads_a_file,
     reduction_of,
 )
 from calibrant.cli.server_url import Server, client_of
@@ -70,26 +59,9 @@ Holdout = Annotated[
         help="Fraction of the rows to hold out from the fit, such as 0.3; the map is evaluated on these rows.",
     ),
 ]
-FoldGroup = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--group",
-        help="Column of group names; every cross-validation keeps the rows of a group in the same fold. Repeat the "
-        "option for the combinations of several columns.",
-    ),
-]
 Name = Annotated[
     str | None,
     typer.Option("--name", help="Name of the map on the server; an existing name gets a new version."),
-]
-FitReduction = Annotated[
-    str | None,
-    typer.Option(
-        "--reduction",
-        help="Reduction: the event whose probability the map calibrates, such as binary, confidence, class:3, "
-        "classwise, ranks or canonical. For several classes, the default calibrates all columns: canonical if the "
-        "method maps vectors, otherwise classwise.",
-    ),
 ]
 FitJson = Annotated[bool, typer.Option("--json", help="Print the map as JSON, also with --out or --server.")]
 Out = Annotated[
@@ -103,26 +75,21 @@ Out = Annotated[
 ]
 
 
+@reads_a_file(
+    *("known", "times", "clusters"),
+    groups="Column of group names; every cross-validation keeps the rows of a group in the same fold. Repeat the "
+    "option for the combinations of several columns.",
+    scale=SCALE_OF_MAP,
+    reduction="Reduction: the event whose probability the map calibrates, such as binary, confidence, class:3, "
+    "classwise, ranks or canonical. For several classes, the default calibrates all columns: canonical if the "
+    "method maps vectors, otherwise classwise.",
+)
 def fit(
     file: File,
+    columns: Columns,
     method: Method = "averaged",
-    label: Label = None,
-    prediction: Prediction = None,
-    weight: Weight = None,
-    weights_kind: WeightsKindName = "importance",
-    group: FoldGroup = None,
-    scale: FitScale = "probability",
-    map_label: MapLabel = None,
-    class_names: ClassNames = None,
-    pos_label: PosLabel = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
     regression: Regression = False,
-    by: By = None,
-    level: Level = None,
-    levels: Levels = None,
     support: SupportOf = None,
-    reduction: FitReduction = None,
     option: Options = None,
     seed: Seed = SEED,
     holdout: Holdout = None,
@@ -142,24 +109,8 @@ def fit(
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
     if holdout is not None and not 0 < holdout < 1:
         raise typer.BadParameter("must be between 0 and 1, such as 0.3", param_hint="--holdout")
-    columns = Columns(
-        prediction,
-        label,
-        weight,
-        group,
-        scale,
-        map_label,
-        class_names,
-        pos_label,
-        decimal,
-        by=by,
-        level=level,
-        levels=levels,
-        encoding=encoding,
-        reduction=reduction,
-        weights_kind=weights_kind,
-    )
-    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
+    reduction = columns["reduction"]
+    check_alone(regression=regression, columns=columns)
     if support is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--support")
     if regression:
@@ -172,12 +123,14 @@ def fit(
 
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
-        rows, held = _split(read_rows(file, columns), holdout, seed, by_group=bool(group))
+        rows, held = _split(read_rows(file, columns), holdout, seed, by_group=bool(columns["groups"]))
         reduction = reduction_of(rows, reduction)
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
-        fitted = engine.fit(rows, Fit(method, options, name, reduction, seed, allow_shape_change, bool(group)))
+        fitted = engine.fit(
+            rows, Fit(method, options, name, reduction, seed, allow_shape_change, bool(columns["groups"]))
+        )
         _summarize(fitted, len(rows))
         if held is not None:
             _summarize_held_out(engine, held, fitted, seed)
@@ -213,7 +166,7 @@ def _fit_forecasts(
     """Fit a map of predictive distributions."""
     from calibrant.cli.results import Fitted
 
-    scale = "identity" if columns.scale == "probability" else columns.scale
+    scale = "identity" if columns["scale"] == "probability" else columns["scale"]
     request = FitForecasts(method, options, scale, read_support(support), seed)
     rows = read_forecast_rows(file, columns)
     held = None

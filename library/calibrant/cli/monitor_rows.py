@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import say
-from calibrant.cli.rows import (
-    Columns,
-    forecast_options,
-    name_of,
-    read_encoding,
-    read_forecast_rows,
-    read_rows,
-    refused,
-    sheet_options,
-    source_of,
-)
+from calibrant.cli.rows import Columns, name_of, options_of, read_forecast_rows, read_rows, refused, source_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -115,11 +105,11 @@ _SAME = 1e-9
 def _outcomes(source: BinaryIO, file: Path, columns: Columns) -> list[float]:
     from calibrant.io.texts import number, with_point
 
-    if columns.label is None:
+    if columns["labels"] is None:
         raise Refused("--what labels needs --label, the column of the outcomes")
-    decimal = forecast_options(columns).decimal
+    decimal = options_of(columns, "numbers").decimal
     found = []
-    for i, text in enumerate(_texts(source, file, columns, columns.label)):
+    for i, text in enumerate(_texts(source, file, columns, columns["labels"])):
         try:
             found.append(number(with_point(text) if decimal == "," else text))
         except ValueError:
@@ -128,10 +118,10 @@ def _outcomes(source: BinaryIO, file: Path, columns: Columns) -> list[float]:
 
 
 def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, extra: ExtraColumns) -> tuple[list[str], list[int]]:
-    if columns.label is None:
+    if columns["labels"] is None:
         raise Refused("--what labels needs --label, the column of the labels")
-    texts = _texts(source, file, columns, columns.label)
-    mapping = sheet_options(columns).mapping or {}
+    texts = _texts(source, file, columns, columns["labels"])
+    mapping = options_of(columns).mapping or {}
     return _texts(source, file, columns, extra.ids or ""), [
         _class_of(texts, i, mapping, file) for i in range(len(texts))
     ]
@@ -152,7 +142,7 @@ def _texts(source: BinaryIO, file: Path, columns: Columns, column: str) -> list[
     from calibrant.io.files import read_columns
 
     try:
-        return read_columns(source, [column], name=name_of(file), encoding=read_encoding(columns.encoding))[0]
+        return read_columns(source, [column], name=name_of(file), encoding=options_of(columns).encoding)[0]
     except TabularError as error:
         raise refused(error, file) from error
 

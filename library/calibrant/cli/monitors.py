@@ -12,19 +12,7 @@ from calibrant.cli.exits import ABOVE, Refused
 from calibrant.cli.options import read_json, read_measures
 from calibrant.cli.output import Json, plain, say, table, write_json, write_lines
 from calibrant.cli.regression import check_alone
-from calibrant.cli.rows import (
-    Columns,
-    Decimal,
-    Encoding,
-    File,
-    Group,
-    Label,
-    Level,
-    Levels,
-    MapLabel,
-    Prediction,
-    Regression,
-)
+from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
@@ -209,9 +197,14 @@ def delete(name: Name, server: NeededServer = None) -> None:
 
 
 @monitors.command()
+@reads_a_file(
+    *("weights", "weights_kind", "class_names", "pos_label", "times", "clusters", "by", "known", "reduction"),
+    scale="Scale of the monitor's predictions: probability or logit.",
+)
 def send(
     name: Name,
     file: File,
+    columns: Columns,
     what: Annotated[
         str, typer.Option("--what", help="Content of the file: rows (labelled), predictions or labels.")
     ] = "rows",
@@ -222,18 +215,7 @@ def send(
         str | None,
         typer.Option("--time", help="Column of timestamps, in seconds since 1970 or RFC 3339. Default: now."),
     ] = None,
-    label: Label = None,
-    prediction: Prediction = None,
-    group: Group = None,
-    map_label: MapLabel = None,
-    scale: Annotated[
-        str, typer.Option("--scale", help="Scale of the monitor's predictions: probability or logit.")
-    ] = "probability",
     regression: Regression = False,
-    level: Level = None,
-    levels: Levels = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
@@ -247,18 +229,6 @@ def send(
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
         raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
-    columns = Columns(
-        prediction,
-        label,
-        None,
-        group,
-        scale,
-        map_label,
-        decimal=decimal,
-        level=level,
-        levels=levels,
-        encoding=encoding,
-    )
     check_alone(regression=regression, columns=columns)
     with client_of(server, _WHOSE) as client:
         sent = send_forecast_file if regression else send_file

@@ -18,14 +18,6 @@ Measure = Annotated[
         "ks-by-predicted-class.",
     ),
 ]
-Reduction = Annotated[
-    str | None,
-    typer.Option(
-        "--reduction",
-        help="Reduction: the event whose probability is measured, such as binary, confidence, class:3, classwise, "
-        "top:2 or canonical.",
-    ),
-]
 Interval = Annotated[
     float | None, typer.Option("--interval", help="Level of the confidence intervals, such as 0.95; none by default.")
 ]

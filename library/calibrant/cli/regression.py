@@ -14,6 +14,7 @@ from calibrant.cli.exits import Refused
 from calibrant.cli.output import bar, counted, say, weighted
 from calibrant.cli.results import Fitted
 from calibrant.cli.rows import Columns, name_of, read_forecast_rows
+from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,12 +27,7 @@ if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
     from calibrant.io.table import ForecastSheet
 
-FanTime = Annotated[
-    str | None,
-    typer.Option(
-        "--time", help="With --regression: column of times, the x axis of the fan chart; numbers or ISO 8601."
-    ),
-]
+FAN_TIME = "With --regression: column of times, the x axis of the fan chart; numbers or ISO 8601."
 SupportOf = Annotated[
     str | None,
     typer.Option(
@@ -70,27 +66,14 @@ def is_regression(document: object) -> bool:
     return isinstance(document, Mapping) and document.get("prediction_kind") == "regression"
 
 
-def check_alone(*, regression: bool, columns: Columns, others: Mapping[str, object] | None = None) -> None:
-    """Raise ``BadParameter`` for options that do not fit the kind of prediction; ``others`` are options by flag."""
-    if regression:
-        refused = {
-            "--map-label": columns.map_label,
-            "--class-names": columns.class_names,
-            "--pos-label": columns.pos_label,
-            **(others or {}),
-        }
-        what = "cannot be combined with --regression"
-    else:
-        refused = {
-            "--cluster": columns.cluster,
-            "--by": columns.by,
-            "--level": columns.level,
-            "--levels": columns.levels,
-        }
-        what = "needs --regression"
-    for flag, given in refused.items():
-        if given is not None:
-            raise typer.BadParameter(what, param_hint=flag)
+def check_alone(*, regression: bool, columns: Columns) -> None:
+    """Raise ``BadParameter`` for options of a file that do not fit the kind of predictions."""
+    other, what = (
+        ("classes", "cannot be combined with --regression") if regression else ("numbers", "needs --regression")
+    )
+    for name, option in OPTIONS.items():
+        if option.kind == other and option.default is None and columns.get(name) is not None:
+            raise typer.BadParameter(what, param_hint=option.flag)
 
 
 def read_distribution_map(document: Mapping[str, Any] | str) -> DistributionMap:

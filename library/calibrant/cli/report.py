@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -11,10 +11,10 @@ import typer
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.local import batch_of
-from calibrant.cli.options import SEED, Evaluate, Reduction, Seed
+from calibrant.cli.options import SEED, Evaluate, Seed
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
-    FanTime,
+    FAN_TIME,
     RemoteForecasts,
     SupportOf,
     check_alone,
@@ -22,33 +22,19 @@ from calibrant.cli.regression import (
     read_support,
 )
 from calibrant.cli.rows import (
-    By,
-    ClassNames,
-    Cluster,
+    SCALE_OF_MAP,
     Columns,
-    Decimal,
-    Encoding,
     File,
-    FitScale,
-    Group,
-    Label,
-    Level,
-    Levels,
-    MapLabel,
-    PosLabel,
-    Prediction,
     Regression,
-    Weight,
-    WeightsKindName,
     columns_for,
     command_line,
-    forecast_options,
     name_of,
     note_reduction,
+    options_of,
     read_forecast_rows,
     read_rows,
+    reads_a_file,
     reduction_of,
-    sheet_options,
 )
 from calibrant.cli.server_url import Server, client_of
 from calibrant.core.version import __version__
@@ -56,7 +42,8 @@ from calibrant.core.version import __version__
 if TYPE_CHECKING:
     from calibrant.cli.engine import Engine
     from calibrant.distributions.maps.distribution_map import Support
-    from calibrant.io.table import ForecastOptions, Sheet, SheetOptions
+    from calibrant.io.options import FileOptions
+    from calibrant.io.table import Sheet
     from calibrant.reports.panel import ReportSubject
 
 
@@ -66,23 +53,19 @@ if TYPE_CHECKING:
 _PIPED = "predictions.csv"
 
 
-def loading(file: Path, options: SheetOptions | ForecastOptions) -> tuple[str, ...]:
-    """Return lines of Python that read ``rows`` as the command did."""
-    kind = type(options).__name__
-    read = "read_sheet" if kind == "SheetOptions" else "read_forecast_sheet"
+def loading(file: Path, options: FileOptions, read: str = "read_sheet") -> tuple[str, ...]:
+    """Return lines of Python that read ``rows`` as the command did, with the function ``read``."""
     path = _PIPED if file == STANDARD else str(file)
-    values = ((field, getattr(options, field.name)) for field in fields(options))
-    stated = ", ".join(f"{field.name}={value!r}" for field, value in values if value != field.default)
     return (
-        *(["import json"] if kind == "SheetOptions" else []),
+        *(["import json"] if read == "read_sheet" else []),
         "from pathlib import Path",
         "",
         "import calibrant",
-        f"from calibrant.io.files import {kind}, {read}",
+        f"from calibrant.io.files import FileOptions, {read}",
         "",
         *(["# A copy of the standard input."] if file == STANDARD else []),
         f"file = Path({path!r})",
-        f"rows = {read}(file, name=file.name, options={kind}({stated}), max_rows=None)",
+        f"rows = {read}(file, name=file.name, options={options!r}, max_rows=None)",
     )
 
 
@@ -113,54 +96,21 @@ def _html_file(out: Path) -> Path:
 ReportOut = Annotated[Path, typer.Option("--out", callback=_html_file, help="Output file; - for standard output.")]
 
 
+@reads_a_file("known", times=FAN_TIME, scale=SCALE_OF_MAP)
 def report(
     context: typer.Context,
     file: File,
-    label: Label = None,
-    prediction: Prediction = None,
-    group: Group = None,
-    weight: Weight = None,
-    weights_kind: WeightsKindName = "importance",
-    scale: FitScale = "probability",
-    map_label: MapLabel = None,
-    class_names: ClassNames = None,
-    pos_label: PosLabel = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
+    columns: Columns,
     regression: Regression = False,
-    cluster: Cluster = None,
-    time: FanTime = None,
-    by: By = None,
-    level: Level = None,
-    levels: Levels = None,
     support: SupportOf = None,
-    reduction: Reduction = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
     """Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
-    columns = Columns(
-        prediction,
-        label,
-        weight,
-        group,
-        scale,
-        map_label,
-        class_names,
-        pos_label,
-        decimal,
-        time,
-        cluster,
-        by,
-        level,
-        levels,
-        encoding,
-        reduction=reduction,
-        weights_kind=weights_kind,
-    )
-    check_alone(regression=regression, columns=columns, others={"--reduction": reduction})
+    time, reduction = columns["times"], columns["reduction"]
+    check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
     if regression:
@@ -185,7 +135,7 @@ def report(
         made = replace(
             about,
             command=command_line(context),
-            loading=loading(file, sheet_options(columns)),
+            loading=loading(file, options_of(columns)),
             applying=applying(map_of, applied),
         )
         with working("drawing diagrams"):
@@ -200,7 +150,7 @@ def _forecast_page_of(
     server: str, file: Path, columns: Columns, seed: int, map_of: str | None, support: str | None
 ) -> bytes:
     """Return the report of predictive distributions that a server makes."""
-    if support is not None or columns.scale != "probability":
+    if support is not None or columns["scale"] != "probability":
         flag = "--scale" if support is None else "--support"
         raise typer.BadParameter("cannot be combined with --regression and --server", param_hint=flag)
     applied = None if map_of is None else cast("str", read_map(map_of, server))
@@ -221,7 +171,7 @@ def _forecast_page(
 
     fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
     rows = read_forecast_rows(file, columns)
-    scale: Any = "identity" if columns.scale == "probability" else columns.scale
+    scale: Any = "identity" if columns["scale"] == "probability" else columns["scale"]
     with working("evaluating the forecasts and comparing maps"):
         found = ForecastReport(fitted, seed, scale, support).document(rows)
     about = ReportSubject(
@@ -233,7 +183,7 @@ def _forecast_page(
         weights=None if rows.weights is None else counted_kind(rows.weights_kind),
         map=map_of,
         command=command_line(context),
-        loading=loading(file, forecast_options(columns)),
+        loading=loading(file, options_of(columns, "numbers"), "read_forecast_sheet"),
         applying=None if map_of is None else f"calibrant.load_distribution({map_of!r})",
     )
     return _page(found, about)

@@ -6,43 +6,25 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias, TypeVar, cast, get_type_hints
 
 import typer
 
 from calibrant.cli.exits import USAGE, Refused, current_context, has_option
 from calibrant.cli.output import STANDARD, say
+from calibrant.io.errors import InvalidFileOption, TabularError
+from calibrant.io.options import OPTIONS, PARTS, FileOptions
 
 if TYPE_CHECKING:
-    from calibrant.core.cells import WeightsKind
-    from calibrant.io.errors import TabularError
-    from calibrant.io.table import ForecastOptions, ForecastSheet, Scale, Sheet, SheetOptions
+    from calibrant.io.table import ForecastSheet, Sheet
 
-#: The fields of ``calibrant.io`` that are parts of forecasts, whose columns are given as part=column.
-_PARTS = ("mean", "variance", "std", "quantiles", "samples", "lower", "upper")
 #: The option for each field of ``calibrant.io``.
-_FLAGS = {
-    "predictions": "--prediction",
-    "labels": "--label",
-    "weights": "--weight",
-    "weights_kind": "--weights-kind",
-    "groups": "--group",
-    "times": "--time",
-    "scale": "--scale",
-    "mapping": "--map-label",
-    "pos_label": "--pos-label",
-    "reduction": "--reduction",
-    "observed": "--label",
-    **dict.fromkeys(_PARTS, "--prediction"),
-    "levels": "--levels",
-    "level": "--level",
-    "clusters": "--cluster",
-    "by": "--by",
-    "known": "--known",
-}
+_FLAGS = {name: option.flag for name, option in OPTIONS.items()} | dict.fromkeys(PARTS, "--prediction")
+_FLAGS["observed"] = "--label"
 
 #: Examples of options that files of forecasts may need.
 _EXAMPLES = {"level": "0.9", "levels": "0.05,0.5,0.95"}
@@ -50,19 +32,6 @@ _EXAMPLES = {"level": "0.9", "levels": "0.05,0.5,0.95"}
 _OFFERED, _READINGS = 4, 8
 
 File = Annotated[Path, typer.Argument(help="CSV, TSV, JSON, NPZ, NPY, Parquet, Arrow or xlsx; - for standard input.")]
-Label = Annotated[
-    str | None,
-    typer.Option("--label", help="Column of the labels, or of the outcomes with --regression; inferred if omitted."),
-]
-Prediction = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--prediction",
-        help="Column of P(Y=1); for several classes, repeat the option in class order, or use a wildcard such as "
-        "'prob_*'. Inferred if omitted. For forecasts of a number: part=column, such as mean=mu, std=sigma, q0.05=low, "
-        "lower=lo or 'samples=draw_*'.",
-    ),
-]
 Regression = Annotated[
     bool,
     typer.Option(
@@ -71,130 +40,71 @@ Regression = Annotated[
         "lower and upper; or sample_0, sample_1 and so on.",
     ),
 ]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster", help="With --regression: column of clusters; rows of a cluster may depend on each other."
-    ),
-]
-By = Annotated[
-    str | None,
-    typer.Option(
-        "--by",
-        help="For forecasts of a number: column, such as the horizon. A map has a separate function for each value of "
-        'this column. evaluate uses it with --map and for {"name": "conditional-coverage", "by": "column"}.',
-    ),
-]
-Level = Annotated[
-    float | None, typer.Option("--level", help="For forecasts of a number: level of the intervals, such as 0.9.")
-]
-Levels = Annotated[
-    str | None,
-    typer.Option(
-        "--levels",
-        help="For forecasts of a number: levels of the quantiles, such as 0.05,0.5,0.95; needed if the names of the "
-        "columns do not contain them.",
-    ),
-]
-Group = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--group",
-        help="Column of group names; each group is also measured separately. Repeat the option for the combinations "
-        "of several columns.",
-    ),
-]
-Weight = Annotated[
-    str | None, typer.Option("--weight", help="Column of row weights, each at least 0. None is used by its name alone.")
-]
-WeightsKindName = Annotated[
-    str,
-    typer.Option(
-        "--weights-kind",
-        help="Meaning of the weights: importance (only ratios matter) or frequency (whole numbers, how often each row "
-        "occurred). Never inferred.",
-    ),
-]
-ScaleName = Annotated[
-    str, typer.Option("--scale", help="Scale of the predictions: probability or logit. Never inferred.")
-]
-FitScale = Annotated[
-    str,
-    typer.Option(
-        "--scale",
-        help="Scale of the predictions: probability or logit. Never inferred. With --regression, scale of the map: "
-        "identity (the default there), or log1p for counts.",
-    ),
-]
-MapLabel = Annotated[
-    list[str] | None,
-    typer.Option("--map-label", help="Map a string label to its class number, such as spam=1; repeatable."),
-]
-ClassNames = Annotated[
-    str | None,
-    typer.Option(
-        "--class-names",
-        help="Labels of the classes in the order of the columns, such as bird,cat,dog, with quotes as in CSV if they "
-        "contain commas; for one column, the negative label, then the positive label.",
-    ),
-]
-PosLabel = Annotated[str | None, typer.Option("--pos-label", help="Label of the positive class, for two classes.")]
-Decimal = Annotated[str, typer.Option("--decimal", help="Decimal mark of a text file: . or ,")]
-Encoding = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding",
-        help="Encoding of a CSV file without a byte order mark, such as cp1252 or utf-16-le. Default: UTF-8.",
-    ),
-]
+#: The scale of commands that fit maps of forecasts.
+SCALE_OF_MAP = (
+    f"{OPTIONS['scale'].help} With --regression, scale of the map: identity (the default there), or log1p for counts."
+)
+#: The options of a file by name, as they are written.
+Columns: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The column options of a command."""
+def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace the parameter ``columns`` of a command by the options of its file.
 
-    prediction: Sequence[str] | None = None
-    label: str | None = None
-    weight: str | None = None
-    group: Sequence[str] | None = None
-    scale: str = "probability"
-    map_label: Sequence[str] | None = None
-    class_names: str | Sequence[str] | None = None
-    pos_label: str | None = None
-    decimal: str = "."
-    time: str | None = None
-    cluster: str | None = None
-    by: str | None = None
-    level: float | None = None
-    levels: str | None = None
-    encoding: str | None = None
-    known: str | None = None
-    reduction: str | None = None
-    weights_kind: str = "importance"
+    ``without`` are options that the command does not have, and ``helps`` are descriptions that differ.
+    """
 
-    def of(self, field: str) -> Sequence[str]:
-        """Return the columns given for a field of ``calibrant.io``."""
-        single = {"labels": self.label, "weights": self.weight, "times": self.time}
-        single |= {"observed": self.label, "clusters": self.cluster, "by": self.by, "known": self.known}
-        if field in single:
-            return [name for name in (single[field],) if name]
-        if field == "groups":
-            return self.group or ()
-        return self.prediction or () if _FLAGS.get(field) == "--prediction" else ()
+    def replaced(command: Callable[..., None]) -> Callable[..., None]:
+        types, parameters = get_type_hints(command, include_extras=True), list[Parameter]()
+        names = [name for name in OPTIONS if name not in without]
+        for own in signature(command).parameters.values():
+            if own.name != "columns":
+                parameters.append(own.replace(annotation=types[own.name]))
+                continue
+            for name in names:
+                option = OPTIONS[name]
+                value: Any = list[str] if option.many else option.type
+                value = value if option.default is not None else value | None
+                annotation: Any = Annotated[value, typer.Option(option.flag, help=helps.get(name, option.help))]
+                parameters.append(own.replace(name=name, default=option.default, annotation=annotation))
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(columns={name: given.pop(name) for name in names}, **given)
+
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        setattr(run, "__signature__", Signature(parameters))  # noqa: B010 - which mypy does not know
+        return run
+
+    return replaced
+
+
+def options_of(columns: Columns, kind: Literal["classes", "numbers"] = "classes") -> FileOptions:
+    """Read the options of a file; raises ``BadParameter``."""
+    try:
+        return FileOptions.read(columns, kind)
+    except InvalidFileOption as error:
+        raise typer.BadParameter(error.detail, param_hint=_FLAGS[error.field]) from None
+
+
+def _named(columns: Columns, field: str) -> Sequence[str]:
+    """Return the columns that are named for a field of ``calibrant.io``."""
+    name = {"observed": "labels"}.get(field, "predictions" if field in PARTS else field)
+    named = columns.get(name) if name in OPTIONS and OPTIONS[name].of == "column" else None
+    return [named] if isinstance(named, str) else named or ()
 
 
 def columns_for(columns: Columns, map: object) -> Columns:
     """Return the columns with the class names of a map document, unless the classes are named already."""
     names = map.get("class_names") if isinstance(map, dict) else None
-    if not isinstance(names, list) or columns.class_names or columns.pos_label or columns.map_label:
+    if not isinstance(names, list) or any(columns.get(name) for name in ("class_names", "pos_label", "mapping")):
         return columns
-    return replace(columns, class_names=tuple(str(name) for name in names))
+    return {**columns, "class_names": tuple(str(name) for name in names)}
 
 
 @contextlib.contextmanager
 def source_of(file: Path) -> Iterator[BinaryIO]:
     """Open the file or standard input as a seekable stream; a pipe is copied to a temporary file."""
-    from calibrant.io.errors import TabularError
     from calibrant.io.limits import FileLimits
     from calibrant.io.source import blocks_of, spooled, write_blocks
 
@@ -219,8 +129,7 @@ def read_rows(
     """
     from calibrant.io.files import read_sheet
 
-    options = sheet_options(columns)
-    read = partial(read_sheet, options=options, max_rows=None, labelled=labelled)
+    read = partial(read_sheet, options=options_of(columns), max_rows=None, labelled=labelled)
     return _read(file, columns, source, read, unused=unused)
 
 
@@ -230,8 +139,7 @@ def read_forecast_rows(
     """Read a file of predictive distributions like ``read_rows``."""
     from calibrant.io.files import read_forecast_sheet
 
-    options = forecast_options(columns)
-    read = partial(read_forecast_sheet, options=options, max_rows=None, labelled=labelled)
+    read = partial(read_forecast_sheet, options=options_of(columns, "numbers"), max_rows=None, labelled=labelled)
     return _read(file, columns, source, read, unused=unused)
 
 
@@ -244,10 +152,10 @@ def _read(
     if source is None:
         with source_of(file) as source:
             return _read(file, columns, source, read, unused=unused)
-    from calibrant.io.errors import TabularError
-
     try:
         sheet = read(source, name=name_of(file))
+    except InvalidFileOption as error:
+        raise typer.BadParameter(error.detail, param_hint=_FLAGS[error.field]) from None
     except TabularError as error:
         raise refused(error, file, columns) from error
     for sentence in sheet.notes:
@@ -280,72 +188,6 @@ def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
     return replace(rows, notes=(*rows.notes, sentence))
 
 
-def sheet_options(columns: Columns) -> SheetOptions:
-    """Convert the options to those of ``calibrant.io``; raises ``BadParameter``."""
-    from calibrant.io.table import SheetOptions
-
-    return SheetOptions(
-        predictions=tuple(columns.prediction) if columns.prediction else None,
-        labels=columns.label,
-        weights=columns.weight,
-        groups=tuple(columns.group) if columns.group else None,
-        scale=_scale(columns.scale),
-        mapping=_mapping(columns.map_label),
-        class_names=_class_names(columns.class_names),
-        pos_label=columns.pos_label,
-        times=columns.time,
-        decimal=_decimal(columns.decimal),
-        encoding=read_encoding(columns.encoding),
-        reduction=columns.reduction,
-        weights_kind=_weights_kind(columns.weights_kind),
-    )
-
-
-def forecast_options(columns: Columns) -> ForecastOptions:
-    """Convert the options to those of ``calibrant.io`` for predictive distributions; raises ``BadParameter``."""
-    from calibrant.io.table import ForecastOptions
-
-    return ForecastOptions(
-        observed=columns.label,
-        forecasts=_parts(columns.prediction),
-        weights=columns.weight,
-        groups=tuple(columns.group) if columns.group else None,
-        clusters=columns.cluster,
-        by=columns.by,
-        times=columns.time,
-        known=columns.known,
-        levels=_numbers(columns.levels),
-        level=columns.level,
-        decimal=_decimal(columns.decimal),
-        encoding=read_encoding(columns.encoding),
-        weights_kind=_weights_kind(columns.weights_kind),
-    )
-
-
-def _parts(pairs: Sequence[str] | None) -> dict[str, str] | None:
-    """Parse ``part=column`` pairs."""
-    if not pairs:
-        return None
-    parts = {name: column for name, mark, column in (pair.partition("=") for pair in pairs) if mark and column}
-    if len(parts) < len(pairs):
-        raise typer.BadParameter(
-            "must be different part=column with --regression, such as mean=mu", param_hint="--prediction"
-        )
-    return parts
-
-
-def _numbers(given: str | None) -> tuple[float, ...] | None:
-    """Parse numbers separated by commas."""
-    if given is None:
-        return None
-    from calibrant.io.texts import number
-
-    try:
-        return tuple(number(text) for text in given.split(","))
-    except ValueError:
-        raise typer.BadParameter("must be numbers separated by commas", param_hint="--levels") from None
-
-
 def refused(error: TabularError, file: Path, columns: Columns | None = None) -> Refused:
     """Return the error of a command for a file that cannot be read, with the commands that fix it."""
     from calibrant.io.errors import LabelsNeedMapping, UnclearColumns
@@ -376,7 +218,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     if isinstance(error, NoPredictions) and _has("--scale"):
         together = (" ".join(f"--prediction {_shell(name)}" for name in names) for names in error.logits[:_OFFERED])
         named = " or ".join(together)
-        flags = "--scale logit" if columns is not None and columns.prediction else f"--scale logit {named}".rstrip()
+        flags = "--scale logit" if columns is not None and columns["predictions"] else f"--scale logit {named}".rstrip()
         message = message.replace("for logits, set the scale to logit", f"for logits, add {flags}")
     if isinstance(error, UnclearColumns) and error.readings:
         return message
@@ -386,10 +228,10 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return message
     if not isinstance(offer, tuple):
         return message if _of_two(error) else f"{message}; add {_of_labels(offer)}"
-    requested = () if columns is None else columns.of(error.field)
+    requested = () if columns is None else _named(columns, error.field)
     if not requested:
         return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
-    pairs = [name.rpartition("=") if error.field in _PARTS else ("", "", name) for name in requested]
+    pairs = [name.rpartition("=") if error.field in PARTS else ("", "", name) for name in requested]
     near = [f"{part}{mark}{text}" for part, mark, name in pairs if name not in offer for text in _near(name, offer)]
     return f"{message}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else message
 
@@ -500,59 +342,3 @@ def _shell(text: str) -> str:
 def name_of(file: Path) -> str:
     """Return the name of the file in messages."""
     return "standard input" if file == STANDARD else str(file)
-
-
-def _scale(name: str) -> Scale:
-    if name not in ("probability", "logit"):
-        raise typer.BadParameter("must be probability or logit", param_hint="--scale")
-    return cast("Scale", name)
-
-
-def _weights_kind(name: str) -> WeightsKind:
-    if name not in ("importance", "frequency"):
-        raise typer.BadParameter("must be importance or frequency", param_hint="--weights-kind")
-    return cast("WeightsKind", name)
-
-
-def _mapping(pairs: Sequence[str] | None) -> dict[str, int] | None:
-    """Parse ``label=class`` pairs; a label may contain ``=`` itself."""
-    if not pairs:
-        return None
-    mapping: dict[str, int] = {}
-    for pair in pairs:
-        text, _, number = pair.rpartition("=")
-        if not number.isascii() or not number.isdigit() or not text:
-            raise typer.BadParameter("must be label=class, such as spam=1", param_hint="--map-label")
-        if text in mapping:
-            raise typer.BadParameter("maps a label twice", param_hint="--map-label")
-        mapping[text] = int(number)
-    return mapping
-
-
-def _class_names(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Parse names separated by commas, quoted as in CSV."""
-    if given is None:
-        return None
-    from calibrant.io.texts import split_names
-
-    names = tuple(split_names(given) if isinstance(given, str) else map(str.strip, given))
-    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
-        raise typer.BadParameter("must be different names separated by commas", param_hint="--class-names")
-    return names
-
-
-def read_encoding(name: str | None) -> str | None:
-    """Return the name of an encoding; raises ``BadParameter`` unless it is one of text."""
-    try:
-        "".encode(name or "utf-8")
-    except (LookupError, ValueError):
-        raise typer.BadParameter(
-            "must be an encoding of text in Python, such as cp1252", param_hint="--encoding"
-        ) from None
-    return name
-
-
-def _decimal(mark: str) -> str:
-    if mark not in (".", ","):
-        raise typer.BadParameter("must be . or ,", param_hint="--decimal")
-    return mark

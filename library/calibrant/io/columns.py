@@ -44,9 +44,10 @@ from calibrant.io.errors import (
     UnclearOrder,
 )
 from calibrant.io.labels import in_digits, one_hot, without_gaps
+from calibrant.io.options import FileOptions
 from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, rule, rules_of
 from calibrant.io.scale import logarithms, scale_error
-from calibrant.io.table import Column, Floats, Ints, Places, SheetOptions
+from calibrant.io.table import Column, Floats, Ints, Places
 from calibrant.io.texts import (
     MAX_LISTED,
     is_missing,
@@ -63,7 +64,7 @@ from calibrant.io.texts import (
 # --- Choosing columns: those of the options, else those of the rules
 
 
-def choose(columns: Sequence[Column], options: SheetOptions, distinct: Distinct, *, labelled: bool) -> ColumnChoice:
+def choose(columns: Sequence[Column], options: FileOptions, distinct: Distinct, *, labelled: bool) -> ColumnChoice:
     """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous.
 
     Columns are inferred from their names and contents by the tables of rules. The scale logit is never inferred.
@@ -154,7 +155,7 @@ def _as_stated(cells: ColumnChoice) -> Family:
     return family if len(names) == 1 else family.named_by(texts)
 
 
-def _by_options(options: SheetOptions, family: Family) -> Family:
+def _by_options(options: FileOptions, family: Family) -> Family:
     """Return the columns in the order of the class names or with the positive class last, if they name them."""
     names, positive = options.class_names, (options.pos_label or "").strip()
     if names is not None:

@@ -23,7 +23,11 @@ Field = Literal[
     "scale",
     "mapping",
     "reduction",
+    "class_names",
     "pos_label",
+    "weights_kind",
+    "decimal",
+    "encoding",
     # Of predictive distributions
     "observed",
     "mean",
@@ -178,6 +182,12 @@ class NotFinite(TabularError):
     """An infinity."""
 
     code = "not-finite"
+
+
+class InvalidFileOption(TabularError):
+    """An option of a file with a value that it does not accept."""
+
+    code = "invalid-file-option"
 
 
 class UnknownColumn(TabularError):

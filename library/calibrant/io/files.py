@@ -46,17 +46,16 @@ from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import Classes, are_of_two_classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
+from calibrant.io.options import FileOptions
 from calibrant.io.rules import ColumnChoice
 from calibrant.io.scale import check_scale
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
     Coded,
     Floats,
-    ForecastOptions,
     ForecastSheet,
     Places,
     Sheet,
-    SheetOptions,
     Table,
     Values,
     cells_at,
@@ -81,10 +80,9 @@ from calibrant.io.texts import (
 )
 
 __all__ = [
-    "ForecastOptions",
+    "FileOptions",
     "ForecastSheet",
     "Sheet",
-    "SheetOptions",
     "open_table",
     "read_columns",
     "read_forecast_sheet",
@@ -98,7 +96,7 @@ def read_sheet(
     source: Path | BinaryIO,
     *,
     name: str,
-    options: SheetOptions = SheetOptions(),  # noqa: B008 - frozen
+    options: FileOptions = FileOptions(),  # noqa: B008 - frozen
     max_rows: int | None,
     labelled: bool = True,
     max_bytes: int = FileLimits.max_unpacked_bytes,
@@ -116,7 +114,7 @@ def read_sheet(
         A seekable stream is read from its beginning. A stream stays open.
     name : str
         Name of the file in messages.
-    options : SheetOptions
+    options : FileOptions
         Columns, scale and mapping of labels; what is None is inferred.
     max_rows : int or None
         The most rows. With None, only the limit of 1e8 numbers applies.
@@ -302,7 +300,7 @@ def _check_long(table: Table, error: TabularError) -> None:
 _OF_ONE = 0.01
 
 
-def _sheet(table: Table, chosen: ColumnChoice, options: SheetOptions, values: Values) -> Sheet:
+def _sheet(table: Table, chosen: ColumnChoice, options: FileOptions, values: Values) -> Sheet:
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values, len(values.predictions), "predictions")
     scale_notes = check_scale(values.predictions, options.scale, names)
@@ -333,7 +331,7 @@ def _sheet(table: Table, chosen: ColumnChoice, options: SheetOptions, values: Va
 
 
 def _check_models(
-    table: Table, chosen: ColumnChoice, options: SheetOptions, predictions: Floats, labels: Coded | None
+    table: Table, chosen: ColumnChoice, options: FileOptions, predictions: Floats, labels: Coded | None
 ) -> None:
     """Raise ``UnclearColumns`` for columns that the options name and that are not those of two or more classes."""
     places = chosen.places.predictions
@@ -394,7 +392,7 @@ def _check_shapes(values: Values, n: int, of: str) -> None:
             raise WrongShape(f"{field} has length {length:,}, but {of} has length {n:,}")
 
 
-def _classes(table: Table, chosen: ColumnChoice, options: SheetOptions, values: Values) -> Classes | None:
+def _classes(table: Table, chosen: ColumnChoice, options: FileOptions, values: Values) -> Classes | None:
     if values.labels is None or chosen.places.labels is None:
         return None
     n_classes = 2 if values.predictions.ndim == 1 else values.predictions.shape[1]
@@ -457,7 +455,7 @@ def read_forecast_sheet(
     source: Path | BinaryIO,
     *,
     name: str,
-    options: ForecastOptions = ForecastOptions(),  # noqa: B008 - frozen
+    options: FileOptions = FileOptions(),  # noqa: B008 - frozen
     max_rows: int | None,
     labelled: bool = True,
     max_bytes: int = FileLimits.max_unpacked_bytes,
@@ -472,7 +470,7 @@ def read_forecast_sheet(
         A seekable stream is read from its beginning. A stream stays open.
     name : str
         Name of the file in messages.
-    options : ForecastOptions
+    options : FileOptions
         Columns and levels; what is None is inferred from the names of the columns.
     max_rows : int or None
         The most rows.
@@ -555,7 +553,7 @@ def read_columns(
     max_bytes : int
         The most bytes after decompression.
     encoding : str, optional
-        As for ``SheetOptions``.
+        As for ``FileOptions``.
 
     Returns
     -------

@@ -31,14 +31,16 @@ from calibrant.distributions.forecasts import Forecasts, read_forecasts
 from calibrant.io.errors import (
     DuplicateColumns,
     Field,
+    InvalidFileOption,
     InvalidForecasts,
     NoLabels,
     NoPredictions,
     TabularError,
     UnclearColumns,
 )
+from calibrant.io.options import PARTS, FileOptions
 from calibrant.io.rules import MAX_OFFERED, Choice, rule, rules_of
-from calibrant.io.table import Column, Floats, ForecastOptions, Places
+from calibrant.io.table import Column, Floats, Places
 from calibrant.io.texts import is_number, listed, plain, quoted, span
 
 # Stems do not end with a separator and numbers are bounded, so that the time is linear in the length of a name.
@@ -196,18 +198,18 @@ def _stems(choice: Choice, pattern: re.Pattern[str]) -> dict[str, dict[int, str]
 # --- Choosing columns: those of the options, else those of the rules
 
 
-def choose_forecasts(columns: Sequence[Column], options: ForecastOptions, *, labelled: bool) -> ChosenForecasts:
+def choose_forecasts(columns: Sequence[Column], options: FileOptions, *, labelled: bool) -> ChosenForecasts:
     """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous."""
     choice = Choice(columns)
     texts = {
         name: None if (stated := getattr(options, name)) is None else choice.find(stated, name)
         for name in ("clusters", "by", "times", "known")
     }
-    observed = None if options.observed is None else choice.find(options.observed, "observed")
+    observed = None if options.labels is None else choice.find(options.labels, "observed")
     # Forecasts that are only recalibrated, by a map or in the order of time (``known``), have no use for weights.
     needed = (labelled and options.known is None) or options.weights is not None
     groups = choice.groups(options.groups)
-    explicit = None if options.forecasts is None else _stated(choice, options.forecasts)
+    explicit = None if options.predictions is None else _stated(choice, options.predictions)
     weights = choice.weights(options.weights) if needed else None
     if labelled and observed is None:
         observed = choice.only("Outcomes, of regression")
@@ -222,15 +224,17 @@ def choose_forecasts(columns: Sequence[Column], options: ForecastOptions, *, lab
     return ChosenForecasts(places, reading.levels, reading.level, tuple(choice.notes), texts)
 
 
-def _stated(choice: Choice, parts: Mapping[str, str]) -> _Reading:
-    """Return the columns that the options name; raises an error if they are not those of one kind."""
+def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
+    """Return the columns that pairs such as ``mean=mu`` name; raises an error if they are not those of one kind."""
+    parts = {name.strip(): column.strip() for name, _, column in (pair.partition("=") for pair in pairs)}
+    if len(parts) < len(pairs) or not all(parts.values()):
+        raise InvalidFileOption("must be different part=column, such as mean=mu", field="predictions")
     columns: dict[Field, tuple[int, ...]] = {}
     levels: dict[float, int] = {}
     for name, stated in parts.items():
-        if name in ("mean", "variance", "std", "lower", "upper", "quantiles", "samples"):
-            field = cast("Field", name)
+        if name in PARTS:
             whole = name in ("quantiles", "samples")
-            columns[field] = tuple(choice.matching(stated, field) if whole else [choice.find(stated, field)])
+            columns[name] = tuple(choice.matching(stated, name) if whole else [choice.find(stated, name)])
             continue
         level = _fraction(name.removeprefix("q"))
         if level is None or not name.startswith("q") or level in levels:
@@ -268,7 +272,7 @@ def _by_level(places: Sequence[int], levels: Sequence[float]) -> _Reading:
     return _Reading({"quantiles": tuple(places[i] for i in order)}, tuple(levels[i] for i in order))
 
 
-def _inferred(choice: Choice, options: ForecastOptions, labelled: bool) -> _Reading:
+def _inferred(choice: Choice, options: FileOptions, labelled: bool) -> _Reading:
     readings = [reading for row in rules_of("Predictive distributions") for reading in row.find(choice)]
     if not readings:
         raise _none_found(choice)
@@ -315,7 +319,7 @@ def _flags(choice: Choice, reading: _Reading) -> list[str]:
     return [flag for flag in flags if not flag.startswith("levels=")]
 
 
-def _with_levels(reading: _Reading, options: ForecastOptions) -> _Reading:
+def _with_levels(reading: _Reading, options: FileOptions) -> _Reading:
     """Return the columns with the levels of the options; raises an error if they do not fit or are missing."""
     columns = reading.columns
     if options.level is not None and "lower" not in columns:

@@ -22,7 +22,8 @@ from calibrant.core.column_names import (
 )
 from calibrant.io.errors import Field, UnclearColumns, UnknownColumn
 from calibrant.io.labels import without_gaps
-from calibrant.io.table import Column, Places, SheetOptions
+from calibrant.io.options import FileOptions
+from calibrant.io.table import Column, Places
 from calibrant.io.texts import DASHES, is_missing, is_number, listed, may_be_numbers, quoted, span
 
 #: The most names in the offer of an error.
@@ -206,7 +207,7 @@ Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
 class ColumnChoice(Choice):
     """What the rules see of a table, the names of its columns and their first values, and what they chose."""
 
-    def __init__(self, columns: Sequence[Column], options: SheetOptions, distinct: Distinct, labelled: bool) -> None:
+    def __init__(self, columns: Sequence[Column], options: FileOptions, distinct: Distinct, labelled: bool) -> None:
         super().__init__(columns)
         self.options, self.labelled, self._read_distinct = options, labelled, distinct
         self.labels: int | None = None

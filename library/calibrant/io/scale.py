@@ -10,7 +10,8 @@ import numpy as np
 from calibrant.core.batch import TOLERANCE
 from calibrant.core.column_names import is_log_probability, is_percentage
 from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, OutOfRange, TabularError
-from calibrant.io.table import Floats, Scale
+from calibrant.io.options import Scale
+from calibrant.io.table import Floats
 from calibrant.io.texts import quoted, span
 
 _WHOLE = 100.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,63 +13,15 @@ import numpy.typing as npt
 from calibrant.core.cells import WeightsKind
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.io.errors import Field, WrongShape
+from calibrant.io.options import Scale
 
-# --- The sheet that a file is read into, and the options of reading it
+# --- The sheet that a file is read into
 
 #: A request body, as received or decompressed.
 Body = bytes | bytearray
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Scale = Literal["probability", "logit"]
-
-
-@dataclass(frozen=True)
-class SheetOptions:
-    """Explicit options of reading a file; what is None is inferred.
-
-    Parameters
-    ----------
-    predictions : tuple of str, optional
-        Column of P(Y=1), or one column per class in class order; a name may have wildcards, such as ``prob_*``.
-    labels, weights : str, optional
-        Names of columns.
-    groups : tuple of str, optional
-        Names of columns; the group of a row is the combination of their values.
-    scale : {"probability", "logit"}
-        Scale of the predictions; never inferred.
-    mapping : mapping of str to int, optional
-        Class of each label.
-    class_names : tuple of str, optional
-        Labels of the classes in the order of the columns; for one column, of the negative and the positive class.
-    pos_label : str, optional
-        Label of the positive class, for two classes.
-    times : str, optional
-        Name of the column of times.
-    decimal : {".", ","}
-        Decimal mark of a text file.
-    encoding : str, optional
-        Encoding of a text file without a byte order mark, such as ``cp1252``; by default UTF-8.
-    reduction : str, optional
-        Reduction that is requested. ``confidence`` says that one column beside a predicted class is the confidence in
-        it, and any other that it is not.
-    weights_kind : {"importance", "frequency"}
-        Meaning of the weights; never inferred.
-    """
-
-    predictions: tuple[str, ...] | None = None
-    labels: str | None = None
-    weights: str | None = None
-    groups: tuple[str, ...] | None = None
-    scale: Scale = "probability"
-    mapping: Mapping[str, int] | None = None
-    class_names: tuple[str, ...] | None = None
-    pos_label: str | None = None
-    times: str | None = None
-    decimal: str = "."
-    encoding: str | None = None
-    reduction: str | None = None
-    weights_kind: WeightsKind = "importance"
 
 
 @dataclass(frozen=True)
@@ -114,48 +66,6 @@ class Sheet:
 
     def __len__(self) -> int:
         return len(self.predictions)
-
-
-@dataclass(frozen=True)
-class ForecastOptions:
-    """Explicit options of reading a file of predictive distributions; what is None is inferred.
-
-    Parameters
-    ----------
-    observed : str, optional
-        Column of the outcomes.
-    forecasts : mapping of str to str, optional
-        Column of each part: ``mean``, ``std``, ``variance``, ``lower``, ``upper``, a quantile such as ``q0.05``; or
-        columns of ``quantiles`` or ``samples``, also with wildcards, such as ``draw_*``.
-    weights, clusters, by, times : str, optional
-        Names of columns.
-    known : str, optional
-        Column of the times at which outcomes became known. Its values and the outcomes may then be missing.
-    groups : tuple of str, optional
-        Names of columns; the group of a row is the combination of their values.
-    levels : tuple of float, optional
-        Levels of the quantiles, if the names of the columns do not have them.
-    level : float, optional
-        Level of the intervals.
-    decimal : {".", ","}
-        Decimal mark of a text file.
-    encoding, weights_kind : str, optional
-        As for ``SheetOptions``.
-    """
-
-    observed: str | None = None
-    forecasts: Mapping[str, str] | None = None
-    weights: str | None = None
-    groups: tuple[str, ...] | None = None
-    clusters: str | None = None
-    by: str | None = None
-    times: str | None = None
-    known: str | None = None
-    levels: tuple[float, ...] | None = None
-    level: float | None = None
-    decimal: str = "."
-    encoding: str | None = None
-    weights_kind: WeightsKind = "importance"
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ from calibrant.io.errors import (
     UnmappedLabel,
     WrongShape,
 )
-from calibrant.io.files import ForecastOptions, Sheet, SheetOptions, read_forecast_sheet, read_sheet
+from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from tests.unit.io import files
 
-PLAIN = SheetOptions()
+PLAIN = FileOptions()
 
 
 def npz(**arrays: Any) -> bytes:
@@ -37,7 +37,7 @@ def npz(**arrays: Any) -> bytes:
     return out.getvalue()
 
 
-def sheet(text: str, options: SheetOptions = PLAIN, *, labelled: bool = True) -> Sheet:
+def sheet(text: str, options: FileOptions = PLAIN, *, labelled: bool = True) -> Sheet:
     return read_sheet(io.BytesIO(text.encode()), name="a", options=options, max_rows=None, labelled=labelled)
 
 
@@ -171,32 +171,32 @@ def test_predicted_classes_are_no_probabilities(text: str) -> None:
 def test_a_wildcard_takes_the_columns_in_the_order_of_their_numbers() -> None:
     header = ",".join(["y", *(f"prob_{k}" for k in reversed(range(11)))])
     rows = [",".join(["1", *(str(k / 55) for k in reversed(range(11)))])]
-    found = sheet("\n".join([header, *rows, ""]), SheetOptions(("prob_*",)))
+    found = sheet("\n".join([header, *rows, ""]), FileOptions(("prob_*",)))
     assert found.predictions[0].tolist() == [k / 55 for k in range(11)]
     with pytest.raises(UnknownColumn, match="no column of numbers matches 'q_\\*'"):
-        sheet("y,p\n1,0.5\n", SheetOptions(("q_*",)))
+        sheet("y,p\n1,0.5\n", FileOptions(("q_*",)))
 
 
 def test_class_names_order_the_columns_that_have_them() -> None:
     text = "label,prob_dog,prob_cat\ncat,0.25,0.75\ndog,0.5,0.5\n"
-    found = sheet(text, SheetOptions(class_names=("cat", "dog")))
+    found = sheet(text, FileOptions(class_names=("cat", "dog")))
     assert (found.predictions.tolist(), found.classes) == ([[0.75, 0.25], [0.5, 0.5]], ("cat", "dog"))
-    named = sheet("label,p0,p1\ncat,1,0\ndog,0,1\n", SheetOptions(class_names=("dog", "cat")))
+    named = sheet("label,p0,p1\ncat,1,0\ndog,0,1\n", FileOptions(class_names=("dog", "cat")))
     assert named.labels is not None
     assert named.labels.tolist() == [1, 0]
     with pytest.raises(UnmappedLabel, match=r"'hen', first in row 2 .* is not one of the class names"):
-        sheet("label,p0,p1\ncat,1,0\nhen,0,1\n", SheetOptions(class_names=("dog", "cat")))
+        sheet("label,p0,p1\ncat,1,0\nhen,0,1\n", FileOptions(class_names=("dog", "cat")))
 
 
 @pytest.mark.parametrize("words", [("F", "T"), ("false", "TRUE"), ("FALSCH", "WAHR"), ("Faux", "Vrai")])
 def test_booleans_of_every_tool_are_labels(words: tuple[str, str]) -> None:
     text = f"y,p\n{words[1]},0.75\n{words[0]},0.25\n"
-    readings: list[tuple[SheetOptions, list[int], tuple[str, str] | None]] = [
+    readings: list[tuple[FileOptions, list[int], tuple[str, str] | None]] = [
         (PLAIN, [1, 0], None),
-        (SheetOptions(pos_label=words[1].swapcase()), [1, 0], words),
-        (SheetOptions(pos_label=words[0].lower()), [0, 1], (words[1], words[0])),
-        (SheetOptions(class_names=("healthy", "sick")), [1, 0], ("healthy", "sick")),
-        (SheetOptions(class_names=(words[1].lower(), words[0].lower())), [0, 1], (words[1].lower(), words[0].lower())),
+        (FileOptions(pos_label=words[1].swapcase()), [1, 0], words),
+        (FileOptions(pos_label=words[0].lower()), [0, 1], (words[1], words[0])),
+        (FileOptions(class_names=("healthy", "sick")), [1, 0], ("healthy", "sick")),
+        (FileOptions(class_names=(words[1].lower(), words[0].lower())), [0, 1], (words[1].lower(), words[0].lower())),
     ]
     for options, labels, names in readings:
         found = sheet(text, options)
@@ -206,11 +206,11 @@ def test_booleans_of_every_tool_are_labels(words: tuple[str, str]) -> None:
 
 def test_none_is_the_negative_label_beside_a_positive_one() -> None:
     text = "y,p\ndisease,0.75\nNone,0.25\n"
-    found = sheet(text, SheetOptions(pos_label="disease"))
+    found = sheet(text, FileOptions(pos_label="disease"))
     assert found.labels is not None
     assert (found.labels.tolist(), found.classes) == ([1, 0], ("None", "disease"))
     assert "labels: 'None' is read as the negative label" in found.notes
-    for options, more in ((PLAIN, ""), (SheetOptions(pos_label="disease"), "health,0.5\n")):
+    for options, more in ((PLAIN, ""), (FileOptions(pos_label="disease"), "health,0.5\n")):
         with pytest.raises(MissingValue, match="'None', a missing value"):
             sheet(text + more, options)
 
@@ -221,23 +221,23 @@ def test_one_letter_alone_is_no_boolean() -> None:
 
 
 def test_a_positive_label_is_one_of_two() -> None:
-    found = sheet("y,p\n-1,0.5\n1,1\n", SheetOptions(pos_label="-1"))
+    found = sheet("y,p\n-1,0.5\n1,1\n", FileOptions(pos_label="-1"))
     assert found.labels is not None
     assert (found.labels.tolist(), found.classes) == ([1, 0], ("1", "-1"))
     for wrong in ("2", "yes"):
         with pytest.raises(UnmappedLabel, match="does not have it"):
-            sheet("y,p\n-1,0.5\n1,1\n", SheetOptions(pos_label=wrong))
+            sheet("y,p\n-1,0.5\n1,1\n", FileOptions(pos_label=wrong))
         with pytest.raises(UnmappedLabel, match=r"the labels are '0\.0', '1e0'"):
-            sheet("y,p\n1e0,0.5\n0.0,1\n", SheetOptions(pos_label=wrong))
+            sheet("y,p\n1e0,0.5\n0.0,1\n", FileOptions(pos_label=wrong))
     with pytest.raises(UnmappedLabel, match="has more than two"):
-        sheet("y,p\na,0.5\nb,1\nc,1\n", SheetOptions(pos_label="a"))
+        sheet("y,p\na,0.5\nb,1\nc,1\n", FileOptions(pos_label="a"))
 
 
 @pytest.mark.parametrize("separator", [";", ","])
 def test_decimal_commas_are_read_on_request(separator: str) -> None:
     cells = [["y", "p", "w"], ["1", '"0,75"', '"1,5"'], ["0", '"2,5e-1"', "2"]]
     text = "\n".join(separator.join(row) for row in cells)
-    found = sheet(text, SheetOptions(decimal=",", weights="w"))
+    found = sheet(text, FileOptions(decimal=",", weights="w"))
     assert found.predictions.tolist() == [0.75, 0.25]
     assert found.weights is not None
     assert found.weights.tolist() == [1.5, 2]
@@ -249,14 +249,14 @@ THOUSANDS = ["1.225;0,5\n1.001;0,25", "877;0,5\n1.225;0,25", "0,5;0,5\n-1.225;0,
 @pytest.mark.parametrize("rows", THOUSANDS)
 def test_points_that_may_separate_thousands_are_refused_if_the_decimal_mark_is_a_comma(rows: str) -> None:
     with pytest.raises(NotANumber, match=r"column 'weight' has separators .*, first in row [12] \(line [23]\), but"):
-        sheet("weight;p;label\n" + rows.replace("\n", ";1\n") + ";0\n", SheetOptions(decimal=",", weights="weight"))
+        sheet("weight;p;label\n" + rows.replace("\n", ";1\n") + ";0\n", FileOptions(decimal=",", weights="weight"))
     text = "observed;mean;std\n" + rows.replace("\n", ";1\n") + ";1\n"
     with pytest.raises(NotANumber, match="column 'observed' has separators of thousands or decimal points, first in"):
-        read_forecast_sheet(io.BytesIO(text.encode()), name="a", options=ForecastOptions(decimal=","), max_rows=None)
+        read_forecast_sheet(io.BytesIO(text.encode()), name="a", options=FileOptions(decimal=","), max_rows=None)
 
 
 def test_points_of_numbers_below_one_are_read_though_the_decimal_mark_is_a_comma() -> None:
-    assert sheet("y;p\n1;0,75\n0;0.125\n", SheetOptions(decimal=",")).predictions.tolist() == [0.75, 0.125]
+    assert sheet("y;p\n1;0,75\n0;0.125\n", FileOptions(decimal=",")).predictions.tolist() == [0.75, 0.125]
 
 
 def test_rows_that_were_rounded_are_divided_by_their_sum() -> None:
@@ -270,7 +270,7 @@ def test_rows_that_were_rounded_are_divided_by_their_sum() -> None:
 def test_missing_values_are_counted_in_all_columns() -> None:
     text = "y,p,w\n1,0.5,1\n,NA,1\n0,,1\n,0.5,\n"
     with pytest.raises(MissingValue) as refused:
-        sheet(text, SheetOptions(weights="w"))
+        sheet(text, FileOptions(weights="w"))
     assert refused.value.detail == (
         "values are missing in 2 rows of column 'p', 1 of column 'w', 2 of column 'y', first in row 2; fill them in or "
         "remove the rows"
@@ -318,7 +318,7 @@ def test_an_array_of_an_archive_names_the_classes() -> None:
     probs, names = np.array([[0.25, 0.75, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]), ("bird", "cat", "dog")
     kinds = np.array(["cat", "dog", "bird", "cat"])
 
-    def read(options: SheetOptions = PLAIN, *, labelled: bool = True, **arrays: Any) -> Sheet:
+    def read(options: FileOptions = PLAIN, *, labelled: bool = True, **arrays: Any) -> Sheet:
         return read_sheet(io.BytesIO(npz(**arrays)), name="a", options=options, max_rows=None, labelled=labelled)
 
     for labels in (kinds, np.array([1, 2, 0, 1])):
@@ -387,7 +387,7 @@ def test_missing_values_are_counted_in_vectors(data: bytes) -> None:
 def test_missing_values_may_be_written_as_dashes_in_numbers_but_not_in_labels() -> None:
     with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
         sheet("y,p\n1,0.5\n1,?\n0,-\n0,.\n")
-    found = sheet("y,p\n+,0.5\n-,0.25\n", SheetOptions(pos_label="+"))
+    found = sheet("y,p\n+,0.5\n-,0.25\n", FileOptions(pos_label="+"))
     assert found.labels is not None
     assert found.labels.tolist() == [1, 0]
 
@@ -395,9 +395,9 @@ def test_missing_values_may_be_written_as_dashes_in_numbers_but_not_in_labels() 
 @pytest.mark.parametrize("cell", ["", "NA", "NaN"])
 def test_missing_times_are_counted(cell: str) -> None:
     with pytest.raises(MissingValue, match="values are missing in 80 rows of column 'day', first in row 2"):
-        sheet("y,p,day\n1,0.5,2024-01-01\n" + f"0,0.5,{cell}\n" * 80, SheetOptions(times="day"))
+        sheet("y,p,day\n1,0.5,2024-01-01\n" + f"0,0.5,{cell}\n" * 80, FileOptions(times="day"))
     with pytest.raises(WrongShape, match="column 'p' has vectors"):
-        sheet("y,p,w\n1,[0.5 0.5],1\n", SheetOptions(times="p", predictions=("w",)))
+        sheet("y,p,w\n1,[0.5 0.5],1\n", FileOptions(times="p", predictions=("w",)))
 
 
 @pytest.mark.parametrize(
@@ -458,26 +458,26 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
         ("y,p_false\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
         ("y,prob_negative\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
         ("y,prob_class_0\nTrue,0.25\nFalse,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
-        ("y,prob_0\n1,0.25\n0,0.75\n", SheetOptions(predictions=("prob_0",)), [0.25, 0.75], [0, 1]),
+        ("y,prob_0\n1,0.25\n0,0.75\n", FileOptions(predictions=("prob_0",)), [0.25, 0.75], [0, 1]),
         # The positive label orders two named columns; a wildcard takes the negative class first
-        ("y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n", SheetOptions(pos_label="no"), [[0.75, 0.25], [0.5, 0.5]], [0, 1]),
-        ("y,yes,no\nyes,0.75,0.25\n", SheetOptions(pos_label="yes"), [[0.25, 0.75]], [1]),
+        ("y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n", FileOptions(pos_label="no"), [[0.75, 0.25], [0.5, 0.5]], [0, 1]),
+        ("y,yes,no\nyes,0.75,0.25\n", FileOptions(pos_label="yes"), [[0.25, 0.75]], [1]),
         (
             "y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n",
-            SheetOptions(predictions=("p_no", "p_yes"), pos_label="no"),
+            FileOptions(predictions=("p_no", "p_yes"), pos_label="no"),
             [[0.75, 0.25], [0.5, 0.5]],
             [0, 1],
         ),
         # Columns that are not named after the labels are in the order of the sorted labels
-        ("y,p0,p1\na,0.25,0.75\nb,0.5,0.5\n", SheetOptions(pos_label="b"), [[0.25, 0.75], [0.5, 0.5]], [0, 1]),
-        ("y,p0,p1\n0,0.25,0.75\n1,0.5,0.5\n", SheetOptions(pos_label="0"), [[0.75, 0.25], [0.5, 0.5]], [1, 0]),
+        ("y,p0,p1\na,0.25,0.75\nb,0.5,0.5\n", FileOptions(pos_label="b"), [[0.25, 0.75], [0.5, 0.5]], [0, 1]),
+        ("y,p0,p1\n0,0.25,0.75\n1,0.5,0.5\n", FileOptions(pos_label="0"), [[0.75, 0.25], [0.5, 0.5]], [1, 0]),
         (
             '{"y": 9, "p": [0.25, 0.75]}\n{"y": 10, "p": [0.5, 0.5]}\n',
-            SheetOptions(pos_label="10"),
+            FileOptions(pos_label="10"),
             [[0.25, 0.75], [0.5, 0.5]],
             [0, 1],
         ),
-        ("y,prob_yes,prob_no\n1,0.75,0.25\n", SheetOptions(predictions=("prob_*",)), [[0.25, 0.75]], [1]),
+        ("y,prob_yes,prob_no\n1,0.75,0.25\n", FileOptions(predictions=("prob_*",)), [[0.25, 0.75]], [1]),
         # Classes and labels that differ in case; the highest probability beside them; SAS's predicted class
         ("pet,Cat,Dog\ncat,0.75,0.25\ndog,0.25,0.75\n", PLAIN, [[0.75, 0.25], [0.25, 0.75]], [0, 1]),
         ("y,p_yes\nYes,0.75\nNo,0.25\n", PLAIN, [0.75, 0.25], [1, 0]),
@@ -507,10 +507,10 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
         ("mood,p_1,p_0,p_-1\n-1,0.5,0.5,0\n1,0,0.5,0.5\n", PLAIN, [[0, 0.5, 0.5], [0.5, 0.5, 0]], [0, 2]),
         ("quality,prob_5,prob_7,prob_8\n8,0.5,0.5,0\n5,0,0.5,0.5\n", PLAIN, [[0.5, 0.5, 0], [0, 0.5, 0.5]], [2, 0]),
         ("y,3,5\n5,0.25,0.75\n5,0.5,0.5\n", PLAIN, [[0.25, 0.75], [0.5, 0.5]], [1, 1]),
-        ("y,logit_3,logit_5\n5,-1,1\n3,2,0\n", SheetOptions(scale="logit"), [[-1, 1], [2, 0]], [1, 0]),
+        ("y,logit_3,logit_5\n5,-1,1\n3,2,0\n", FileOptions(scale="logit"), [[-1, 1], [2, 0]], [1, 0]),
     ],
 )
-def test_columns_mean_what_their_names_say(text: str, options: SheetOptions, predictions: Any, labels: Any) -> None:
+def test_columns_mean_what_their_names_say(text: str, options: FileOptions, predictions: Any, labels: Any) -> None:
     found = sheet(text, options)
     np.testing.assert_allclose(found.predictions, predictions)
     assert found.labels is not None
@@ -520,28 +520,28 @@ def test_columns_mean_what_their_names_say(text: str, options: SheetOptions, pre
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(pos_label="yes"), "column of predictions is that of 'no'"),
-        ("y,p_no\nyes,0.25\nno,0.5\n", SheetOptions(class_names=("no", "yes")), "'p_no' is that of 'no'"),
+        ("y,p_no\nyes,0.25\nno,0.5\n", FileOptions(pos_label="yes"), "column of predictions is that of 'no'"),
+        ("y,p_no\nyes,0.25\nno,0.5\n", FileOptions(class_names=("no", "yes")), "'p_no' is that of 'no'"),
         ("y,p_not_fraud\n1,0.25\n0,0.5\n", PLAIN, "name the label of this class"),
         (
             "y,p_cow,p_cat\ncat,0.25,0.75\n",
-            SheetOptions(class_names=("cat", "dog")),
+            FileOptions(class_names=("cat", "dog")),
             "named after 'cow', 'cat', but the classes are 'cat', 'dog'",
         ),
         ("y_true,y_pred\n1,0\n0,0\n1,0\n", PLAIN, "'y_pred' has predicted classes"),
     ],
 )
-def test_columns_of_other_classes_are_refused(text: str, options: SheetOptions, message: str) -> None:
+def test_columns_of_other_classes_are_refused(text: str, options: FileOptions, message: str) -> None:
     with pytest.raises(TabularError) as refused:
         sheet(text, options)
     assert message in refused.value.detail
 
 
 def test_logits_and_columns_named_after_classes_need_no_labels() -> None:
-    assert sheet("logit_0,logit_1\n-1,3\n", SheetOptions(scale="logit"), labelled=False).predictions.tolist() == [
+    assert sheet("logit_0,logit_1\n-1,3\n", FileOptions(scale="logit"), labelled=False).predictions.tolist() == [
         [-1, 3]
     ]
-    options = SheetOptions(class_names=("5", "7"))
+    options = FileOptions(class_names=("5", "7"))
     assert sheet("prob_7,prob_5\n0.75,0.25\n", options, labelled=False).predictions.tolist() == [[0.25, 0.75]]
 
 
@@ -549,14 +549,14 @@ def test_logits_and_columns_named_after_classes_need_no_labels() -> None:
     ("text", "options"),
     [
         ("is_a,is_b,is_c,p_a,p_b,p_c\n0,1,0,0.5,0.5,0\n1,0,0,0,0.5,0.5\n", PLAIN),
-        ("is_a,is_b,is_c,p_a,p_b,p_c\n0,1,0,0.5,0.5,0\n1,0,0,0,0.5,0.5\n", SheetOptions(labels="is_b")),
+        ("is_a,is_b,is_c,p_a,p_b,p_c\n0,1,0,0.5,0.5,0\n1,0,0,0,0.5,0.5\n", FileOptions(labels="is_b")),
         (
             "p_a,p_b,p_c,new,a,b,c\n0.5,0.5,0,1,False,True,False\n0,0.5,0.5,1,True,False,False\n",
-            SheetOptions(labels="c"),
+            FileOptions(labels="c"),
         ),
     ],
 )
-def test_one_hot_labels_are_refused(text: str, options: SheetOptions) -> None:
+def test_one_hot_labels_are_refused(text: str, options: FileOptions) -> None:
     with pytest.raises(NotLabels, match="have a single 1 per row, like one-hot labels; write the class of each row in"):
         sheet(text, options)
 
@@ -580,7 +580,7 @@ def test_a_flag_beside_the_labels_is_not_one_hot() -> None:
 
 
 def test_a_map_of_named_classes_is_not_applied_to_columns_of_others() -> None:
-    options = SheetOptions(class_names=("bird", "cat", "dog"))
+    options = FileOptions(class_names=("bird", "cat", "dog"))
     with pytest.raises(UnclearColumns, match="named after 'dog', 'bird', 'fish'"):
         sheet("prob_dog,prob_bird,prob_fish\n0.5,0.25,0.25\n", options, labelled=False)
 

@@ -15,7 +15,7 @@ import pytest
 
 from calibrant.io.errors import TabularError
 from calibrant.io.excel import read_workbook
-from calibrant.io.files import SheetOptions, read_columns, read_sheet
+from calibrant.io.files import FileOptions, read_columns, read_sheet
 from calibrant.io.limits import FileLimits
 
 Rows = Sequence[Sequence[Any]]
@@ -151,7 +151,7 @@ def test_a_workbook_of_the_service_and_one_beyond_the_limit_are_refused() -> Non
 
 def test_options_are_those_of_other_files() -> None:
     rows: Rows = [["who", "chance"], ["cat", 0.7], ["dog", 0.2]]
-    options = SheetOptions(predictions=("chance",), labels="who", mapping={"dog": 0, "cat": 1})
+    options = FileOptions(predictions=("chance",), labels="who", mapping={"dog": 0, "cat": 1})
     sheet = read_sheet(workbook(rows), name="a.xlsx", max_rows=None, options=options)
     assert sheet.labels is not None
     np.testing.assert_array_equal(sheet.labels, [1, 0])

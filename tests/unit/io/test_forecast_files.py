@@ -18,12 +18,12 @@ import pytest
 
 from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import TabularError, UnclearColumns
-from calibrant.io.files import ForecastOptions, ForecastSheet, read_forecast_sheet
+from calibrant.io.files import FileOptions, ForecastSheet, read_forecast_sheet
 from calibrant.io.limits import Limits
 from calibrant.io.strict import REGRESSION, read_arrow, read_csv, read_npz, read_parquet
 from tests.unit.io.refused import refused
 
-PLAIN = ForecastOptions()
+PLAIN = FileOptions()
 Columns = Mapping[str, Any]
 
 
@@ -76,7 +76,7 @@ FORMATS: dict[str, Callable[[Columns], bytes]] = {
 }
 
 
-def read(data: bytes, options: ForecastOptions = PLAIN, *, labelled: bool = True) -> ForecastSheet:
+def read(data: bytes, options: FileOptions = PLAIN, *, labelled: bool = True) -> ForecastSheet:
     return read_forecast_sheet(io.BytesIO(data), name="f", options=options, max_rows=None, labelled=labelled)
 
 
@@ -90,7 +90,7 @@ INTERVAL = {"lower": [0.0, 1.0, -3.0], "upper": [2.0, 1.0, 4.0]}
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_gives_the_same_arrays(form: str) -> None:
     made = FORMATS[form]
-    sheet = read(made(BESIDE | NORMAL), ForecastOptions(weights="weight"))
+    sheet = read(made(BESIDE | NORMAL), FileOptions(weights="weight"))
     assert sheet.forecasts.kind == "normal"
     np.testing.assert_array_equal(sheet.forecasts.mean, NORMAL["mean"])
     np.testing.assert_array_equal(sheet.forecasts.variance, [1.0, 4.0, 0.25])
@@ -106,7 +106,7 @@ def test_every_format_gives_the_same_arrays(form: str) -> None:
     sheet = read(made(BESIDE | SAMPLES))
     np.testing.assert_array_equal(sheet.forecasts.samples.T, list(SAMPLES.values()))
 
-    sheet = read(made(BESIDE | INTERVAL), ForecastOptions(level=0.8))
+    sheet = read(made(BESIDE | INTERVAL), FileOptions(level=0.8))
     assert (sheet.forecasts.level, sheet.forecasts.upper.tolist()) == (0.8, INTERVAL["upper"])
 
 
@@ -129,7 +129,7 @@ def test_a_column_of_lists_is_quantiles_or_samples(form: str) -> None:
     lists = [[0.0, 1.0, 4.0], [1.0, 2.0, 3.0]]
     columns = {"y": [1.0, 2.0], "quantiles": lists}
     data = b'y,quantiles\n1,"[0 1 4]"\n2,"[1.0, 2, 3]"\n' if form == "csv" else FORMATS[form](columns)
-    sheet = read(data, ForecastOptions(levels=(0.1, 0.5, 0.9)))
+    sheet = read(data, FileOptions(levels=(0.1, 0.5, 0.9)))
     assert sheet.forecasts.quantiles.tolist() == lists
     if form != "csv":
         assert read(FORMATS[form]({"y": [1.0, 2.0], "samples": lists})).forecasts.samples.tolist() == lists
@@ -145,7 +145,7 @@ def test_arrays_of_npz_have_their_levels() -> None:
         found = read(npz({"observed": y, "lower": y, "upper": y, "level": level})).forecasts
         assert (found.kind, found.level) == ("interval", 0.9)
     days = np.array(["2024-01-06", "2024-01-13"], dtype="M8[D]")
-    sheet = read(npz({"y": y, "mu": y, "var": y, "h": [1, 2], "day": days}), ForecastOptions(by="h", times="day"))
+    sheet = read(npz({"y": y, "mu": y, "var": y, "h": [1, 2], "day": days}), FileOptions(by="h", times="day"))
     assert (sheet.by, sheet.times) == (["1", "2"], ["2024-01-06", "2024-01-13"])
 
 
@@ -195,17 +195,52 @@ def test_samples_are_in_the_order_of_their_numbers() -> None:
 @pytest.mark.parametrize(
     ("stated", "options", "kind"),
     [
-        ({"mean": "a", "std": "b"}, {}, "normal"),
-        ({"mean": "a", "variance": "b"}, {}, "normal"),
-        ({"q0.1": "a", "q0.9": "b"}, {}, "quantiles"),
-        ({"q0.9": "b", "q0.1": "a"}, {}, "quantiles"),
-        ({"quantiles": "[ab]"}, {"levels": (0.1, 0.9)}, "quantiles"),
-        ({"samples": "[ab]"}, {}, "samples"),
-        ({"lower": "a", "upper": "b"}, {"level": 0.5}, "interval"),
+        (
+            (
+                "mean=a",
+                "std=b",
+            ),
+            {},
+            "normal",
+        ),
+        (
+            (
+                "mean=a",
+                "variance=b",
+            ),
+            {},
+            "normal",
+        ),
+        (
+            (
+                "q0.1=a",
+                "q0.9=b",
+            ),
+            {},
+            "quantiles",
+        ),
+        (
+            (
+                "q0.9=b",
+                "q0.1=a",
+            ),
+            {},
+            "quantiles",
+        ),
+        (("quantiles=[ab]",), {"levels": (0.1, 0.9)}, "quantiles"),
+        (("samples=[ab]",), {}, "samples"),
+        (
+            (
+                "lower=a",
+                "upper=b",
+            ),
+            {"level": 0.5},
+            "interval",
+        ),
     ],
 )
-def test_columns_can_be_named(stated: dict[str, str], options: dict[str, Any], kind: str) -> None:
-    sheet = read(b"a,b,c,mean,std\n1,2,3,0,0\n2,3,4,0,0\n", ForecastOptions(observed="c", forecasts=stated, **options))
+def test_columns_can_be_named(stated: tuple[str, ...], options: dict[str, Any], kind: str) -> None:
+    sheet = read(b"a,b,c,mean,std\n1,2,3,0,0\n2,3,4,0,0\n", FileOptions(labels="c", predictions=stated, **options))
     assert (sheet.forecasts.kind, len(sheet)) == (kind, 2)
     if kind == "quantiles":
         assert sheet.forecasts.quantiles.tolist() == [[1.0, 2.0], [2.0, 3.0]]
@@ -224,7 +259,7 @@ def test_quantiles_that_cross_by_rounding_are_sorted_and_counted() -> None:
 
 
 #: Content, options, code, field, and words of the message.
-REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
+REFUSALS: dict[str, tuple[bytes, FileOptions, str, str, str]] = {
     "no distribution": (b"a,b\n1,2\n", PLAIN, "no-predictions", "predictions", "q0.05, q0.5 and so on"),
     "a mean alone": (b"y,mean\n1,2\n", PLAIN, "no-predictions", "predictions", "the file has 'y', 'mean'"),
     "quartiles": (b"y,q1,q2,q3\n1,2,3,4\n", PLAIN, "no-predictions", "predictions", "no predictive distribution"),
@@ -243,7 +278,7 @@ REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
     "no level": (b"y,lower,upper\n1,1,1\n", PLAIN, "invalid-forecasts", "level", "the level of the intervals"),
     "level of 90": (
         b"y,lower,upper\n1,1,1\n",
-        ForecastOptions(level=90.0),
+        FileOptions(level=90.0),
         "invalid-forecasts",
         "level",
         "above 0 and below 1",
@@ -251,14 +286,14 @@ REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
     "no levels": (b'y,quantiles\n1,"[1 2]"\n', PLAIN, "invalid-forecasts", "levels", "the levels of the quantiles"),
     "levels of another number": (
         b'y,quantiles\n1,"[1 2]"\n',
-        ForecastOptions(levels=(0.5,)),
+        FileOptions(levels=(0.5,)),
         "invalid-forecasts",
         "levels",
         "1 number,",
     ),
     "levels that are not those": (
         b"y,q0.1,q0.9\n1,1,2\n",
-        ForecastOptions(levels=(0.2, 0.8)),
+        FileOptions(levels=(0.2, 0.8)),
         "invalid-forecasts",
         "levels",
         "names of the columns",
@@ -286,7 +321,7 @@ REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
     ),
     "crossing bounds": (
         b"y,lower,upper\n1,2,1\n",
-        ForecastOptions(level=0.9),
+        FileOptions(level=0.9),
         "invalid-forecasts",
         "upper",
         "column 'upper' must not be below column 'lower'",
@@ -352,21 +387,28 @@ REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
     ),
     "a column that is not there": (
         b"y,mean,std\n1,1,1\n",
-        ForecastOptions(by="horizon"),
+        FileOptions(by="horizon"),
         "unknown-column",
         "by",
         "no column 'horizon'",
     ),
+    "a part without a column": (
+        b"y,mean,std\n1,1,1\n",
+        FileOptions(predictions=("mean=mean", "std")),
+        "invalid-file-option",
+        "predictions",
+        "must be different part=column",
+    ),
     "parts of two kinds": (
         b"y,mean,std\n1,1,1\n",
-        ForecastOptions(forecasts={"mean": "mean", "lower": "std"}),
+        FileOptions(predictions=("mean=mean", "lower=std")),
         "unclear-columns",
         "predictions",
         "mean, lower do not form",
     ),
     "an unknown part": (
         b"y,mean,std\n1,1,1\n",
-        ForecastOptions(forecasts={"median": "mean"}),
+        FileOptions(predictions=("median=mean",)),
         "unclear-columns",
         "predictions",
         "'median' is no part",
@@ -375,7 +417,7 @@ REFUSALS: dict[str, tuple[bytes, ForecastOptions, str, str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSALS.values(), ids=REFUSALS.keys())
-def test_refusals_name_the_column_and_the_rows(case: tuple[bytes, ForecastOptions, str, str, str]) -> None:
+def test_refusals_name_the_column_and_the_rows(case: tuple[bytes, FileOptions, str, str, str]) -> None:
     data, options, code, field, words = case
     with pytest.raises(TabularError) as caught:
         read(data, options)
@@ -388,12 +430,10 @@ def test_each_reading_can_be_chosen() -> None:
     with pytest.raises(UnclearColumns) as caught:
         read(data)
     assert len(caught.value.readings) == 4
-    kinds = []
-    for reading in caught.value.readings:
-        stated = dict(flag.split("=") for flag in reading)
-        kinds.append(
-            read(data, ForecastOptions(forecasts=stated, level=0.8 if "lower" in stated else None)).forecasts.kind
-        )
+    kinds = [
+        read(data, FileOptions(predictions=reading, level=0.8 if "lower=lo-80" in reading else None)).forecasts.kind
+        for reading in caught.value.readings
+    ]
     assert kinds == ["normal", "quantiles", "samples", "interval"]
 
 
@@ -407,7 +447,7 @@ def test_a_calibrated_file_has_two_readings() -> None:
     with pytest.raises(UnclearColumns) as caught:
         read(quantiles)
     assert caught.value.readings == (("quantiles=q0.*",), ("quantiles=calibrated_q0.*",))
-    stated = ForecastOptions(forecasts={"quantiles": "calibrated_q0.*"})
+    stated = FileOptions(predictions=("quantiles=calibrated_q0.*",))
     assert read(quantiles, stated).forecasts.quantiles.tolist() == [[3.0, 4.0]]
 
 

@@ -7,11 +7,11 @@ import io
 import pytest
 
 from calibrant.io.errors import LabelsNeedMapping, UnclearOrder
-from calibrant.io.files import Sheet, SheetOptions, read_sheet
+from calibrant.io.files import FileOptions, Sheet, read_sheet
 from calibrant.io.texts import join_names, split_names
 
 
-def sheet(text: str, *, labelled: bool = True, options: SheetOptions = SheetOptions()) -> Sheet:  # noqa: B008 - frozen
+def sheet(text: str, *, labelled: bool = True, options: FileOptions = FileOptions()) -> Sheet:  # noqa: B008 - frozen
     return read_sheet(io.BytesIO(text.encode()), name="a.csv", options=options, max_rows=None, labelled=labelled)
 
 
@@ -47,7 +47,7 @@ def test_columns_that_are_called_as_the_labels_are_theirs() -> None:
 
 
 def test_named_columns_are_not_inferred() -> None:
-    options = SheetOptions(predictions=("b",), labels="a", weights="c", groups=("d",))
+    options = FileOptions(predictions=("b",), labels="a", weights="c", groups=("d",))
     found = sheet("a,b,c,d,label,p\n1,0.5,2,x,0,0.1\n0,0.25,1,y,0,0.1\n", options=options)
     assert found.predictions.tolist() == [0.5, 0.25]
     assert found.labels is not None
@@ -85,7 +85,7 @@ def test_named_columns_of_numbered_classes_are_not_taken_in_an_order_that_predic
     alphabetical = ("prob_bird", "prob_cat", "prob_dog")
     assert refused.value.readings == (alphabetical, alphabetical[::-1])
     for reading, first in zip(refused.value.readings, (0.125, 0.75), strict=True):
-        assert sheet(text, options=SheetOptions(predictions=reading)).predictions[0, 0] == first
+        assert sheet(text, options=FileOptions(predictions=reading)).predictions[0, 0] == first
 
 
 def test_ordinal_classes_in_the_order_of_the_file_are_noted() -> None:
@@ -107,7 +107,7 @@ def test_the_class_named_like_the_labels_is_that_of_the_positive_label() -> None
     with pytest.raises(LabelsNeedMapping):
         sheet(f"churn,prob_churn,prob_stay\n{rows}")
     for pos_label, first in (("yes", 0.25), ("no", 0.75)):
-        found = sheet(f"churn,prob_churn,prob_stay\n{rows}", options=SheetOptions(pos_label=pos_label))
+        found = sheet(f"churn,prob_churn,prob_stay\n{rows}", options=FileOptions(pos_label=pos_label))
         assert found.predictions[0, 0] == first
         assert found.labels is not None
         assert found.labels.tolist() == [int(pos_label == "yes"), int(pos_label == "no")]

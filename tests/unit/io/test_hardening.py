@@ -18,7 +18,7 @@ import pytest
 
 from calibrant.io.csv import layout_of
 from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, TabularError, WrongShape
-from calibrant.io.files import ForecastOptions, Sheet, read_forecast_sheet, read_sheet
+from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
 from calibrant.io.thrift import ThriftReader
@@ -125,7 +125,7 @@ def test_missing_names_in_a_dictionary_are_found(code: type) -> None:
 def test_a_long_name_of_forecasts_is_refused_and_not_repeated() -> None:
     zeros = np.zeros(100_000)
     body = _arrow(pa.table({"y": zeros, "mean": zeros, "std": zeros + 1, "time": _coded("x" * 1000)}))
-    options = ForecastOptions(times="time")
+    options = FileOptions(times="time")
 
     def read_it() -> None:
         with pytest.raises(NotLabels, match="more than 256 characters"):

@@ -17,12 +17,12 @@ import pytest
 import zstandard
 
 from calibrant.io.errors import Field, TabularError
-from calibrant.io.files import SheetOptions, read_sheet
+from calibrant.io.files import FileOptions, read_sheet
 from tests.unit.io import files
 
 HEAD, TAIL = "label,p\n", "1,0.5\n"
 
-PLAIN = SheetOptions()
+PLAIN = FileOptions()
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Case:
     field: Field
     words: str
     offer: Mapping[str, int | None] | tuple[str, ...] | None = None
-    options: SheetOptions = PLAIN
+    options: FileOptions = PLAIN
 
 
 def archive(names: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
@@ -168,7 +168,7 @@ CASES = {
         "decimal-comma",
         "weights",
         "separators of thousands or decimal commas",
-        options=SheetOptions(weights="weight"),
+        options=FileOptions(weights="weight"),
     ),
     "quoted comma": Case(HEAD + '1,"0,5"\n', "decimal-comma", "predictions", "column 'p' has decimal commas"),
     # Cells.
@@ -192,7 +192,7 @@ CASES = {
         "missing-value",
         "weights",
         "of column 'w' is empty",
-        options=SheetOptions(weights="w"),
+        options=FileOptions(weights="w"),
     ),
     "infinite": Case(HEAD + TAIL + "1,-inf\n", "not-finite", "predictions", "row 2 (line 3) of column 'p' is infinite"),
     "text": Case(
@@ -226,10 +226,10 @@ CASES = {
         "labels",
         "no column 'z'; it has 'label'",
         ("label", "p"),
-        SheetOptions(labels="z"),
+        FileOptions(labels="z"),
     ),
     "twice asked": Case(
-        HEAD + TAIL, "unclear-columns", "predictions", "cannot be used for both", None, SheetOptions(("p",), labels="p")
+        HEAD + TAIL, "unclear-columns", "predictions", "cannot be used for both", None, FileOptions(("p",), labels="p")
     ),
     "asked as both": Case(
         HEAD + TAIL,
@@ -237,7 +237,7 @@ CASES = {
         "groups",
         "for both labels and groups",
         None,
-        SheetOptions(labels="p", groups=("p",)),
+        FileOptions(labels="p", groups=("p",)),
     ),
     # The scale.
     "percent": Case(
@@ -298,10 +298,10 @@ CASES = {
         "mapping",
         "no class for 'no', first in row 2",
         None,
-        SheetOptions(mapping={"yes": 1}),
+        FileOptions(mapping={"yes": 1}),
     ),
     "bad mapping": Case(
-        HEAD + TAIL, "bad-mapping", "mapping", "an integer from 0 to 1", None, SheetOptions(mapping={"1": 2})
+        HEAD + TAIL, "bad-mapping", "mapping", "an integer from 0 to 1", None, FileOptions(mapping={"1": 2})
     ),
     "too many groups": Case(
         "y,p,group\n" + "".join(f"1,1,g{i}\n" for i in range(1001)),
@@ -339,7 +339,7 @@ CASES = {
         "predictions",
         "one number per row",
         None,
-        SheetOptions(("a", "b")),
+        FileOptions(("a", "b")),
     ),
     "lengths": Case(
         npz(y=np.array([0]), probs=ROWS), "wrong-shape", "file", "labels has length 1, but predictions has length 2"

@@ -37,7 +37,7 @@ from calibrant.io.errors import (
     UnreadableFile,
     WrongShape,
 )
-from calibrant.io.files import ForecastOptions, Sheet, SheetOptions, read_forecast_sheet, read_sheet
+from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.periods import periods
 from tests.traced import PeakOf
 from tests.unit.io import files
@@ -50,7 +50,7 @@ def read(data: bytes, **more: Any) -> Sheet:
 @pytest.mark.parametrize("data", files.ALL.values(), ids=files.ALL.keys())
 def test_every_kind_of_file_gives_the_same_arrays(data: bytes) -> None:
     weights = next(note.split("'")[1] for note in read(data).notes if note.startswith("weights: none; column "))
-    sheet = read(data, options=SheetOptions(weights=weights))
+    sheet = read(data, options=FileOptions(weights=weights))
     assert sheet.predictions.dtype == np.float64
     assert sheet.predictions.tolist() == files.PROBS
     assert sheet.labels is not None
@@ -90,14 +90,14 @@ def test_the_group_of_a_row_is_the_combination_of_the_values_of_several_columns(
         "site": ["b", "a", "b", "a"],
         "age": [30, 9, 4, 9],
     }
-    options = SheetOptions(groups=("age", "site"))
+    options = FileOptions(groups=("age", "site"))
     for name, data in _in_every_format(columns).items():
         assert read(data, options=options).groups == ["30, b", "9, a", "4, b", "9, a"], name
     # pyarrow reads plain CSV files; a quoted cell that spans lines takes the other path.
     rows = b'y,p,site,age\n1,.5,"b\nb",30\n0,.5,a,9\n'
     assert read(rows, options=options).groups == ["30, b\nb", "9, a"]
     mean = io.BytesIO(b"y,mean,std,site,age\n1,1,1,b,2\n2,1,1,a,2\n")
-    forecasts = read_forecast_sheet(mean, name="f.csv", options=ForecastOptions(groups=("site", "age")), max_rows=None)
+    forecasts = read_forecast_sheet(mean, name="f.csv", options=FileOptions(groups=("site", "age")), max_rows=None)
     assert forecasts.groups == ["b, 2", "a, 2"]
 
 
@@ -110,21 +110,21 @@ def test_several_columns_of_groups_have_one_bound_and_no_missing_value() -> None
         "b": [i // 40 for i in range(n)],
     }
     for data in _in_every_format(columns).values():
-        assert len(set(read(data, options=SheetOptions(groups=("a",))).groups or ())) == 40
+        assert len(set(read(data, options=FileOptions(groups=("a",))).groups or ())) == 40
         with pytest.raises(TooManyGroups, match="columns 'a', 'b' together have more than 1,000 distinct groups"):
-            read(data, options=SheetOptions(groups=("a", "b")))
+            read(data, options=FileOptions(groups=("a", "b")))
         with pytest.raises(UnclearColumns, match="'a' cannot be used for both groups and groups"):
-            read(data, options=SheetOptions(groups=("a", "a")))
+            read(data, options=FileOptions(groups=("a", "a")))
         with pytest.raises(UnknownColumn, match=r"no column 'c'"):
-            read(data, options=SheetOptions(groups=("a", "c")))
-    assert read(b"y,p,a,b\n1,.5,x,y\n0,.5,x,\n", options=SheetOptions(groups=("a", "b"))).groups == [
+            read(data, options=FileOptions(groups=("a", "c")))
+    assert read(b"y,p,a,b\n1,.5,x,y\n0,.5,x,\n", options=FileOptions(groups=("a", "b"))).groups == [
         "x, y",
         "x, (missing)",
     ]
     archive = io.BytesIO()
     np.savez(archive, y=[0, 1], p=[0.5, 0.5], a=[1, 2], b=[1, 2, 3])
     with pytest.raises(WrongShape, match="groups has length 3"):
-        read(archive.getvalue(), options=SheetOptions(groups=("a", "b")))
+        read(archive.getvalue(), options=FileOptions(groups=("a", "b")))
 
 
 class _Counted(io.BytesIO):
@@ -176,7 +176,7 @@ def test_names_are_shortened_and_without_unprintable_characters() -> None:
 
 
 def test_logits_are_read_on_request() -> None:
-    sheet = read(b"label,logit\n1,-3.5\n0,2\n", options=SheetOptions(scale="logit"))
+    sheet = read(b"label,logit\n1,-3.5\n0,2\n", options=FileOptions(scale="logit"))
     assert sheet.predictions.tolist() == [-3.5, 2]
     assert sheet.scale == "logit"
 
@@ -186,14 +186,14 @@ def test_rounding_of_real_classifiers_is_handled_by_the_library() -> None:
 
 
 def test_a_mapping_gives_the_labels_and_the_names_of_the_classes() -> None:
-    sheet = read(b"label,p\nspam,0.5\nham,1\n", options=SheetOptions(mapping={"spam": 1, "ham": 0}))
+    sheet = read(b"label,p\nspam,0.5\nham,1\n", options=FileOptions(mapping={"spam": 1, "ham": 0}))
     assert sheet.labels is not None
     assert sheet.labels.tolist() == [1, 0]
     assert sheet.classes == ("ham", "spam")
 
 
 def test_a_mapping_of_all_labels_to_one_class_is_refused_and_of_one_label_is_not() -> None:
-    options = SheetOptions(mapping={"spam": 1, "ham": 1, "1": 1})
+    options = FileOptions(mapping={"spam": 1, "ham": 1, "1": 1})
     with pytest.raises(BadMapping, match="same class"):
         read(b"label,p\nspam,0.5\nham,1\n", options=options)
     for same in (b"label,p\nspam,0.5\nspam,1\n", b"label,p\n1,0.5\n1.0,1\n"):
@@ -203,7 +203,7 @@ def test_a_mapping_of_all_labels_to_one_class_is_refused_and_of_one_label_is_not
 
 
 def test_a_mapping_knows_a_number_however_it_is_written() -> None:
-    sheet = read(b"label,p\n-1.0,0.5\n1.0,1\n", options=SheetOptions(mapping={"-1": 0, "1": 1}))
+    sheet = read(b"label,p\n-1.0,0.5\n1.0,1\n", options=FileOptions(mapping={"-1": 0, "1": 1}))
     assert sheet.labels is not None
     assert sheet.labels.tolist() == [0, 1]
 
@@ -432,7 +432,7 @@ def test_times_of_a_file_with_types_may_be_dates_or_have_a_zone(kind: pa.DataTyp
     times = pa.array(days, pa.timestamp("us", tz="UTC")).cast(kind, safe=False)
     out = io.BytesIO()
     pyarrow.parquet.write_table(pa.table({"y": [0, 1, 1], "p": [0.25, 0.5, 0.75], "t": times}), out)
-    found = read_sheet(out, name="dates", options=SheetOptions(times="t"), max_rows=None)
+    found = read_sheet(out, name="dates", options=FileOptions(times="t"), max_rows=None)
     assert found.times is not None
     assert found.times[0] == first
     assert periods(found.times, "column 't'") == ["2026-01", "2026-02", "2026-04"]
@@ -470,7 +470,7 @@ def test_rows_without_a_group_are_a_group_as_in_the_library(column: pa.Array) ->
     out = io.BytesIO()
     pyarrow.parquet.write_table(table, out)
     expected = group_names([cell or None if isinstance(cell, str) else cell for cell in column.to_pylist()])
-    options = SheetOptions(groups=("site",))
+    options = FileOptions(groups=("site",))
     assert read_sheet(out, name="groups", options=options, max_rows=None).groups == expected
     lines = io.BytesIO("\n".join(map(json.dumps, table.to_pylist())).encode())
     assert read_sheet(lines, name="groups", options=options, max_rows=None).groups == expected

@@ -12,7 +12,7 @@ import pytest
 
 from calibrant.io.calibrated import calibrated_arrow
 from calibrant.io.errors import FileTooLarge, TabularError
-from calibrant.io.files import SheetOptions, open_table, read_sheet
+from calibrant.io.files import FileOptions, open_table, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.shared import validated
 from calibrant.io.strict import REGRESSION, read_arrow, read_parquet
@@ -113,7 +113,7 @@ def test_views_are_strings_in_files() -> None:
     for groups in (pa.array(texts, pa.string_view()), pa.array(texts[::-1], pa.string_view())):
         for column in (groups, pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), groups)):
             columns = {"p": [0.1, 0.2, 0.3, 0.4], "y": [0, 1, 0, 1], "g": column}
-            options = SheetOptions(groups=("g",))
+            options = FileOptions(groups=("g",))
             sheet = read_sheet(io.BytesIO(stream([pa.record_batch(columns)])), name="a", options=options, max_rows=None)
             assert sheet.groups is not None
             assert list(sheet.groups) == [text or "(missing)" for text in groups.to_pylist()]
@@ -170,7 +170,7 @@ def test_lists_of_strings_are_no_labels() -> None:
 
     def read() -> None:
         with pytest.raises(TabularError, match="type list"):
-            read_sheet(io.BytesIO(body), name="a", options=SheetOptions(labels="y"), max_rows=None)
+            read_sheet(io.BytesIO(body), name="a", options=FileOptions(labels="y"), max_rows=None)
 
     assert peak_of(read) < 20 << 20
 
