@@ -32,6 +32,7 @@ from backend.store.store import Store
 from schemas.jobs import JobRecord
 from service.settings import Settings
 from tests.integration.conftest import claimed, serving
+from tests.integration.responses import body_of
 
 ROWS = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5}
 ASYNC = {"Prefer": "respond-async"}
@@ -136,9 +137,7 @@ def test_a_refused_request_may_be_resent_with_its_idempotency_key(redis: Redis, 
             assert _post(api, **{"Idempotency-Key": "second"}).status_code in (429, 503)
             assert _post(api, **{"Idempotency-Key": "first"}).json() == first.json()
             assert api.delete(first.headers["Location"]).status_code == 200
-            second = _post(api, **{"Idempotency-Key": "second"})
-            assert second.status_code == 202
-            assert second.json()["id"] != first.json()["id"]
+            assert body_of(_post(api, **{"Idempotency-Key": "second"}), 202)["id"] != first.json()["id"]
 
 
 def test_a_job_that_is_known_needs_no_further_place(redis: Redis) -> None:

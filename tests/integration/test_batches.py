@@ -23,26 +23,18 @@ from schemas.batches import BatchRecord
 from schemas.jobs import FINAL
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.responses import body_of, problem_of
 
 ROWS: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 0, 1, 1]}
 
 
 def _batch(api: httpx.Client, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    stored = api.post("/batches", json=ROWS if body is None else body)
-    assert stored.status_code == 201, stored.text
-    record: dict[str, Any] = stored.json()
-    return record
+    return body_of(api.post("/batches", json=ROWS if body is None else body), 201)
 
 
 def _append(api: httpx.Client, batch_id: str, body: dict[str, Any], key: str | None = None) -> httpx.Response:
     headers = {} if key is None else {"Idempotency-Key": key}
     return api.post(f"/batches/{batch_id}/rows", json=body, headers=headers)
-
-
-def _refusal(response: httpx.Response) -> tuple[int, str, str]:
-    body = response.json()
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
 
 
 @pytest.mark.slow
@@ -171,18 +163,18 @@ def test_rows_that_do_not_fit_are_refused_and_leave_the_batch_as_it_is(
     api: httpx.Client, stored: dict[str, Any], appended: dict[str, Any], expected: tuple[int, str, str]
 ) -> None:
     batch = _batch(api, stored)
-    assert _refusal(_append(api, batch["id"], appended)) == expected
+    assert problem_of(_append(api, batch["id"], appended)) == expected
     assert api.get(f"/batches/{batch['id']}").json() == batch
 
 
 def test_rows_are_appended_to_a_batch_that_is_there_and_has_room(redis: Redis, redis_url: str) -> None:
     with serving(Settings(redis_url, max_batch_rows=8)) as url, httpx.Client(base_url=url, timeout=60) as api:
-        assert _refusal(_append(api, new_id("batch"), ROWS))[:2] == (404, "unknown-batch")
+        assert problem_of(_append(api, new_id("batch"), ROWS))[:2] == (404, "unknown-batch")
         batch = _batch(api)
         assert _append(api, batch["id"], ROWS).status_code == 200
-        assert _refusal(_append(api, batch["id"], ROWS))[:2] == (413, "batch-full")
+        assert problem_of(_append(api, batch["id"], ROWS))[:2] == (413, "batch-full")
         nine = {"predictions": [0.5] * 9}
-        assert _refusal(api.post("/batches", json=nine))[:2] == (413, "batch-full")
+        assert problem_of(api.post("/batches", json=nine))[:2] == (413, "batch-full")
 
 
 def test_the_record_of_a_batch_counts_all_of_its_rows(api: httpx.Client) -> None:
@@ -231,7 +223,7 @@ def test_a_batch_expires_at_the_reported_time(api: httpx.Client, store: Store, r
     assert _left(api.get("/batches").json()["items"][0]) == pytest.approx(600, abs=5)
     assert _left(_batch(api)) == pytest.approx(86400, abs=5)
     for ttl in (0, -1, 86401):
-        assert _refusal(api.post("/batches", json=ROWS | {"ttl": ttl})) == (422, "invalid-field", "/ttl")
+        assert problem_of(api.post("/batches", json=ROWS | {"ttl": ttl})) == (422, "invalid-field", "/ttl")
 
 
 def _left(batch: dict[str, Any]) -> float:

@@ -14,7 +14,8 @@ from calibrant.plots.canvas import About
 from calibrant.plots.diagram import draw
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
-from tests.integration.test_distributions import KINDS, REGRESSION, _json, _npz, _refusal, _rows
+from tests.integration.responses import problem_of
+from tests.integration.test_distributions import KINDS, REGRESSION, _json, _npz, _rows
 
 SVG, PNG, HTML = "image/svg+xml", "image/png", "text/html"
 AS_DATA = {"Accept": "application/json"}
@@ -42,7 +43,7 @@ def test_every_diagram_is_that_of_the_library(api: httpx.Client, kind: str) -> N
         assert numbers["problem"] == shown["problem"]
         drawn = api.post("/diagrams", json=body, headers={"Accept": SVG})
         if shown["data"] is None:
-            assert _refusal(drawn)[:2] == (422, "nothing-to-draw")
+            assert problem_of(drawn)[:2] == (422, "nothing-to-draw")
             continue
         picture = draw(name, shown, About(60, kind))
         assert drawn.content == picture.content, name
@@ -94,7 +95,7 @@ def test_invalid_pictures_are_refused(
     api: httpx.Client, change: dict[str, Any], status: int, code: str, pointer: str
 ) -> None:
     body = {name: value for name, value in (_json(_rows("normal")) | change).items() if value is not None}
-    assert _refusal(api.post("/diagrams", json=body, headers={"Accept": SVG})) == (status, code, pointer)
+    assert problem_of(api.post("/diagrams", json=body, headers={"Accept": SVG})) == (status, code, pointer)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_a_report_by_a_job_is_the_same_page(service: Stack) -> None:
 def test_a_report_chooses_its_own_measures_and_diagrams(api: httpx.Client, field: str) -> None:
     value: Any = 0.9 if field == "interval" else ["pit"]
     sent = api.post("/evaluate", json=_json(_rows("normal")) | {field: value}, headers={"Accept": HTML})
-    assert _refusal(sent) == (422, "invalid-field", f"/{field}")
+    assert problem_of(sent) == (422, "invalid-field", f"/{field}")
 
 
 def test_names_of_groups_are_text_in_a_report(api: httpx.Client) -> None:
@@ -165,7 +166,7 @@ def test_diagrams_of_an_evaluation_are_data(api: httpx.Client) -> None:
     found = api.post("/evaluate", json=rows | {"diagrams": wanted}).json()
     assert list(found["diagrams"]) == ["pit", "own"]
     assert "diagrams" not in api.post("/evaluate", json=rows).json()
-    assert _refusal(api.post("/evaluate", json=rows | {"diagrams": ["corp"]})) == (
+    assert problem_of(api.post("/evaluate", json=rows | {"diagrams": ["corp"]})) == (
         422,
         "unknown-diagram",
         "/diagrams/0",

@@ -20,6 +20,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
+from tests.integration.responses import body_of, problem_of
 
 REGRESSION = {"prediction_kind": "regression"}
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -56,12 +57,6 @@ def _evaluate(api: httpx.Client, body: dict[str, Any], status: int = 200) -> dic
     assert response.status_code == status, response.text
     found: dict[str, Any] = response.json()
     return found
-
-
-def _refusal(response: httpx.Response) -> tuple[int, str, str]:
-    body = response.json()
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
 
 
 # --- Evaluations
@@ -135,9 +130,9 @@ def test_the_level_of_intervals_is_in_the_query_or_in_the_archive(api: httpx.Cli
     inside = api.post("/evaluate", params=REGRESSION, content=_npz(arrays | {"level": np.array(0.9)}), headers=headers)
     assert in_query.json() == inside.json() == expected
     twice = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=_npz(rows), headers=headers)
-    assert _refusal(twice) == (422, "invalid-field", "/level")
+    assert problem_of(twice) == (422, "invalid-field", "/level")
     two = api.post("/evaluate", params=REGRESSION, content=_npz(arrays | {"level": np.full(2, 0.9)}), headers=headers)
-    assert _refusal(two) == (422, "wrong-shape", "/level")
+    assert problem_of(two) == (422, "wrong-shape", "/level")
 
 
 def test_quantiles_that_cross_by_rounding_are_repaired_and_counted(api: httpx.Client) -> None:
@@ -210,13 +205,13 @@ INTERVAL = {"observed": [1.0, 2.0], "lower": [0.0, 1.0], "upper": [2.0, 3.0], "l
 def test_invalid_rows_are_refused_where_they_are(
     api: httpx.Client, body: dict[str, Any], code: str, pointer: str
 ) -> None:
-    assert _refusal(api.post("/evaluate", json=REGRESSION | body)) == (422, code, pointer)
+    assert problem_of(api.post("/evaluate", json=REGRESSION | body)) == (422, code, pointer)
 
 
 def test_fields_of_the_other_kind_are_named_with_it(api: httpx.Client) -> None:
     rows = {"predictions": [0.1, 0.9], "labels": [0, 1], "observed": [1.0, 2.0]}
     refused = api.post("/evaluate", json=rows)
-    assert _refusal(refused) == (422, "invalid-field", "/observed")
+    assert problem_of(refused) == (422, "invalid-field", "/observed")
     assert "regression" in refused.json()["detail"]
 
 
@@ -232,7 +227,7 @@ def test_numbers_that_are_not_finite_are_refused_in_every_format(api: httpx.Clie
         arrays = {key: np.array(value) for key, value in GOOD.items()}
         arrays[name][1] = np.inf
         sent = api.post("/evaluate", params=REGRESSION, content=_npz(arrays), headers={"Content-Type": NPZ})
-        assert _refusal(sent) == (422, "not-finite", f"/{name}/1")
+        assert problem_of(sent) == (422, "not-finite", f"/{name}/1")
     csv = b"observed,mean,std\n1,1,1\n2,nan,1\n"
     sent = api.post("/evaluate", params=REGRESSION, content=csv, headers={"Content-Type": "text/csv"})
     assert sent.status_code == 422
@@ -245,7 +240,7 @@ def test_an_npy_body_is_refused(api: httpx.Client) -> None:
     sent = api.post(
         "/evaluate", params=REGRESSION, content=out.getvalue(), headers={"Content-Type": "application/x-npy"}
     )
-    assert _refusal(sent)[:2] == (415, "unsupported-media-type")
+    assert problem_of(sent)[:2] == (415, "unsupported-media-type")
 
 
 def test_values_of_the_caller_are_never_echoed(api: httpx.Client) -> None:
@@ -263,9 +258,7 @@ def test_values_of_the_caller_are_never_echoed(api: httpx.Client) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_is_evaluated_as_its_rows_are(api: httpx.Client, kind: str) -> None:
     rows = _rows(kind) | {"groups": np.array(["a", "b"] * 45), "weights": np.ones(90)}
-    stored = api.post("/batches", json=_json(rows))
-    assert stored.status_code == 201, stored.text
-    record = stored.json()
+    record = body_of(api.post("/batches", json=_json(rows)), 201)
     assert (record["prediction_kind"], record["n"], record["scale"]) == ("regression", 90, None)
     assert record["forecasts"]["kind"] == kind
     assert record["n_repaired"] == 0
@@ -281,31 +274,31 @@ def test_rows_are_appended_only_to_a_batch_of_the_same_shape(api: httpx.Client) 
     assert (more.json()["n"], more.json()["n_repaired"]) == (20, 2)
     assert _evaluate(api, REGRESSION | {"batch": batch})["n_repaired"] == 2
     other = rows | {"levels": np.array([0.1, 0.25, 0.5, 0.75, 0.95])}
-    assert _refusal(api.post(f"/batches/{batch}/rows", json=_json(other)))[1:] == ("invalid-field", "/levels")
+    assert problem_of(api.post(f"/batches/{batch}/rows", json=_json(other)))[1:] == ("invalid-field", "/levels")
     kind = api.post(f"/batches/{batch}/rows", json=_json(_rows("normal", 10)))
-    assert _refusal(kind)[:2] == (422, "invalid-field")
+    assert problem_of(kind)[:2] == (422, "invalid-field")
     labels = api.post(f"/batches/{batch}/rows", json={"predictions": [0.5]})
-    assert _refusal(labels)[1:] == ("prediction-kind-mismatch", "/prediction_kind")
+    assert problem_of(labels)[1:] == ("prediction-kind-mismatch", "/prediction_kind")
 
 
 def test_a_batch_of_the_other_kind_is_refused(api: httpx.Client) -> None:
     forecasts = api.post("/batches", json=_json(_rows("normal"))).json()["id"]
     classes = api.post("/batches", json={"predictions": [0.1, 0.9], "labels": [0, 1]}).json()["id"]
     mismatch = (422, "prediction-kind-mismatch", "/batch")
-    assert _refusal(api.post("/evaluate", json={"batch": forecasts})) == mismatch
-    assert _refusal(api.post("/evaluate", json=REGRESSION | {"batch": classes})) == mismatch
-    assert _refusal(api.post("/maps", json={"method": "platt", "batch": forecasts})) == mismatch
-    assert _refusal(api.post("/maps", json=REGRESSION | {"batch": classes})) == mismatch
-    assert _refusal(api.post("/diagrams", json={"diagram": "reliability", "batch": forecasts}))[1] == mismatch[1]
+    assert problem_of(api.post("/evaluate", json={"batch": forecasts})) == mismatch
+    assert problem_of(api.post("/evaluate", json=REGRESSION | {"batch": classes})) == mismatch
+    assert problem_of(api.post("/maps", json={"method": "platt", "batch": forecasts})) == mismatch
+    assert problem_of(api.post("/maps", json=REGRESSION | {"batch": classes})) == mismatch
+    assert problem_of(api.post("/diagrams", json={"diagram": "reliability", "batch": forecasts}))[1] == mismatch[1]
     twice = api.post("/evaluate", json=_json(_rows("normal")) | {"batch": forecasts})
-    assert _refusal(twice) == (422, "invalid-field", "/batch")
+    assert problem_of(twice) == (422, "invalid-field", "/batch")
 
 
 def test_a_batch_without_outcomes_is_calibrated_but_not_evaluated(api: httpx.Client) -> None:
     rows = _rows("normal")
     made = api.post("/maps", json=_json(rows) | {"method": "variance-scaling"}).json()["id"]
     batch = api.post("/batches", json=_json({name: rows[name] for name in ("mean", "variance")})).json()["id"]
-    assert _refusal(api.post("/evaluate", json=REGRESSION | {"batch": batch})) == (422, "invalid-field", "/observed")
+    assert problem_of(api.post("/evaluate", json=REGRESSION | {"batch": batch})) == (422, "invalid-field", "/observed")
     found = api.post("/calibrate", json=REGRESSION | {"batch": batch, "map": made})
     assert found.status_code == 200
     assert len(found.json()["variance"]) == 90
@@ -328,9 +321,7 @@ def test_a_fitted_map_is_that_of_the_library(
     api: httpx.Client, store: Store, kind: str, method: str, returned: str
 ) -> None:
     rows = _rows(kind)
-    made = api.post("/maps", json=_json(rows) | {"method": method, "name": "ensemble"})
-    assert made.status_code == 201, made.text
-    record = made.json()
+    record = body_of(api.post("/maps", json=_json(rows) | {"method": method, "name": "ensemble"}), 201)
     expected = calibrant.fit_distribution(method, **rows)
     assert calibrant.load_distribution(record["document"]) == expected
     assert (record["prediction_kind"], record["version"], record["n"]) == ("regression", 1, 90)
@@ -342,9 +333,7 @@ def test_a_fitted_map_is_that_of_the_library(
     assert api.get("/maps/ensemble").json() == record
     assert api.get("/maps/ensemble:1/document").json() == record["document"]
     given = {name: value for name, value in rows.items() if name != "observed"}
-    found = api.post("/calibrate", json=_json(given) | {"map": "ensemble"})
-    assert found.status_code == 200, found.text
-    _compare(found.json(), expected, given)
+    _compare(body_of(api.post("/calibrate", json=_json(given) | {"map": "ensemble"})), expected, given)
 
 
 def _compare(found: dict[str, Any], expected: DistributionMap, given: dict[str, Any]) -> None:
@@ -395,26 +384,26 @@ def test_a_map_and_its_rows_must_be_of_the_same_kind(api: httpx.Client) -> None:
     classes = {"predictions": [0.1, 0.3, 0.6, 0.9], "labels": [0, 1, 0, 1]}
     api.post("/maps", json=classes | {"method": "platt", "name": "spam"}).raise_for_status()
     mismatch = (422, "prediction-kind-mismatch", "/map")
-    assert _refusal(api.post("/calibrate", json={"predictions": [0.5], "map": "normal"})) == mismatch
-    assert _refusal(api.post("/evaluate", json=classes | {"map": "normal"})) == mismatch
-    assert _refusal(api.post("/evaluate", json=classes | {"maps": ["normal"]}))[1] == mismatch[1]
-    assert _refusal(api.post("/evaluate", json=_json(rows) | {"map": "spam"})) == mismatch
+    assert problem_of(api.post("/calibrate", json={"predictions": [0.5], "map": "normal"})) == mismatch
+    assert problem_of(api.post("/evaluate", json=classes | {"map": "normal"})) == mismatch
+    assert problem_of(api.post("/evaluate", json=classes | {"maps": ["normal"]}))[1] == mismatch[1]
+    assert problem_of(api.post("/evaluate", json=_json(rows) | {"map": "spam"})) == mismatch
     forecasts = {"mean": [0.0], "variance": [1.0]}
-    assert _refusal(api.post("/calibrate", json=REGRESSION | forecasts | {"map": "spam"})) == mismatch
-    assert _refusal(api.post("/monitors", json={"name": "m", "map": "normal"})) == mismatch
+    assert problem_of(api.post("/calibrate", json=REGRESSION | forecasts | {"map": "spam"})) == mismatch
+    assert problem_of(api.post("/monitors", json={"name": "m", "map": "normal"})) == mismatch
     assert api.get("/v2/models/normal").status_code == 404
     quantiles = {"quantiles": [[0.0, 1.0]], "levels": [0.1, 0.9]}
     other = api.post("/calibrate", json=REGRESSION | quantiles | {"map": "normal"})
-    assert _refusal(other) == (422, "wrong-shape", "/quantiles")
+    assert problem_of(other) == (422, "wrong-shape", "/quantiles")
     extra = api.post("/calibrate", json=REGRESSION | forecasts | {"map": "normal", "observed": [1.0]})
-    assert _refusal(extra) == (422, "invalid-field", "/observed")
+    assert problem_of(extra) == (422, "invalid-field", "/observed")
 
 
 def test_a_name_keeps_the_shape_of_its_forecasts(api: httpx.Client) -> None:
     rows = _json(_rows("normal")) | {"name": "ensemble"}
     api.post("/maps", json=rows | {"method": "variance-scaling"}).raise_for_status()
     refused = api.post("/maps", json=rows | {"method": "quantile-recalibration"})
-    assert _refusal(refused)[:2] == (409, "output-shape-changed")
+    assert problem_of(refused)[:2] == (409, "output-shape-changed")
     allowed = api.post("/maps", json=rows | {"method": "quantile-recalibration", "allow_shape_change": True})
     assert allowed.json()["version"] == 2
     api.put("/maps/ensemble/aliases/champion", json={"version": 1}).raise_for_status()
@@ -442,15 +431,13 @@ def test_a_name_keeps_the_shape_of_its_forecasts(api: httpx.Client) -> None:
 def test_invalid_options_of_a_fit_are_refused(
     api: httpx.Client, options: dict[str, Any], code: str, pointer: str
 ) -> None:
-    assert _refusal(api.post("/maps", json=_json(_rows("normal")) | options)) == (422, code, pointer)
+    assert problem_of(api.post("/maps", json=_json(_rows("normal")) | options)) == (422, code, pointer)
 
 
 def test_a_map_is_imported_from_its_document_and_from_no_other(api: httpx.Client) -> None:
     rows = _rows("quantiles")
     document = calibrant.fit_distribution("averaged", **rows).to_document()
-    made = api.post("/maps/import", json={"document": document, "name": "imported"})
-    assert made.status_code == 201, made.text
-    record = made.json()
+    record = body_of(api.post("/maps/import", json={"document": document, "name": "imported"}), 201)
     assert (record["imported"], record["accepts"]["levels"], record["n"]) == (True, LEVELS, None)
     given = {name: rows[name] for name in ("quantiles", "levels")}
     found = api.post("/calibrate", json=_json(given) | {"map": "imported"}).json()
@@ -469,11 +456,11 @@ def test_a_map_is_imported_from_its_document_and_from_no_other(api: httpx.Client
     ]
     for each in broken:
         refused = api.post("/maps/import", json={"document": each})
-        assert _refusal(refused)[:2] == (422, "invalid-document"), each
+        assert problem_of(refused)[:2] == (422, "invalid-document"), each
         assert refused.json()["errors"][0]["pointer"].startswith("/document")
     large = calibrant.fit_distribution("location-scale", **_rows("normal")).to_document()
     large["parameters"] = {"shift": 1e308, "factor": 1e308, "scale": "identity"}
-    assert _refusal(api.post("/maps/import", json={"document": large}))[1:] == (
+    assert problem_of(api.post("/maps/import", json={"document": large}))[1:] == (
         "invalid-document",
         "/document/parameters/factor",
     )
@@ -493,14 +480,14 @@ def test_an_evaluation_with_a_map_measures_before_and_after_it(api: httpx.Client
     bounds = api.post("/calibrate", json=_json({name: few[name] for name in ("mean", "variance")}) | {"map": "few"})
     assert bounds.json()["quantiles"][0][0] is None
     refused = api.post("/evaluate", json=_json(rows) | {"map": "few"})
-    assert _refusal(refused) == (422, "invalid-option", "/map")
+    assert problem_of(refused) == (422, "invalid-option", "/map")
 
 
 def test_a_map_with_functions_by_value_needs_the_values(api: httpx.Client) -> None:
     rows = _rows("normal") | {"by": ["1", "2"] * 45}
     api.post("/maps", json=_json(rows) | {"method": "variance-scaling", "name": "horizons"}).raise_for_status()
     given: dict[str, Any] = {"mean": [0.0, 0.0, 0.0], "variance": [1.0, 1.0, 1.0]}
-    assert _refusal(api.post("/calibrate", json=REGRESSION | given | {"map": "horizons"}))[1:] == (
+    assert problem_of(api.post("/calibrate", json=REGRESSION | given | {"map": "horizons"}))[1:] == (
         "length-mismatch",
         "/by",
     )
@@ -630,7 +617,7 @@ def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
         default = api.get(path).json()
         assert default == api.get(path, params={"prediction_kind": "classification"}).json()
         assert {entry["prediction_kind"] for entry in default} == {"classification"}
-        assert _refusal(api.get(path, params={"prediction_kind": "x"}))[1:] == ("invalid-field", "/prediction_kind")
+        assert problem_of(api.get(path, params={"prediction_kind": "x"}))[1:] == ("invalid-field", "/prediction_kind")
 
 
 def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:
@@ -772,13 +759,13 @@ def test_invalid_requests_in_the_order_of_time_are_refused(
         "variance": [1.0, 1.0, 1.0],
     }
     sent = {name: value for name, value in {**body, **changes}.items() if value is not None}
-    assert _refusal(api.post("/calibrate", json=sent)) == (422, code, pointer)
+    assert problem_of(api.post("/calibrate", json=sent)) == (422, code, pointer)
 
 
 def test_times_at_which_outcomes_became_known_are_of_no_other_request(api: httpx.Client) -> None:
     body = _json(_rows("normal")) | {"known": ["1"] * 90}
     for path, extra in (("/evaluate", {}), ("/batches", {}), ("/maps", {}), ("/diagrams", {"diagram": "pit"})):
-        assert _refusal(api.post(path, json=body | extra)) == (422, "invalid-field", "/known")
+        assert problem_of(api.post(path, json=body | extra)) == (422, "invalid-field", "/known")
 
 
 def test_a_recalibration_that_would_take_long_is_refused_at_once(api: httpx.Client) -> None:
@@ -792,5 +779,5 @@ def test_a_recalibration_that_would_take_long_is_refused_at_once(api: httpx.Clie
     }
     query = REGRESSION | {"in_order": json.dumps({"half_life": 1e6})}
     found = api.post("/calibrate", content=_npz(arrays), params=query, headers={"Content-Type": NPZ})
-    assert _refusal(found) == (413, "too-large", "")
+    assert problem_of(found) == (413, "too-large", "")
     assert "fewer rows" in found.json()["detail"]

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.integration.responses import problem_of
 from tests.rows import draw_distorted
 from tests.unit.reports.reading import Page
 
@@ -49,13 +50,6 @@ def _report(response: httpx.Response) -> str:
     return response.text
 
 
-def _problem(response: httpx.Response) -> tuple[int, str, str]:
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
-
-
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [
@@ -85,10 +79,10 @@ def test_a_report_has_its_own_measures_and_diagrams_where_none_are_named(http: h
 
 def test_a_comparison_or_plain_job_has_no_html(http: httpx.Client) -> None:
     several = http.post("/evaluate", json={"batches": ["batch_a", "batch_b"]}, headers=PAGE)
-    assert _problem(several) == (422, "invalid-field", "/batches")
-    assert _problem(http.post("/evaluate", json=ROWS, headers={"Accept": "image/png"}))[:2] == (406, "not-acceptable")
-    assert _problem(http.post("/evaluate", json={"predictions": [], "labels": []}, headers=PAGE))[1] == "empty-batch"
-    assert _problem(http.post("/evaluate", json=ROWS | {"measures": ["pie"]}, headers=PAGE))[1] == "unknown-measure"
+    assert problem_of(several) == (422, "invalid-field", "/batches")
+    assert problem_of(http.post("/evaluate", json=ROWS, headers={"Accept": "image/png"}))[:2] == (406, "not-acceptable")
+    assert problem_of(http.post("/evaluate", json={"predictions": [], "labels": []}, headers=PAGE))[1] == "empty-batch"
+    assert problem_of(http.post("/evaluate", json=ROWS | {"measures": ["pie"]}, headers=PAGE))[1] == "unknown-measure"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +183,7 @@ def test_a_page_shows_the_state_and_the_end_of_a_job(http: httpx.Client, api: ht
     page = http.get(fit.headers["location"], headers=PAGE | {"Prefer": "wait=30"})
     assert "The fit has succeeded" in page.text
     assert "/maps/map_" in page.text
-    assert _problem(http.get(fit.headers["location"], headers={"Accept": "image/png"}))[0] == 406
+    assert problem_of(http.get(fit.headers["location"], headers={"Accept": "image/png"}))[0] == 406
 
 
 def test_a_report_that_is_sent_again_is_as_sealed_as_the_first(http: httpx.Client) -> None:

@@ -20,6 +20,7 @@ from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
 from service.web.upload import CALIBRATE_FIELDS, IN_ORDER_FIELDS, UPLOAD_FIELDS
 from tests.integration.conftest import one_place_taken, serving
+from tests.integration.responses import body_of
 from tests.integration.visiting import ROWS, Visitor
 
 LIMIT = 40_000
@@ -38,9 +39,7 @@ def visitor(redis: Redis, redis_url: str) -> Iterator[Visitor]:
 
 
 def _fit(http: httpx.Client, **options: object) -> str:
-    made = http.post("/maps", json=ROWS | {"method": "platt", "name": "spam"} | options)
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    return str(body_of(http.post("/maps", json=ROWS | {"method": "platt", "name": "spam"} | options), 201)["id"])
 
 
 def _send(

@@ -12,6 +12,7 @@ from redis import Redis
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.responses import body_of
 from tests.integration.visiting import ROWS, Visitor, hidden
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
@@ -37,9 +38,7 @@ def spam(visitor: Visitor) -> list[str]:
 
 
 def _fitted(http: httpx.Client, method: str, **options: object) -> str:
-    made = http.post("/maps", json=ROWS | {"method": method, "name": "spam"} | options)
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    return str(body_of(http.post("/maps", json=ROWS | {"method": method, "name": "spam"} | options), 201)["id"])
 
 
 def _champion(visitor: Visitor) -> int:

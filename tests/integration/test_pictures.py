@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from service.route_table import RouteTable
+from tests.integration.responses import problem_of
 
 RANDOM = np.random.default_rng(11)
 TRUE = RANDOM.random(400)
@@ -39,13 +40,6 @@ def _svg(response: httpx.Response) -> str:
             assert not name.lower().startswith("on")
             assert "href" not in name or value.startswith("#")
     return response.text
-
-
-def _problem(response: httpx.Response) -> tuple[int, str, str]:
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
 
 
 def _batch(http: httpx.Client, rows: dict[str, Any] = ROWS) -> str:
@@ -127,7 +121,7 @@ def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:
     assert [each["batch"] for each in numbers["batches"]] == ids
     assert all(each in numbers["alt"] for each in ids)
     refused = http.post("/diagrams", json={"batches": ids, "map": "any"})
-    assert _problem(refused) == (422, "invalid-field", "/map")
+    assert problem_of(refused) == (422, "invalid-field", "/map")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +156,7 @@ def test_an_impossible_picture_is_refused(
 ) -> None:
     sent = {name: value for name, value in (ROWS | body).items() if value is not None}
     answer = http.post("/diagrams", json=sent)
-    assert _problem(answer) == problem
+    assert problem_of(answer) == problem
     assert "<script>" not in answer.text
 
 
@@ -171,7 +165,7 @@ def test_numbers_that_do_not_exist_are_null_with_their_problem(http: httpx.Clien
     assert answer.status_code == 200
     assert (answer.json()["data"], answer.json()["alt"]) == (None, None)
     assert "one event" in answer.json()["problem"]
-    assert _problem(http.post("/diagrams", json=THREE | {"reduction": "classwise"}))[1] == "nothing-to-draw"
+    assert problem_of(http.post("/diagrams", json=THREE | {"reduction": "classwise"}))[1] == "nothing-to-draw"
 
 
 @pytest.mark.parametrize("rows", [{"predictions": [0.3], "labels": [1]}, {"predictions": [1.0] * 9, "labels": [0] * 9}])
@@ -181,7 +175,7 @@ def test_one_row_and_one_class_are_drawn_or_refused(http: httpx.Client, rows: di
     if answer.status_code == 200:
         _svg(answer)
     else:
-        assert _problem(answer)[:2] == (422, "nothing-to-draw")
+        assert problem_of(answer)[:2] == (422, "nothing-to-draw")
 
 
 def test_a_picture_ignores_groups(http: httpx.Client) -> None:
@@ -203,8 +197,8 @@ def test_a_long_fit_is_a_job_whose_picture_is_at_its_place(http: httpx.Client) -
     )
     assert (again.status_code, again.content) == (304, b"")
     assert http.get(f"{place}/diagram.png", params={"key": "fit-on-test"}).headers["content-type"] == "image/png"
-    assert _problem(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
-    assert _problem(http.get(f"{place}/diagram.svg", params={"width": "1e9"})) == (422, "invalid-field", "/width")
+    assert problem_of(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
+    assert problem_of(http.get(f"{place}/diagram.svg", params={"width": "1e9"})) == (422, "invalid-field", "/width")
     assert "n = 400" in _svg(http.post("/diagrams", json=body, headers={"Prefer": "wait=30"}))
 
 
@@ -220,16 +214,16 @@ def test_a_diagram_may_be_called_anything(http: httpx.Client, key: str) -> None:
 def test_a_job_without_a_report_has_no_picture(http: httpx.Client, api: httpx.Client) -> None:
     fit = http.post("/maps", json=ROWS | {"method": "platt"}, headers={"Prefer": "respond-async"})
     place = fit.headers["location"]
-    assert _problem(http.get(f"{place}/diagram.svg", headers={"Prefer": "wait=30"}))[:2] == (404, "not-found")
+    assert problem_of(http.get(f"{place}/diagram.svg", headers={"Prefer": "wait=30"}))[:2] == (404, "not-found")
     # Of this service nobody does the jobs.
     waiting = api.post("/diagrams", json=ROWS | {"diagram": LONG})
     place = waiting.headers["location"]
     early = api.get(f"{place}/diagram.svg")
-    assert _problem(early)[:2] == (409, "job-not-final")
+    assert problem_of(early)[:2] == (409, "job-not-final")
     assert int(early.headers["retry-after"]) >= 1
     api.delete(place).raise_for_status()
-    assert _problem(api.get(f"{place}/diagram.png"))[1] == "job-cancelled"
-    assert _problem(api.get("/jobs/job_none/diagram.svg"))[:2] == (404, "unknown-job")
+    assert problem_of(api.get(f"{place}/diagram.png"))[1] == "job-cancelled"
+    assert problem_of(api.get("/jobs/job_none/diagram.svg"))[:2] == (404, "unknown-job")
 
 
 def test_a_maps_picture_is_of_its_own_fit_and_says_so(http: httpx.Client) -> None:
@@ -244,7 +238,7 @@ def test_a_maps_picture_is_of_its_own_fit_and_says_so(http: httpx.Client) -> Non
     tag = {"If-None-Match": drawn.headers["etag"]}
     assert http.get(f"/maps/{fitted['id']}/diagram.svg", headers=tag).status_code == 304
     assert http.get(f"/maps/{name}/diagram.svg", headers=tag, params={"theme": "dark"}).status_code == 200
-    assert _problem(http.get(f"/maps/{name}/diagram.svg", headers={"If-Match": tag["If-None-Match"]}))[0] == 412
+    assert problem_of(http.get(f"/maps/{name}/diagram.svg", headers={"If-Match": tag["If-None-Match"]}))[0] == 412
     http.patch(f"/maps/{name}", json={"description": HOSTILE[0]}).raise_for_status()
     assert http.get(f"/maps/{name}/diagram.svg", headers=tag).status_code == 304
     _map(http, name=name)
@@ -252,8 +246,9 @@ def test_a_maps_picture_is_of_its_own_fit_and_says_so(http: httpx.Client) -> Non
     png = http.get(f"/maps/{name}:1/diagram.png", params={"width": "400"})
     assert struct.unpack(">I", png.content[16:20]) == (800,)
     assert http.head(f"/maps/{name}/diagram.svg").headers["content-type"] == "image/svg+xml"
-    assert _problem(http.get(f"/maps/{name}/diagram.svg", params={"theme": "pink"})) == (422, "invalid-field", "/theme")
-    assert _problem(http.get(f"/maps/{name}/diagram.svg", params={"shape": "x"})) == (422, "invalid-field", "/shape")
+    for option in ("theme", "shape"):
+        refused = http.get(f"/maps/{name}/diagram.svg", params={option: "x"})
+        assert problem_of(refused) == (422, "invalid-field", f"/{option}")
 
 
 def test_a_map_of_the_whole_vector_is_shown_by_its_confidence(http: httpx.Client) -> None:
@@ -265,8 +260,8 @@ def test_a_map_of_the_whole_vector_is_shown_by_its_confidence(http: httpx.Client
 def test_a_map_from_elsewhere_has_no_picture(http: httpx.Client) -> None:
     document = http.get(f"/maps/{_map(http)['id']}/document").json()
     imported = http.post("/maps/import", json={"document": document}).raise_for_status().json()
-    assert _problem(http.get(f"/maps/{imported['id']}/diagram.svg"))[:2] == (404, "no-bins")
-    assert _problem(http.get("/maps/nobody/diagram.png"))[:2] == (404, "unknown-map")
+    assert problem_of(http.get(f"/maps/{imported['id']}/diagram.svg"))[:2] == (404, "no-bins")
+    assert problem_of(http.get("/maps/nobody/diagram.png"))[:2] == (404, "unknown-map")
 
 
 def test_a_picture_that_is_sent_again_is_as_sealed_as_the_first(http: httpx.Client) -> None:

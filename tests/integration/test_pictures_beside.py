@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from tests.integration.responses import problem_of
 
 RANDOM = np.random.default_rng(12)
 TRUE = RANDOM.random(300)
@@ -26,13 +27,6 @@ def _svg(response: httpx.Response) -> str:
     assert response.headers["content-type"] == "image/svg+xml"
     assert "sandbox" in response.headers["content-security-policy"]
     return "".join(ElementTree.fromstring(response.content).itertext())
-
-
-def _problem(response: httpx.Response) -> tuple[int, str, str]:
-    assert response.headers["content-type"] == "application/problem+json", response.text[:200]
-    body = response.json()
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
 
 
 def _batch(http: httpx.Client, rows: dict[str, Any]) -> str:
@@ -135,7 +129,7 @@ def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
     drawn = http.get(f"{place}/diagram.svg", headers=wait, params={"theme": "light"})
     assert _svg(drawn) == _svg(at_once)
     assert http.get(f"{place}/diagram.png", params={"key": name}).headers["content-type"] == "image/png"
-    assert _problem(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
+    assert problem_of(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
     page = http.get(place, headers={"Accept": "text/html"})
     assert page.status_code == 200
     assert f"{place.rpartition('/')[2]}/diagram.svg" in page.text
@@ -199,7 +193,7 @@ def test_measures_by_size_that_cannot_be_are_refused(
     http: httpx.Client, diagram: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
     answer = http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE | diagram})
-    assert _problem(answer) == problem
+    assert problem_of(answer) == problem
     assert "<script>" not in answer.text
 
 
@@ -223,7 +217,7 @@ def test_options_that_measures_by_size_do_not_have_are_refused(
 ) -> None:
     sent = ROWS | {"diagram": BY_SIZE} | body
     answer = http.post("/diagrams", json={name: value for name, value in sent.items() if value is not None})
-    assert _problem(answer) == problem
+    assert problem_of(answer) == problem
 
 
 def test_measures_without_a_value_are_null_with_their_problem(http: httpx.Client) -> None:
@@ -248,11 +242,9 @@ def test_measures_without_a_value_are_null_with_their_problem(http: httpx.Client
 def test_models_of_other_rows_have_no_cost_plane(
     http: httpx.Client, rows: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
-    ids = [_batch(http, ROWS), _batch(http, rows)]
+    asked = {"batches": [_batch(http, ROWS), _batch(http, rows)], "diagram": "cost-plane"}
     for headers in ({}, {"Prefer": "respond-async"}):
-        assert (
-            _problem(http.post("/diagrams", json={"batches": ids, "diagram": "cost-plane"}, headers=headers)) == problem
-        )
+        assert problem_of(http.post("/diagrams", json=asked, headers=headers)) == problem
 
 
 @pytest.mark.parametrize(
@@ -274,7 +266,7 @@ def test_a_cost_plane_of_no_shares_or_prices_is_refused(
     http: httpx.Client, diagram: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
     body = {"batches": ["one", "other"], "diagram": {"name": "cost-plane"} | diagram}
-    assert _problem(http.post("/diagrams", json=body)) == problem
+    assert problem_of(http.post("/diagrams", json=body)) == problem
 
 
 def test_a_cost_plane_is_of_two_stored_batches_and_of_one_event(http: httpx.Client) -> None:
@@ -282,7 +274,7 @@ def test_a_cost_plane_is_of_two_stored_batches_and_of_one_event(http: httpx.Clie
     plane: dict[str, Any] = {"diagram": "cost-plane"}
 
     def refused(body: dict[str, Any]) -> tuple[int, str, str]:
-        return _problem(http.post("/diagrams", json=plane | body))
+        return problem_of(http.post("/diagrams", json=plane | body))
 
     assert refused({"batches": [one, one]}) == (422, "invalid-field", "/batches")
     assert refused({"batches": [one, other, third]}) == (422, "invalid-field", "/batches")
@@ -299,7 +291,7 @@ def test_a_cost_plane_is_of_two_stored_batches_and_of_one_event(http: httpx.Clie
 
 def test_evaluations_know_neither(http: httpx.Client) -> None:
     answer = http.post("/evaluate", json=ROWS | {"diagrams": ["by-size"]})
-    assert _problem(answer) == (422, "unknown-diagram", "/diagrams/0")
+    assert problem_of(answer) == (422, "unknown-diagram", "/diagrams/0")
     answer = http.post("/evaluate", json=ROWS | {"picture": BY_SIZE})
-    assert _problem(answer) == (422, "invalid-field", "/picture")
+    assert problem_of(answer) == (422, "invalid-field", "/picture")
     assert "by-size" in http.post("/diagrams", json=ROWS | {"diagram": "pie"}).text

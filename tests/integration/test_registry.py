@@ -21,6 +21,7 @@ from calibrant.client.answers import MapRecord
 from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from service.stack import Stack
+from tests.integration.responses import body_of, problem_of
 
 RANDOM = np.random.default_rng(3)
 TRUE = RANDOM.random(400)
@@ -37,17 +38,7 @@ def name() -> str:
 
 
 def _post(http: httpx.Client, name: str | None = None, **fields: Any) -> dict[str, Any]:
-    response = http.post("/maps", json=ROWS | fields | ({} if name is None else {"name": name}))
-    assert response.status_code == 201, response.text
-    made: dict[str, Any] = response.json()
-    return made
-
-
-def _problem(response: httpx.Response) -> tuple[int, str, str]:
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
+    return body_of(http.post("/maps", json=ROWS | fields | ({} if name is None else {"name": name})), 201)
 
 
 def _ids(http: httpx.Client, **query: Any) -> list[str]:
@@ -154,10 +145,10 @@ def test_a_deleted_version_number_is_never_given_again(http: httpx.Client, name:
     assert http.get(f"/maps/{name}").json()["version"] == 2
     assert http.delete(f"/maps/{first['id']}").status_code == 204
     for gone in (first["id"], third["id"], f"{name}:1", f"{name}:3"):
-        assert _problem(http.get(f"/maps/{gone}"))[:2] == (404, "unknown-map")
-        assert _problem(http.delete(f"/maps/{gone}"))[:2] == (404, "unknown-map")
+        assert problem_of(http.get(f"/maps/{gone}"))[:2] == (404, "unknown-map")
+        assert problem_of(http.delete(f"/maps/{gone}"))[:2] == (404, "unknown-map")
     assert http.delete(f"/maps/{second['id']}").status_code == 204
-    assert _problem(http.get(f"/maps/{name}"))[:2] == (404, "unknown-map")
+    assert problem_of(http.get(f"/maps/{name}"))[:2] == (404, "unknown-map")
     assert _ids(http, name=name) == []
     assert _post(http, name)["version"] == 4
 
@@ -191,32 +182,32 @@ def test_an_alias_shows_its_version_and_is_moved(http: httpx.Client, client: Cal
     assert http.get(f"/maps/{name}/aliases/champion").json() == moved.to_dict()
     client.delete_alias(name, "champion")
     assert client.aliases(name) == [other]
-    assert _problem(http.get(f"/maps/{name}/aliases/champion"))[:2] == (404, "unknown-alias")
-    assert _problem(http.delete(f"/maps/{name}/aliases/champion"))[:2] == (404, "unknown-alias")
-    assert _problem(http.get(f"/maps/{name}@champion"))[:2] == (404, "unknown-map")
+    assert problem_of(http.get(f"/maps/{name}/aliases/champion"))[:2] == (404, "unknown-alias")
+    assert problem_of(http.delete(f"/maps/{name}/aliases/champion"))[:2] == (404, "unknown-alias")
+    assert problem_of(http.get(f"/maps/{name}@champion"))[:2] == (404, "unknown-map")
 
 
 def test_an_alias_is_moved_only_from_the_state_that_the_caller_knows(http: httpx.Client, name: str) -> None:
     for _ in range(3):
         _post(http, name)
     url = f"/maps/{name}/aliases/champion"
-    assert _problem(http.put(url, json={"version": 1}, headers={"If-Match": "*"}))[:2] == (412, "precondition-failed")
+    assert problem_of(http.put(url, json={"version": 1}, headers={"If-Match": "*"}))[:2] == (412, "precondition-failed")
     new = http.put(url, json={"version": 1}, headers={"If-None-Match": "*"})
     assert new.status_code == 200
     again = http.put(url, json={"version": 2}, headers={"If-None-Match": "*"})
-    assert _problem(again)[:2] == (412, "precondition-failed")
+    assert problem_of(again)[:2] == (412, "precondition-failed")
     read = http.get(url)
     assert read.headers["etag"] == new.headers["etag"]
     moved = http.put(url, json={"version": 2}, headers={"If-Match": f'"x", {read.headers["etag"]}'})
     assert moved.json()["version"] == 2
     stale = {"If-Match": read.headers["etag"]}
-    assert _problem(http.put(url, json={"version": 3}, headers=stale))[:2] == (412, "precondition-failed")
-    assert _problem(http.delete(url, headers=stale))[:2] == (412, "precondition-failed")
+    assert problem_of(http.put(url, json={"version": 3}, headers=stale))[:2] == (412, "precondition-failed")
+    assert problem_of(http.delete(url, headers=stale))[:2] == (412, "precondition-failed")
     weak = {"If-Match": f"W/{moved.headers['etag']}"}
-    assert _problem(http.delete(url, headers=weak))[:2] == (412, "precondition-failed")
+    assert problem_of(http.delete(url, headers=weak))[:2] == (412, "precondition-failed")
     assert http.get(url, headers={"If-None-Match": f"W/{moved.headers['etag']}"}).status_code == 304
     assert http.delete(url, headers={"If-Match": moved.headers["etag"]}).status_code == 204
-    assert _problem(http.put(url, json={"version": 1}, headers={"If-Match": "champion"}))[:2] == (400, "bad-request")
+    assert problem_of(http.put(url, json={"version": 1}, headers={"If-Match": "champion"}))[:2] == (400, "bad-request")
 
 
 def test_one_of_eight_concurrent_conditional_moves_of_an_alias_succeeds(http: httpx.Client, name: str) -> None:
@@ -253,14 +244,14 @@ def test_an_alias_points_at_a_version_that_exists(
     http: httpx.Client, name: str, body: Any, expected: tuple[int, str]
 ) -> None:
     _post(http, name)
-    assert _problem(http.put(f"/maps/{name}/aliases/champion", json=body))[:2] == expected
+    assert problem_of(http.put(f"/maps/{name}/aliases/champion", json=body))[:2] == expected
     assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
 
 
 def test_a_version_that_does_not_exist_is_named_as_the_wrong_field(http: httpx.Client, name: str) -> None:
     _post(http, name)
     response = http.put(f"/maps/{name}/aliases/champion", json={"version": 2})
-    assert _problem(response) == (404, "unknown-map", "/version")
+    assert problem_of(response) == (404, "unknown-map", "/version")
 
 
 def test_a_version_at_which_an_alias_points_cannot_be_deleted(http: httpx.Client, name: str) -> None:
@@ -268,7 +259,7 @@ def test_a_version_at_which_an_alias_points_cannot_be_deleted(http: httpx.Client
     for alias in ("champion", "b"):
         http.put(f"/maps/{name}/aliases/{alias}", json={"version": 1})
     refused = http.delete(f"/maps/{made['id']}")
-    assert _problem(refused)[:2] == (409, "map-in-use")
+    assert problem_of(refused)[:2] == (409, "map-in-use")
     assert "b, champion" in refused.json()["detail"]
     for alias in ("champion", "b"):
         http.delete(f"/maps/{name}/aliases/{alias}")
@@ -314,9 +305,7 @@ def test_a_reader_of_an_alias_never_misses_while_it_is_moved_and_the_old_version
         promoted = threads.submit(promote)
         seen = []
         while done.n_waiting == 0 and not promoted.done():
-            response = http.get(f"/maps/{name}@champion")
-            assert response.status_code == 200
-            seen.append(response.json()["version"])
+            seen.append(body_of(http.get(f"/maps/{name}@champion"))["version"])
         done.wait(timeout=60)
         promoted.result(timeout=60)
     assert seen == sorted(seen)
@@ -329,7 +318,7 @@ def test_a_reader_of_an_alias_never_misses_while_it_is_moved_and_the_old_version
 def test_a_deletion_names_one_version_exactly(http: httpx.Client, name: str, suffix: str) -> None:
     _post(http, name)
     http.put(f"/maps/{name}/aliases/champion", json={"version": 1})
-    assert _problem(http.delete(f"/maps/{name}{suffix}")) == (422, "invalid-field", "/ref")
+    assert problem_of(http.delete(f"/maps/{name}{suffix}")) == (422, "invalid-field", "/ref")
     assert http.get(f"/maps/{name}").status_code == 200
 
 
@@ -337,7 +326,7 @@ def test_a_deletion_heeds_the_state_that_the_caller_knows(http: httpx.Client) ->
     url = f"/maps/{_post(http)['id']}"
     known = http.get(url).headers["etag"]
     http.patch(url, json={"description": "new"})
-    assert _problem(http.delete(url, headers={"If-Match": known}))[:2] == (412, "precondition-failed")
+    assert problem_of(http.delete(url, headers={"If-Match": known}))[:2] == (412, "precondition-failed")
     assert http.delete(url, headers={"If-Match": http.get(url).headers["etag"]}).status_code == 204
 
 
@@ -388,12 +377,12 @@ MANY = {f"t{i}": "" for i in range(32)}
 )
 def test_tags_and_descriptions_are_short_and_few(http: httpx.Client, body: Any) -> None:
     made = _post(http, tags=MANY)
-    refused = _problem(http.patch(f"/maps/{made['id']}", json=body))
+    refused = problem_of(http.patch(f"/maps/{made['id']}", json=body))
     assert refused[:2] == (422, "invalid-field")
     assert refused[2].startswith("/" + next(iter(body)))
     assert http.get(f"/maps/{made['id']}").json() == made
     if "tags" in body and body["tags"] != {"one-more": ""}:
-        assert _problem(http.post("/maps", json=ROWS | body))[:2] == (422, "invalid-field")
+        assert problem_of(http.post("/maps", json=ROWS | body))[:2] == (422, "invalid-field")
 
 
 def test_changes_made_at_once_are_all_kept(http: httpx.Client) -> None:
@@ -410,7 +399,7 @@ def test_a_change_heeds_the_state_that_the_caller_knows(http: httpx.Client) -> N
     url = f"/maps/{_post(http)['id']}"
     known = {"If-Match": http.get(url).headers["etag"]}
     assert http.patch(url, json={"description": "a"}, headers=known).status_code == 200
-    assert _problem(http.patch(url, json={"description": "b"}, headers=known))[:2] == (412, "precondition-failed")
+    assert problem_of(http.patch(url, json={"description": "b"}, headers=known))[:2] == (412, "precondition-failed")
     assert http.get(url).json()["description"] == "a"
 
 
@@ -429,7 +418,7 @@ def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: s
             assert (again.status_code, again.content) == (304, b"")
             assert again.headers["etag"] == read.headers["etag"]
         assert http.get(url, headers={"If-None-Match": '"x"'}).status_code == 200
-        assert _problem(http.get(url, headers={"If-None-Match": "x"}))[:2] == (400, "bad-request")
+        assert problem_of(http.get(url, headers={"If-None-Match": "x"}))[:2] == (400, "bad-request")
     document = http.get(f"/maps/{name}/document").headers["etag"]
     http.patch(f"/maps/{name}", json={"description": "new"})
     assert http.get(f"/maps/{name}", headers={"If-None-Match": made.headers["etag"]}).status_code == 200
@@ -554,7 +543,7 @@ def test_a_list_read_while_others_write_has_each_map_once(service: Stack, http: 
     ],
 )
 def test_a_wrong_query_is_refused(http: httpx.Client, query: dict[str, Any], expected: tuple[int, str, str]) -> None:
-    assert _problem(http.get("/maps", params=query)) == expected
+    assert problem_of(http.get("/maps", params=query)) == expected
 
 
 # Export and import
@@ -636,20 +625,20 @@ def test_a_damaged_document_is_refused_where_it_is_damaged(
 ) -> None:
     assert http.post("/maps/import", json={"document": GOOD}).status_code == 201
     refused = http.post("/maps/import", json={"document": GOOD | changes})
-    assert _problem(refused) == (422, "invalid-document", pointer)
+    assert problem_of(refused) == (422, "invalid-document", pointer)
 
 
 def test_an_import_is_json_and_its_numbers_are_finite(http: httpx.Client) -> None:
     nan = json.dumps({"document": GOOD | {"parameters": {"slope": float("nan"), "intercept": 0}}}).encode()
     sent = {"Content-Type": "application/json"}
-    assert _problem(http.post("/maps/import", content=nan, headers=sent))[:2] == (400, "malformed-json")
+    assert problem_of(http.post("/maps/import", content=nan, headers=sent))[:2] == (400, "malformed-json")
     deep = b'{"document": ' + b'{"a":' * 100_000
-    assert _problem(http.post("/maps/import", content=deep, headers=sent))[:2] == (413, "too-large")
+    assert problem_of(http.post("/maps/import", content=deep, headers=sent))[:2] == (413, "too-large")
     wrong: list[dict[str, Any]] = [{}, {"document": []}, {"document": "x"}, {"document": GOOD, "x": 1}]
     for body in [*wrong, {"document": GOOD, "labels": [1]}]:
-        assert _problem(http.post("/maps/import", json=body))[:2] == (422, "invalid-field")
+        assert problem_of(http.post("/maps/import", json=body))[:2] == (422, "invalid-field")
     npz = {"Content-Type": "application/x-npz"}
-    assert _problem(http.post("/maps/import", content=b"PK", headers=npz))[:2] == (415, "unsupported-media-type")
+    assert problem_of(http.post("/maps/import", content=b"PK", headers=npz))[:2] == (415, "unsupported-media-type")
 
 
 def test_a_document_changed_anywhere_is_refused_or_still_gives_probabilities(
@@ -675,8 +664,8 @@ def test_a_document_changed_anywhere_is_refused_or_still_gives_probabilities(
             found = client.calibrate(response.json()["id"], P)
             assert np.all((found >= 0.0) & (found <= 1.0))
         else:
-            assert _problem(response)[:2] == (422, "invalid-document")
-            assert _problem(response)[2].startswith("/document")
+            assert problem_of(response)[:2] == (422, "invalid-document")
+            assert problem_of(response)[2].startswith("/document")
     assert 0 < taken < 150
 
 
@@ -709,9 +698,9 @@ def test_hostile_names_of_maps_match_nothing(http: httpx.Client, trick: str) -> 
             continue
         assert response.status_code in (404, 405), (method, path)
         assert "set-cookie" not in response.headers
-        _problem(response)
+        problem_of(response)
     for body in ({"map": trick, "predictions": [0.1]}, {"map": httpx.URL(f"http://x/{trick}").path[1:] or "x"}):
-        refused = _problem(http.post("/calibrate", json={"predictions": [0.1]} | body))
+        refused = problem_of(http.post("/calibrate", json={"predictions": [0.1]} | body))
         assert refused[:2] in ((404, "unknown-map"), (422, "invalid-field"))
 
 
@@ -719,9 +708,9 @@ def test_hostile_names_of_maps_match_nothing(http: httpx.Client, trick: str) -> 
 def test_hostile_aliases_are_refused(http: httpx.Client, name: str, trick: str) -> None:
     _post(http, name)
     put = http.put(f"/maps/{name}/aliases/{trick}", json={"version": 1})
-    assert _problem(put) == (422, "invalid-field", "/alias")
+    assert problem_of(put) == (422, "invalid-field", "/alias")
     for method in ("GET", "DELETE"):
-        assert _problem(http.request(method, f"/maps/{name}/aliases/{trick}"))[:2] == (404, "unknown-alias")
+        assert problem_of(http.request(method, f"/maps/{name}/aliases/{trick}"))[:2] == (404, "unknown-alias")
     assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant, JobFailed, ProblemResponse
+from tests.integration.responses import problem_of
 
 RANDOM = np.random.default_rng(0)
 TRUE = RANDOM.random(3000)
@@ -32,16 +33,6 @@ def _npz(**arrays: Any) -> bytes:
 def _post(http: httpx.Client, path: str, body: Any, kind: str = "application/json", **query: str) -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return http.post(path, content=content, headers={"Content-Type": kind}, params=query)
-
-
-def _problem(response: httpx.Response) -> tuple[int, str, str]:
-    """Status, code and first pointer of a problem document."""
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    assert set(body) == {"type", "title", "status", "detail", "errors"}
-    assert body["status"] == response.status_code
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
 
 
 def test_the_main_job_end_to_end(client: Calibrant) -> None:
@@ -135,7 +126,7 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
         "application/x-npz",
         measures=json.dumps([asked | {"candidates": [2, 2]}]),
     )
-    assert _problem(refused) == (422, "invalid-option", "/measures/0/candidates")
+    assert problem_of(refused) == (422, "invalid-option", "/measures/0/candidates")
 
 
 def test_the_catalogue_of_measures_describes_every_option_of_a_fit(http: httpx.Client) -> None:
@@ -149,11 +140,11 @@ def test_the_catalogue_of_measures_describes_every_option_of_a_fit(http: httpx.C
 
 def test_an_evaluation_that_cannot_be_run_is_refused_before_it_is_queued(http: httpx.Client) -> None:
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ece-pl"]}
-    assert _problem(_post(http, "/evaluate", body | {"groups": ["a"]}))[:2] == (422, "length-mismatch")
-    assert _problem(_post(http, "/evaluate", body | {"interval": 0.9, "map": "nowhere"}))[:2] == (404, "unknown-map")
+    assert problem_of(_post(http, "/evaluate", body | {"groups": ["a"]}))[:2] == (422, "length-mismatch")
+    assert problem_of(_post(http, "/evaluate", body | {"interval": 0.9, "map": "nowhere"}))[:2] == (404, "unknown-map")
     four = _post(http, "/maps", {"method": "identity", "predictions": PROBS.tolist(), "labels": LABELS.tolist()}).json()
     two = {"predictions": [[0.2, 0.8], [0.6, 0.4]], "labels": [1, 0], "measures": ["ece-pl"], "map": four["id"]}
-    refused = _problem(_post(http, "/evaluate", two | {"reduction": "confidence"}))
+    refused = problem_of(_post(http, "/evaluate", two | {"reduction": "confidence"}))
     assert refused == (422, "wrong-shape", "/predictions")
 
 
@@ -233,21 +224,21 @@ def test_clipped_and_renormalised_rows_are_reported(http: httpx.Client) -> None:
 def test_a_batch_can_be_read_and_deleted(http: httpx.Client, client: Calibrant) -> None:
     batch = client.upload(P, scale="probability")
     assert http.get(f"/batches/{batch.id}").json()["arrays"] == ["predictions"]
-    assert _problem(_post(http, "/evaluate", {"batch": batch.id})) == (422, "invalid-field", "/labels")
+    assert problem_of(_post(http, "/evaluate", {"batch": batch.id})) == (422, "invalid-field", "/labels")
     assert http.delete(f"/batches/{batch.id}").status_code == 204
-    assert _problem(http.get(f"/batches/{batch.id}"))[:2] == (404, "unknown-batch")
-    assert _problem(_post(http, "/evaluate", {"batch": batch.id}))[:2] == (404, "unknown-batch")
+    assert problem_of(http.get(f"/batches/{batch.id}"))[:2] == (404, "unknown-batch")
+    assert problem_of(_post(http, "/evaluate", {"batch": batch.id}))[:2] == (404, "unknown-batch")
 
 
 def test_logits_are_taken_as_logits_and_never_guessed(http: httpx.Client) -> None:
     logits = np.log(P / (1 - P))
     body = {"predictions": logits.tolist(), "labels": Y.tolist(), "method": "platt"}
-    assert _problem(_post(http, "/maps", body))[:2] == (422, "out-of-range")
+    assert problem_of(_post(http, "/maps", body))[:2] == (422, "out-of-range")
     stored = _post(http, "/maps", body | {"scale": "logit", "name": "on-logits"}).json()
     assert stored["scale"] == "logit"
     call = {"map": "on-logits", "predictions": [0.3]}
     assert _post(http, "/calibrate", call).status_code == 200
-    assert _problem(_post(http, "/calibrate", call | {"scale": "probability"}))[:2] == (422, "scale-mismatch")
+    assert problem_of(_post(http, "/calibrate", call | {"scale": "probability"}))[:2] == (422, "scale-mismatch")
 
 
 NAN = b'{"predictions": [0.1, NaN], "labels": [0, 1]}'
@@ -352,7 +343,7 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 def test_bad_input_gets_a_problem_that_names_the_place(
     http: httpx.Client, path: str, body: Any, expected: tuple[int, str, str]
 ) -> None:
-    assert _problem(_post(http, path, body)) == expected
+    assert problem_of(_post(http, path, body)) == expected
 
 
 def _bomb() -> bytes:
@@ -435,31 +426,31 @@ def _corrupted() -> bytes:
     ],
 )
 def test_a_hostile_archive_is_refused(http: httpx.Client, make: Any, expected: tuple[int, str]) -> None:
-    assert _problem(_post(http, "/evaluate", make(), "application/x-npz"))[:2] == expected
+    assert problem_of(_post(http, "/evaluate", make(), "application/x-npz"))[:2] == expected
     assert http.get("/health/ready").status_code == 200
 
 
 def test_a_query_option_that_is_no_number_is_refused(http: httpx.Client) -> None:
     response = _post(http, "/evaluate", _npz(predictions=P, labels=Y), "application/x-npz", seed="x")
-    assert _problem(response) == (422, "invalid-field", "/seed")
+    assert problem_of(response) == (422, "invalid-field", "/seed")
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
 def test_other_content_types_are_refused(http: httpx.Client, kind: str) -> None:
-    assert _problem(_post(http, "/evaluate", GOOD, kind)) == (415, "unsupported-media-type", "")
+    assert problem_of(_post(http, "/evaluate", GOOD, kind)) == (415, "unsupported-media-type", "")
 
 
 def test_unknown_paths_methods_and_ids_are_problems(http: httpx.Client) -> None:
-    assert _problem(http.get("/nothing"))[:2] == (404, "not-found")
-    assert _problem(http.put("/evaluate"))[:2] == (405, "method-not-allowed")
-    assert _problem(http.get("/jobs/job_x"))[:2] == (404, "unknown-job")
-    assert _problem(http.get("/maps/map_x"))[:2] == (404, "unknown-map")
-    assert _problem(http.get("/batches/../../etc"))[0] == 404
+    assert problem_of(http.get("/nothing"))[:2] == (404, "not-found")
+    assert problem_of(http.put("/evaluate"))[:2] == (405, "method-not-allowed")
+    assert problem_of(http.get("/jobs/job_x"))[:2] == (404, "unknown-job")
+    assert problem_of(http.get("/maps/map_x"))[:2] == (404, "unknown-map")
+    assert problem_of(http.get("/batches/../../etc"))[0] == 404
 
 
 def test_pages_of_other_origins_and_hosts_are_refused(http: httpx.Client) -> None:
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Host": "localhost.evil.example"}):
-        assert _problem(http.get("/health/live", headers=headers))[:2] == (403, "foreign-origin")
+        assert problem_of(http.get("/health/live", headers=headers))[:2] == (403, "foreign-origin")
     for headers in ({"Host": "localhost:1"}, {"Host": "[::1]:80"}, {"Origin": "http://127.0.0.1:8000"}):
         assert http.get("/health/live", headers=headers).status_code == 200
 
@@ -527,7 +518,7 @@ def test_chosen_classes_are_evaluated_and_left_out_rows_are_counted(http: httpx.
     answer = _post(http, "/evaluate", body).json()
     kept = int(np.isin(LABELS, [0, 2]).sum())
     assert (answer["n"], answer["left_out"]) == (kept, len(LABELS) - kept)
-    assert _problem(_post(http, "/evaluate", body | {"classes": [0, 9]})) == (422, "invalid-option", "/classes/1")
+    assert problem_of(_post(http, "/evaluate", body | {"classes": [0, 9]})) == (422, "invalid-option", "/classes/1")
     npz = _npz(predictions=PROBS, labels=LABELS)
     same = _post(http, "/evaluate", npz, "application/x-npz", classes="[0, 2]").json()
     assert same["measures"] == answer["measures"]

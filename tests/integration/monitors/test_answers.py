@@ -12,6 +12,7 @@ from redis import Redis
 
 from calibrant.monitoring.tally import CELLS, borders
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
+from tests.integration.responses import body_of
 
 HOUR, DAY = 3600, 86_400
 _MEASURES = ["ece", "ks", "log-loss", "brier", {"name": "ece", "norm": 2, "as": "l2"}, "auroc"]
@@ -25,10 +26,7 @@ def _monitor(api: httpx.Client, redis: Redis, **fields: Any) -> Writer:
 
 
 def _read(api: httpx.Client, **query: Any) -> dict[str, Any]:
-    answer = api.get("/monitors/inbox", params=query)
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return body_of(api.get("/monitors/inbox", params=query))
 
 
 def _window(api: httpx.Client, **query: Any) -> dict[str, Any]:

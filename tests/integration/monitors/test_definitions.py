@@ -15,6 +15,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.reference import read_reference
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.responses import body_of
 
 _HOSTS = "a.example.com,b.example.com,c.example.com,d.example.com"
 _PREDICTIONS = [0.05, 0.12, 0.2, 0.33, 0.47, 0.55, 0.68, 0.71, 0.86, 0.94]
@@ -29,10 +30,7 @@ def api(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
 
 
 def _made(api: httpx.Client, **fields: Any) -> dict[str, Any]:
-    answer = api.post("/monitors", json={"name": "inbox", **fields})
-    assert answer.status_code == 201, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return body_of(api.post("/monitors", json={"name": "inbox", **fields}), 201)
 
 
 def _code(answer: httpx.Response) -> tuple[int, str, list[str]]:

@@ -19,6 +19,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.lists import by_span
 from backend.store.store import Store
 from tests.integration.monitors.writing import Writer
+from tests.integration.responses import body_of
 
 HOUR, DAY = 3600, 86_400
 FIGURES = {"accuracy", "auroc", "brier", "log-loss", "precision", "recall", "f1"}
@@ -34,10 +35,7 @@ def _drawn(n: int, seed: int, event: float = 1.0) -> tuple[list[float], list[int
 def _send(api: httpx.Client, path: str, **columns: list[Any]) -> dict[str, Any]:
     fields = [{"ids": "id", "predictions": "prediction", "labels": "label"}[name] for name in columns]
     rows = [dict(zip(fields, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    answer = api.post(f"/monitors/inbox/{path}", json={"rows": rows})
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return body_of(api.post(f"/monitors/inbox/{path}", json={"rows": rows}))
 
 
 def _create(api: httpx.Client, *, event: float = 1.0, reference: bool = True, **fields: Any) -> None:
@@ -52,9 +50,7 @@ def _create(api: httpx.Client, *, event: float = 1.0, reference: bool = True, **
 
 
 def _window(api: httpx.Client, **query: Any) -> dict[str, Any]:
-    answer = api.get("/monitors/inbox", params=query)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()["windows"][0]
+    found: dict[str, Any] = body_of(api.get("/monitors/inbox", params=query))["windows"][0]
     return found
 
 

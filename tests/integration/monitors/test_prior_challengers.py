@@ -18,16 +18,14 @@ from backend.store.store import Store
 from calibrant.core.cells import Floats
 from tests.integration.monitors import test_class_shift as of_classes
 from tests.integration.monitors import test_label_shift as of_event
+from tests.integration.responses import body_of
 from tests.integration.test_workers import supervisor, until
 
 ASSUMES = "only class frequencies changed: the predictions of each class are distributed as in the reference"
 
 
 def request(api: httpx.Client, **query: str) -> dict[str, Any]:
-    answer = api.post("/monitors/inbox/recalibrate", params={"correction": "label-shift"} | query)
-    assert answer.status_code == 202, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return body_of(api.post("/monitors/inbox/recalibrate", params={"correction": "label-shift"} | query), 202)
 
 
 def process(store: Store) -> None:

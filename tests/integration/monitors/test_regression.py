@@ -39,6 +39,7 @@ from service.formats.media import ARROW, NDJSON, NPZ
 from service.stack import Stack
 from tests.integration.monitors.monitored import answered
 from tests.integration.monitors.test_ingestion_formats import arrow_of
+from tests.integration.responses import body_of
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 KINDS: dict[str, dict[str, Any]] = {
@@ -71,9 +72,7 @@ def made(http: httpx.Client, kind: str, **changes: Any) -> str:
 
 
 def window(http: httpx.Client, monitor: str) -> dict[str, Any]:
-    found = http.get(monitor)
-    assert found.status_code == 200, found.text
-    (one,) = found.json()["windows"]
+    (one,) = body_of(http.get(monitor))["windows"]
     return dict(one)
 
 

@@ -18,6 +18,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import Change, Standings
 from schemas.monitor_alarms import AlarmData, MonitorEvent
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
+from tests.integration.responses import body_of
 from tests.rows import draw_event
 
 HOUR, DAY = 3600, 86_400
@@ -45,10 +46,7 @@ def _hours(writer: Writer, hours: int, **how: Any) -> tuple[float, list[tuple[Fl
 
 
 def _series(api: httpx.Client, **query: Any) -> dict[str, Any]:
-    answer = api.get("/monitors/inbox/series", params=query)
-    assert answer.status_code == 200, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return body_of(api.get("/monitors/inbox/series", params=query))
 
 
 def test_a_bucket_is_a_point(api: httpx.Client, writer: Writer) -> None:
