@@ -4,14 +4,13 @@ it does not.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow
-import pyarrow.parquet
 from playwright.sync_api import FilePayload
+
+from tests.packed import npz, parquet
 
 Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 
@@ -35,17 +34,13 @@ def csv_file(
 def npz_file(n: int = 400) -> FilePayload:
     """An NPZ archive of arrays of the service's own names."""
     p, y = rows(n)
-    out = io.BytesIO()
-    np.savez(out, predictions=p, labels=y)
-    return payload("predictions.npz", out.getvalue())
+    return payload("predictions.npz", npz(predictions=p, labels=y))
 
 
 def parquet_file(n: int = 400) -> FilePayload:
     """A Parquet file."""
     p, y = rows(n)
-    out = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({"p": p, "y": y}), out)
-    return payload("predictions.parquet", out.getvalue())
+    return payload("predictions.parquet", parquet({"p": p, "y": y}))
 
 
 def forecasts(n: int = 300) -> FilePayload:

@@ -24,6 +24,7 @@ from schemas.jobs import FINAL
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.responses import body_of, problem_of
+from tests.packed import npz
 
 ROWS: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 0, 1, 1]}
 
@@ -122,20 +123,14 @@ def test_every_array_is_appended_whatever_the_width_of_its_numbers_and_names(api
         "weights": np.array([3], np.int32),
         "groups": np.array(["longer"]),
     }
-    npz = {"Content-Type": "application/x-npz"}
-    batch = api.post("/batches", content=_npz(first), headers=npz).json()
-    appended = api.post(f"/batches/{batch['id']}/rows", content=_npz(then), headers=npz)
+    headers = {"Content-Type": "application/x-npz"}
+    batch = api.post("/batches", content=npz(**first), headers=headers).json()
+    appended = api.post(f"/batches/{batch['id']}/rows", content=npz(**then), headers=headers)
     assert appended.json()["label_counts"] == [1, 2]
     _, arrays = store.batches.arrays(batch["id"])
     assert arrays["labels"].dtype == np.int64
     for name in first:
         np.testing.assert_array_equal(arrays[name], np.concatenate([first[name], then[name]]))
-
-
-def _npz(arrays: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **arrays)
-    return out.getvalue()
 
 
 MATRIX = {"predictions": [[0.2, 0.3, 0.5]], "labels": [2]}

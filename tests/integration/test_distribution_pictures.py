@@ -15,7 +15,8 @@ from calibrant.plots.diagram import draw
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.responses import problem_of
-from tests.integration.test_distributions import KINDS, REGRESSION, _json, _npz, _rows
+from tests.integration.test_distributions import KINDS, REGRESSION, _json, _rows
+from tests.packed import npz
 
 SVG, PNG, HTML = "image/svg+xml", "image/png", "text/html"
 AS_DATA = {"Accept": "application/json"}
@@ -69,7 +70,7 @@ def test_a_picture_comes_from_a_batch_an_archive_or_a_job(service: Stack) -> Non
         batch = http.post("/batches", json=_json(rows)).json()["id"]
         of_batch = http.post("/diagrams", json=query | {"batch": batch}, headers={"Accept": SVG})
         headers = {"Content-Type": "application/x-npz", "Accept": SVG}
-        of_archive = http.post("/diagrams", params=query, content=_npz(rows), headers=headers)
+        of_archive = http.post("/diagrams", params=query, content=npz(**rows), headers=headers)
         queued = http.post("/diagrams", json=_json(rows) | {"diagram": "pit"}, headers={"Prefer": "respond-async"})
         assert queued.status_code == 202, queued.text
         http.get(queued.headers["Location"], headers={"Prefer": "wait=30"})

@@ -21,6 +21,7 @@ from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.responses import body_of, problem_of
+from tests.packed import npz
 
 REGRESSION = {"prediction_kind": "regression"}
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -44,12 +45,6 @@ def _rows(kind: str, n: int = 90, seed: int = 0) -> dict[str, Any]:
 def _json(rows: dict[str, Any]) -> dict[str, Any]:
     plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rows.items()}
     return REGRESSION | plain
-
-
-def _npz(arrays: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
 
 
 def _evaluate(api: httpx.Client, body: dict[str, Any], status: int = 200) -> dict[str, Any]:
@@ -109,7 +104,7 @@ def test_every_format_gives_the_same_answer(api: httpx.Client) -> None:
     pq.write_table(table, file)
     lines = [",".join(columns), *(",".join(map(repr, map(float, row))) for row in zip(*columns.values(), strict=True))]
     bodies = {
-        NPZ: _npz(rows),
+        NPZ: npz(**rows),
         ARROW: stream.getvalue(),
         PARQUET: file.getvalue(),
         "text/csv": "\n".join(lines).encode(),
@@ -126,12 +121,12 @@ def test_the_level_of_intervals_is_in_the_query_or_in_the_archive(api: httpx.Cli
     arrays = {name: rows[name] for name in ("observed", "lower", "upper")}
     headers = {"Content-Type": NPZ}
     expected = _evaluate(api, _json(rows))
-    in_query = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=_npz(arrays), headers=headers)
-    inside = api.post("/evaluate", params=REGRESSION, content=_npz(arrays | {"level": np.array(0.9)}), headers=headers)
+    in_query = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=npz(**arrays), headers=headers)
+    inside = api.post("/evaluate", params=REGRESSION, content=npz(**arrays | {"level": np.array(0.9)}), headers=headers)
     assert in_query.json() == inside.json() == expected
-    twice = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=_npz(rows), headers=headers)
+    twice = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=npz(**rows), headers=headers)
     assert problem_of(twice) == (422, "invalid-field", "/level")
-    two = api.post("/evaluate", params=REGRESSION, content=_npz(arrays | {"level": np.full(2, 0.9)}), headers=headers)
+    two = api.post("/evaluate", params=REGRESSION, content=npz(**arrays | {"level": np.full(2, 0.9)}), headers=headers)
     assert problem_of(two) == (422, "wrong-shape", "/level")
 
 
@@ -226,7 +221,7 @@ def test_numbers_that_are_not_finite_are_refused_in_every_format(api: httpx.Clie
     for name in ("observed", "mean", "variance"):
         arrays = {key: np.array(value) for key, value in GOOD.items()}
         arrays[name][1] = np.inf
-        sent = api.post("/evaluate", params=REGRESSION, content=_npz(arrays), headers={"Content-Type": NPZ})
+        sent = api.post("/evaluate", params=REGRESSION, content=npz(**arrays), headers={"Content-Type": NPZ})
         assert problem_of(sent) == (422, "not-finite", f"/{name}/1")
     csv = b"observed,mean,std\n1,1,1\n2,nan,1\n"
     sent = api.post("/evaluate", params=REGRESSION, content=csv, headers={"Content-Type": "text/csv"})
@@ -668,7 +663,7 @@ def test_forecasts_are_recalibrated_in_the_order_of_time_as_by_the_library(
         arrays = {**rows, **{name: np.array(values) for name, values in texts.items()}}
         level = {"level": arrays.pop("level")} if "level" in arrays else {}
         query = REGRESSION | {"in_order": json.dumps(how)} | level
-        found = api.post("/calibrate", content=_npz(arrays), params=query, headers={"Content-Type": NPZ})
+        found = api.post("/calibrate", content=npz(**arrays), params=query, headers={"Content-Type": NPZ})
     assert found.status_code == 200, found.text
     answer, wanted = found.json(), _in_library(kind, shift=0.5)
     assert "map" not in answer
@@ -778,6 +773,6 @@ def test_a_recalibration_that_would_take_long_is_refused_at_once(api: httpx.Clie
         "known": np.arange(1, n + 1).astype("U6"),
     }
     query = REGRESSION | {"in_order": json.dumps({"half_life": 1e6})}
-    found = api.post("/calibrate", content=_npz(arrays), params=query, headers={"Content-Type": NPZ})
+    found = api.post("/calibrate", content=npz(**arrays), params=query, headers={"Content-Type": NPZ})
     assert problem_of(found) == (413, "too-large", "")
     assert "fewer rows" in found.json()["detail"]

@@ -20,6 +20,7 @@ import zstandard
 
 from service.stack import Stack
 from tests.integration.responses import body_of
+from tests.packed import arrow, npz, parquet
 
 JSON, NPZ, NPY = "application/json", "application/x-npz", "application/x-npy"
 ARROW, PARQUET, CSV = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet", "text/csv"
@@ -51,34 +52,15 @@ def unharmed(service: Stack) -> Iterator[None]:
     assert _memory(service) < before + GROWTH
 
 
-def _npz(save: Any = np.savez, **arrays: Any) -> bytes:
-    out = io.BytesIO()
-    save(out, allow_pickle=False, **arrays)
-    return out.getvalue()
-
-
-def _arrow(table: Any, compression: str | None = None) -> bytes:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_table(table)
-    return out.getvalue()
-
-
-def _parquet(table: Any, **options: Any) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(table, out, **options)
-    return out.getvalue()
-
-
 def _csv() -> bytes:
     return b"predictions,labels\n" + b"".join(b"%r,%d\n" % row for row in zip(P.tolist(), Y.tolist(), strict=True))
 
 
 GOOD = {
     JSON: json.dumps({"predictions": P.tolist(), "labels": Y.tolist()}).encode(),
-    NPZ: _npz(predictions=P, labels=Y),
-    ARROW: _arrow(TABLE),
-    PARQUET: _parquet(TABLE),
+    NPZ: npz(predictions=P, labels=Y),
+    ARROW: arrow(TABLE),
+    PARQUET: parquet(TABLE),
     CSV: _csv(),
 }
 
@@ -133,18 +115,18 @@ def _npz_of_true() -> bytes:
 
 def _lying_arrow() -> bytes:
     """A compressed buffer that says that it unpacks to 2^62 bytes."""
-    body = _arrow(TABLE, "lz4")
+    body = arrow(TABLE, compression="lz4")
     at = body.index((P.nbytes).to_bytes(8, "little"), 400)
     return body[:at] + (2**62).to_bytes(8, "little") + body[at + 8 :]
 
 
 def _parquet_bomb() -> bytes:
-    return _parquet(pa.table({"predictions": np.zeros(2**28)}), use_dictionary=False, compression="zstd")
+    return parquet(pa.table({"predictions": np.zeros(2**28)}), use_dictionary=False, compression="zstd")
 
 
 def _lying_parquet() -> bytes:
     """A footer that says that it begins before the file does."""
-    body = _parquet(TABLE)
+    body = parquet(TABLE)
     return body[:-8] + (2**31).to_bytes(4, "little") + body[-4:]
 
 
@@ -159,7 +141,11 @@ PLAIN: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
     "npz of True rows": (NPZ, _npz_of_true, (400, "malformed-npz")),
     "npy that nests": (NPY, lambda: _forged_npy("(" * 50), (400, "malformed-npy")),
     "arrow that lies": (ARROW, _lying_arrow, (413, "too-large")),
-    "arrow bomb": (ARROW, lambda: _arrow(pa.table({"predictions": np.zeros(2**28)}), "zstd"), (413, "too-large")),
+    "arrow bomb": (
+        ARROW,
+        lambda: arrow(pa.table({"predictions": np.zeros(2**28)}), compression="zstd"),
+        (413, "too-large"),
+    ),
     "parquet bomb": (PARQUET, _parquet_bomb, (413, "too-large")),
     "parquet that lies": (PARQUET, _lying_parquet, (400, "malformed-parquet")),
     "deep json": (JSON, lambda: b'{"options":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", (413, "too-large")),
@@ -274,16 +260,16 @@ def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
     made = http.post("/maps", json=fit)
     assert made.status_code == 201
     for predictions in (P[:50], np.tile(P, 20)):
-        content: dict[str, Any] = {"content": _npz(predictions=predictions), "params": {"map": made.json()["id"]}}
+        content: dict[str, Any] = {"content": npz(predictions=predictions), "params": {"map": made.json()["id"]}}
         sent = {"Content-Type": NPZ}
         plain = http.post("/calibrate", headers=sent, **content)
         assert plain.headers["content-type"] == JSON
-        npz = http.post("/calibrate", headers=sent | {"Accept": f"{NPZ}, {JSON};q=0.5"}, **content)
-        arrow = http.post("/calibrate", headers=sent | {"Accept": ARROW}, **content)
+        packed = http.post("/calibrate", headers=sent | {"Accept": f"{NPZ}, {JSON};q=0.5"}, **content)
+        streamed = http.post("/calibrate", headers=sent | {"Accept": ARROW}, **content)
         expected = np.array(plain.json()["predictions"])
-        with np.load(io.BytesIO(npz.content), allow_pickle=False) as archive:
+        with np.load(io.BytesIO(packed.content), allow_pickle=False) as archive:
             np.testing.assert_array_equal(archive["predictions"], expected)
-        table = pa.ipc.open_stream(arrow.content).read_all()
+        table = pa.ipc.open_stream(streamed.content).read_all()
         np.testing.assert_array_equal(table["predictions"].to_numpy(), expected)
         assert table.schema.metadata == {b"map": made.json()["id"].encode()}
         refused = http.post("/calibrate", headers=sent | {"Accept": "image/png"}, **content)

@@ -12,6 +12,7 @@ import pytest
 import calibrant
 from calibrant.client import Calibrant, JobFailed, ProblemResponse
 from tests.integration.responses import problem_of
+from tests.packed import npz
 
 RANDOM = np.random.default_rng(0)
 TRUE = RANDOM.random(3000)
@@ -22,12 +23,6 @@ BAD_CANDIDATES: list[tuple[str, Any]] = [
     *[("pl", [{}]), ("pl", 3), ("pl", "3"), ("pl", {"1": 1}), ("pl3", list(range(1, 66))), ("averaged", [65])],
 ]
 LABELS = np.array([RANDOM.choice(4, p=row**0.5 / (row**0.5).sum()) for row in PROBS])
-
-
-def _npz(**arrays: Any) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **{name: np.asarray(a) for name, a in arrays.items()})
-    return out.getvalue()
 
 
 def _post(http: httpx.Client, path: str, body: Any, kind: str = "application/json", **query: str) -> httpx.Response:
@@ -108,7 +103,7 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
     queued = _post(
         http,
         "/evaluate",
-        _npz(predictions=P[:600], labels=Y[:600]),
+        npz(predictions=P[:600], labels=Y[:600]),
         "application/x-npz",
         measures=json.dumps([asked]),
     )
@@ -122,7 +117,7 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
     refused = _post(
         http,
         "/evaluate",
-        _npz(predictions=P[:600], labels=Y[:600]),
+        npz(predictions=P[:600], labels=Y[:600]),
         "application/x-npz",
         measures=json.dumps([asked | {"candidates": [2, 2]}]),
     )
@@ -153,12 +148,12 @@ def test_json_and_npz_bodies_give_the_same_report(http: httpx.Client) -> None:
         http, "/evaluate", {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ks", "ece"], "interval": 0.9}
     )
     as_npz = _post(
-        http, "/evaluate", _npz(predictions=P, labels=Y), "application/x-npz", measures="ks,ece", interval="0.9"
+        http, "/evaluate", npz(predictions=P, labels=Y), "application/x-npz", measures="ks,ece", interval="0.9"
     )
     assert as_json.status_code == as_npz.status_code == 200
     assert as_json.json() == as_npz.json()
     structured = json.dumps([{"name": "ece", "n_bins": 5}])
-    five = _post(http, "/evaluate", _npz(predictions=P, labels=Y), "application/x-npz", measures=structured)
+    five = _post(http, "/evaluate", npz(predictions=P, labels=Y), "application/x-npz", measures=structured)
     assert five.json()["measures"]["ece"]["definition"]["n_bins"] == 5
 
 
@@ -173,10 +168,10 @@ def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibra
     after = calibrant.evaluate(calibrant.load(fitted.document).apply(P).tolist(), Y, diagrams=asked)
     assert report.json()["after"]["diagrams"] == after.diagrams
     assert "diagrams" not in _post(http, "/evaluate", body | {"diagrams": None}).json()
-    npz = _npz(predictions=P, labels=Y)
-    named = _post(http, "/evaluate", npz, "application/x-npz", diagrams="corp, ks-graphs").json()
+    rows = npz(predictions=P, labels=Y)
+    named = _post(http, "/evaluate", rows, "application/x-npz", diagrams="corp, ks-graphs").json()
     assert named["diagrams"] == {key: local.diagrams[key] for key in ("corp", "ks-graphs")}
-    structured = _post(http, "/evaluate", npz, "application/x-npz", diagrams=json.dumps(asked)).json()
+    structured = _post(http, "/evaluate", rows, "application/x-npz", diagrams=json.dumps(asked)).json()
     assert structured["diagrams"] == local.diagrams
     classwise = client.evaluate(client.upload(PROBS, LABELS).id, diagrams=asked, reduction="classwise")
     assert classwise.diagrams is not None
@@ -197,8 +192,8 @@ def test_a_diagram_that_is_a_fit_is_a_job(http: httpx.Client, client: Calibrant)
 
 
 def test_fortran_order_big_endian_and_narrow_arrays_are_read(http: httpx.Client) -> None:
-    plain = _post(http, "/evaluate", _npz(predictions=PROBS, labels=LABELS), "application/x-npz").json()
-    odd = _npz(predictions=np.asfortranarray(PROBS.astype(">f8")), labels=LABELS.astype(np.uint8))
+    plain = _post(http, "/evaluate", npz(predictions=PROBS, labels=LABELS), "application/x-npz").json()
+    odd = npz(predictions=np.asfortranarray(PROBS.astype(">f8")), labels=LABELS.astype(np.uint8))
     assert _post(http, "/evaluate", odd, "application/x-npz").json() == plain
 
 
@@ -387,15 +382,15 @@ def _npy_with_header(header: str) -> bytes:
 
 
 def _groups_of(unit: int) -> bytes:
-    return _npz(predictions=[0.1, 0.9], labels=[0, 1], groups=np.full(2, unit, "<u4").view("<U1"))
+    return npz(predictions=[0.1, 0.9], labels=[0, 1], groups=np.full(2, unit, "<u4").view("<U1"))
 
 
 def _truncated() -> bytes:
-    return _npz(predictions=P, labels=Y)[:-200]
+    return npz(predictions=P, labels=Y)[:-200]
 
 
 def _corrupted() -> bytes:
-    body = bytearray(_npz(predictions=P, labels=Y))
+    body = bytearray(npz(predictions=P, labels=Y))
     body[400:420] = bytes(20)
     return bytes(body)
 
@@ -418,11 +413,11 @@ def _corrupted() -> bytes:
         (lambda: _groups_of(0x7FFFFFFF), (400, "malformed-npz")),
         (lambda: b"PK", (400, "malformed-npz")),
         (lambda: b"", (400, "malformed-npz")),
-        (lambda: _npz(predictions=P, labels=Y, extra=P), (400, "malformed-npz")),
-        (lambda: _npz(predictions=[1 + 2j], labels=[1]), (400, "malformed-npz")),
-        (lambda: _npz(predictions=[float("nan")], labels=[1]), (422, "not-finite")),
-        (lambda: _npz(predictions=[float("inf")], labels=[1]), (422, "not-finite")),
-        (lambda: _npz(predictions=[0.1, 0.2], labels=[0, 1], groups=[1, 2]), (400, "malformed-npz")),
+        (lambda: npz(predictions=P, labels=Y, extra=P), (400, "malformed-npz")),
+        (lambda: npz(predictions=[1 + 2j], labels=[1]), (400, "malformed-npz")),
+        (lambda: npz(predictions=[float("nan")], labels=[1]), (422, "not-finite")),
+        (lambda: npz(predictions=[float("inf")], labels=[1]), (422, "not-finite")),
+        (lambda: npz(predictions=[0.1, 0.2], labels=[0, 1], groups=[1, 2]), (400, "malformed-npz")),
     ],
 )
 def test_a_hostile_archive_is_refused(http: httpx.Client, make: Any, expected: tuple[int, str]) -> None:
@@ -431,7 +426,7 @@ def test_a_hostile_archive_is_refused(http: httpx.Client, make: Any, expected: t
 
 
 def test_a_query_option_that_is_no_number_is_refused(http: httpx.Client) -> None:
-    response = _post(http, "/evaluate", _npz(predictions=P, labels=Y), "application/x-npz", seed="x")
+    response = _post(http, "/evaluate", npz(predictions=P, labels=Y), "application/x-npz", seed="x")
     assert problem_of(response) == (422, "invalid-field", "/seed")
 
 
@@ -519,8 +514,7 @@ def test_chosen_classes_are_evaluated_and_left_out_rows_are_counted(http: httpx.
     kept = int(np.isin(LABELS, [0, 2]).sum())
     assert (answer["n"], answer["left_out"]) == (kept, len(LABELS) - kept)
     assert problem_of(_post(http, "/evaluate", body | {"classes": [0, 9]})) == (422, "invalid-option", "/classes/1")
-    npz = _npz(predictions=PROBS, labels=LABELS)
-    same = _post(http, "/evaluate", npz, "application/x-npz", classes="[0, 2]").json()
+    same = _post(http, "/evaluate", npz(predictions=PROBS, labels=LABELS), "application/x-npz", classes="[0, 2]").json()
     assert same["measures"] == answer["measures"]
 
 

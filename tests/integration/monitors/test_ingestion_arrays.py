@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import time
 from typing import Any
@@ -15,21 +14,17 @@ import pytest
 from backend.store.store import Store
 from service.formats.media import ARROW, NPZ
 from tests.integration.monitors.monitored import answered, monitored
+from tests.packed import arrow, npz
 
 NONE = np.zeros(0)
 
 
 def send(api: httpx.Client, what: str, **arrays: Any) -> httpx.Response:
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return api.post(f"/monitors/m/{what}", content=out.getvalue(), headers={"content-type": NPZ})
+    return api.post(f"/monitors/m/{what}", content=npz(**arrays), headers={"content-type": NPZ})
 
 
 def stream(api: httpx.Client, **columns: Any) -> httpx.Response:
-    table, out = pa.table(columns), io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return api.post("/monitors/m/rows", content=out.getvalue(), headers={"content-type": ARROW})
+    return api.post("/monitors/m/rows", content=arrow(columns), headers={"content-type": ARROW})
 
 
 @pytest.mark.parametrize("kind", ["U1", "U0", "S4", np.int64])

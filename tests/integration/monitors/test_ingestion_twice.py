@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
-from typing import Any
 
 import httpx
 import numpy as np
-import pyarrow as arrow
-import pyarrow.ipc
 import pytest
 
 from backend.store.store import Store
 from calibrant.client import Calibrant
 from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.packed import arrow, npz
 
 JSON = "application/json"
 LINES = "application/x-ndjson"
@@ -79,20 +76,6 @@ def test_a_duplicate_header_is_refused(store: Store, api: httpx.Client, headers:
     assert counted(ledger) == 0
 
 
-def _npz(**arrays: Any) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
-
-
-def _arrow(**columns: Any) -> bytes:
-    batch = arrow.record_batch({name: arrow.array(values) for name, values in columns.items()})
-    out = io.BytesIO()
-    with pyarrow.ipc.new_stream(out, batch.schema) as stream:
-        stream.write_batch(batch)
-    return out.getvalue()
-
-
 ROWS = [{"id": "", "prediction": 0.5, "label": 1}, {"id": "a", "prediction": 0.5, "label": 1}]
 
 
@@ -101,9 +84,13 @@ ROWS = [{"id": "", "prediction": 0.5, "label": 1}, {"id": "a", "prediction": 0.5
     [
         ("rows", json.dumps({"rows": ROWS}).encode(), JSON),
         ("rows", b"\n".join(json.dumps(row).encode() for row in ROWS), LINES),
-        ("rows", _npz(ids=np.array(["", "a"]), predictions=[0.5, 0.5], labels=[1, 1]), "application/x-npz"),
-        ("rows", _npz(ids=np.array([b"", b"a"]), predictions=[0.5, 0.5], labels=[1, 1]), "application/x-npz"),
-        ("rows", _arrow(ids=["", "a"], predictions=[0.5, 0.5], labels=[1, 1]), "application/vnd.apache.arrow.stream"),
+        ("rows", npz(ids=np.array(["", "a"]), predictions=[0.5, 0.5], labels=[1, 1]), "application/x-npz"),
+        ("rows", npz(ids=np.array([b"", b"a"]), predictions=[0.5, 0.5], labels=[1, 1]), "application/x-npz"),
+        (
+            "rows",
+            arrow({"ids": ["", "a"], "predictions": [0.5, 0.5], "labels": [1, 1]}),
+            "application/vnd.apache.arrow.stream",
+        ),
         ("events", event(json.dumps({"rows": ROWS}).encode()), EVENT),
         ("events", b"[" + event(json.dumps({"rows": ROWS}).encode()) + b"]", EVENTS),
     ],
@@ -121,7 +108,7 @@ def test_a_row_with_an_empty_id_is_refused_in_every_format(
 
 def test_a_row_without_an_id_still_counts(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store)
-    body = _arrow(ids=[None, "a"], predictions=[0.5, 0.5], labels=[1, 1])
+    body = arrow({"ids": [None, "a"], "predictions": [0.5, 0.5], "labels": [1, 1]})
     kind = "application/vnd.apache.arrow.stream"
     assert answered(api.post("/monitors/m/rows", content=body, headers={"content-type": kind}))["joined"] == 2
     rows = [{"id": None, "prediction": 0.5, "label": 1}, {"prediction": 0.5, "label": 1}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from pathlib import Path
@@ -40,6 +39,7 @@ from service.stack import Stack
 from tests.integration.monitors.monitored import answered
 from tests.integration.monitors.test_ingestion_formats import arrow_of
 from tests.integration.responses import body_of
+from tests.packed import npz
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 KINDS: dict[str, dict[str, Any]] = {
@@ -55,12 +55,6 @@ FORECASTS: dict[str, dict[str, Any]] = {
     "samples": {"samples": [1.0, -1.0, 0.0]},
     "interval": {"lower": -1.645, "upper": 1.645},
 }
-
-
-def npz(**arrays: Any) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
 
 
 def made(http: httpx.Client, kind: str, **changes: Any) -> str:

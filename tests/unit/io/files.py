@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import zipfile
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather
-import pyarrow.ipc
-import pyarrow.parquet
 import zstandard
+
+from tests.packed import arrow, feather, parquet, zipped
+from tests.packed import npz as saved
 
 LABELS = [2, 0, 1, 0]
 PROBS = [[0.125, 0.25, 0.625], [1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.75, 0.25, 0.0]]
@@ -32,11 +31,10 @@ def csv(separator: str = ",", end: str = "\n") -> str:
 
 def npz(*, packed: bool = False, order: Any = "C", dtype: str = "<f8") -> bytes:
     """An array a field."""
-    out = io.BytesIO()
-    save = np.savez_compressed if packed else np.savez
     probs = np.array(PROBS, dtype=dtype, order=order)
-    save(out, labels=np.array(LABELS), probs=probs, weights=np.array(WEIGHTS), groups=np.array(GROUPS))
-    return out.getvalue()
+    return saved(
+        np.savez_compressed if packed else np.savez, labels=LABELS, probs=probs, weights=WEIGHTS, groups=GROUPS
+    )
 
 
 def table(*, lists: bool = False, coded: bool = False) -> pa.Table:
@@ -49,33 +47,6 @@ def table(*, lists: bool = False, coded: bool = False) -> pa.Table:
     else:
         columns |= {f"prob_{k}": [row[k] for row in PROBS] for k in range(3)}
     return pa.table(columns)
-
-
-def parquet(shown: pa.Table) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(shown, out)
-    return out.getvalue()
-
-
-def arrow(shown: pa.Table, *, stream: bool) -> bytes:
-    out = io.BytesIO()
-    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(out, shown.schema) as writer:
-        writer.write_table(shown, max_chunksize=3)
-    return out.getvalue()
-
-
-def feather(shown: pa.Table) -> bytes:
-    out = io.BytesIO()
-    pa.feather.write_feather(shown, out, compression="zstd")
-    return out.getvalue()
-
-
-def archive(members: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, data in members.items():
-            packed.writestr(name, data)
-    return out.getvalue()
 
 
 ALL = {
@@ -92,8 +63,10 @@ ALL = {
     "csv.zst": zstandard.compress(csv().encode()),
     "csv.bz2": bz2.compress(csv().encode()),
     "csv.xz": lzma.compress(csv().encode()),
-    "csv.zip": archive({"folder/": b"", "folder/a.csv": csv().encode(), "__MACOSX/folder/._a.csv": b"x"}),
-    "parquet.zip": archive({"a.parquet": parquet(table())}),
+    "csv.zip": zipped(
+        {"folder/": b"", "folder/a.csv": csv().encode(), "__MACOSX/folder/._a.csv": b"x"}, zipfile.ZIP_DEFLATED
+    ),
+    "parquet.zip": zipped({"a.parquet": parquet(table())}, zipfile.ZIP_DEFLATED),
     "npz": npz(),
     "packed npz": npz(packed=True),
     "npz by columns": npz(order="F", packed=True),
@@ -102,7 +75,7 @@ ALL = {
     "parquet": parquet(table()),
     "parquet of lists": parquet(table(lists=True)),
     "parquet of codes": parquet(table(coded=True)),
-    "arrow stream": arrow(table(), stream=True),
-    "arrow file": arrow(table(lists=True, coded=True), stream=False),
+    "arrow stream": arrow(table(), chunk=3),
+    "arrow file": arrow(table(lists=True, coded=True), file=True, chunk=3),
     "feather": feather(table()),
 }

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-from typing import Any
 
 import numpy as np
 import pyarrow as arrow
@@ -12,28 +11,17 @@ import pytest
 
 from calibrant.io.errors import MissingValue, NotLabels, TabularError, UnknownColumn, WrongShape
 from calibrant.io.files import read_columns
+from tests.packed import feather, npz, parquet
 
 IDS, TIMES = ["a 1", "b;2", "c"], [1.5, 2.0, 3.25]
-
-
-def _npz(**arrays: Any) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
-
-
-def _arrow(write: Any, **columns: Any) -> bytes:
-    out = io.BytesIO()
-    write(arrow.table(columns), out)
-    return out.getvalue()
 
 
 FILES = {
     "csv": b'id,p,t\n"a 1",0.5,1.5\nb;2,0.5,2.0\n c ,0.5,3.25\n',
     "tsv": b"id\tt\na 1\t1.5\nb;2\t2.0\nc\t3.25\n",
-    "npz": _npz(id=np.array(IDS), t=np.array(TIMES)),
-    "parquet": _arrow(pyarrow.parquet.write_table, id=IDS, t=TIMES),
-    "feather": _arrow(pyarrow.feather.write_feather, id=arrow.array(IDS).dictionary_encode(), t=TIMES),
+    "npz": npz(id=np.array(IDS), t=np.array(TIMES)),
+    "parquet": parquet({"id": IDS, "t": TIMES}),
+    "feather": feather({"id": arrow.array(IDS).dictionary_encode(), "t": TIMES}),
 }
 
 
@@ -52,7 +40,7 @@ def test_more_different_ids_than_there_may_be_labels_are_read() -> None:
 
 def test_dates_of_parquet_have_their_zone() -> None:
     noon = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
-    (times,) = read_columns(io.BytesIO(_arrow(pyarrow.parquet.write_table, t=[noon])), ["t"], name="x")
+    (times,) = read_columns(io.BytesIO(parquet({"t": [noon]})), ["t"], name="x")
     assert dt.datetime.fromisoformat(times[0]) == noon
 
 
@@ -61,10 +49,10 @@ def test_dates_of_parquet_have_their_zone() -> None:
     [
         (b"id,p\na,1\n,2\n", MissingValue, "row 2 of column 'id' is empty"),
         (b"key,p\na,1\n", UnknownColumn, "no column 'id'; it has 'key', 'p'"),
-        (_npz(id=np.zeros((2, 2))), WrongShape, "column 'id' has vectors; one string or number per row is"),
-        (_arrow(pyarrow.parquet.write_table, id=["a", None]), MissingValue, "row 2"),
+        (npz(id=np.zeros((2, 2))), WrongShape, "column 'id' has vectors; one string or number per row is"),
+        (parquet({"id": ["a", None]}), MissingValue, "row 2"),
         (
-            _arrow(pyarrow.parquet.write_table, id=[[1.0], [2.0, 3.0]]),
+            parquet({"id": [[1.0], [2.0, 3.0]]}),
             NotLabels,
             "has the type list; it must be numbers or strings",
         ),

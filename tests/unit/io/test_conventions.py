@@ -26,15 +26,9 @@ from calibrant.io.errors import (
     WrongShape,
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
-from tests.unit.io import files
+from tests.packed import npz, parquet
 
 PLAIN = FileOptions()
-
-
-def npz(**arrays: Any) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
 
 
 def sheet(text: str, options: FileOptions = PLAIN, *, labelled: bool = True) -> Sheet:
@@ -302,7 +296,7 @@ def test_dense_vectors_of_spark_are_predictions(form: str) -> None:
         data = "\n".join(map(json.dumps, rows)).encode()
         if form == "parquet":
             kinds = {"features": SPARK, "rawPrediction": SPARK, "probability": SPARK}
-            data = files.parquet(pa.table({k: pa.array(v, type=kinds.get(k)) for k, v in columns.items()}))
+            data = parquet({k: pa.array(v, type=kinds.get(k)) for k, v in columns.items()})
         return read_sheet(io.BytesIO(data), name="a", max_rows=None)
 
     found = read(dense(0.25, 0.75), dense(0.5, 0.5))
@@ -354,7 +348,7 @@ def test_numbers_written_as_strings_are_read_as_in_text_files(form: str) -> None
     def read(*cells: str | None) -> Sheet:
         rows = [{"y": "1", "p": cell} for cell in cells]
         lines = "\n".join(map(json.dumps, rows)).encode()
-        data = lines if form == "json lines" else files.parquet(pa.Table.from_pylist(rows))
+        data = lines if form == "json lines" else parquet(pa.Table.from_pylist(rows))
         return read_sheet(io.BytesIO(data), name="a", max_rows=None)
 
     assert read("0.5", "2.5e-1").predictions.tolist() == [0.5, 0.25]
@@ -374,7 +368,7 @@ GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
     [
         "\n".join(json.dumps({"y": 1, "p": row}) for row in GAPS).encode(),
         "\n".join(["y,p", *(f"1,{'' if row is None else row}".replace(", ", " ") for row in GAPS)]).encode(),
-        files.parquet(pa.table({"y": [1] * 8, "p": GAPS})),
+        parquet({"y": [1] * 8, "p": GAPS}),
         npz(y=np.ones(8, dtype=int), p=np.array([row or [None, None] for row in GAPS], dtype=float)),
     ],
     ids=["json lines", "csv", "parquet", "npz"],

@@ -10,10 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.feather
-import pyarrow.ipc
-import pyarrow.parquet
 import pytest
 
 from calibrant.core.errors import CalibrationError
@@ -21,6 +17,7 @@ from calibrant.io.errors import TabularError, UnclearColumns
 from calibrant.io.files import FileOptions, ForecastSheet, read_forecast_sheet
 from calibrant.io.limits import Limits
 from calibrant.io.strict import REGRESSION, read_arrow, read_csv, read_npz, read_parquet
+from tests.packed import arrow, feather, npz, parquet
 from tests.unit.io.refused import refused
 
 PLAIN = FileOptions()
@@ -37,39 +34,13 @@ def json_lines(columns: Columns) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def npz(columns: Columns) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **columns)
-    return out.getvalue()
-
-
-def parquet(columns: Columns) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(pa.table(dict(columns)), out)
-    return out.getvalue()
-
-
-def arrow(columns: Columns) -> bytes:
-    out = io.BytesIO()
-    table = pa.table(dict(columns))
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return out.getvalue()
-
-
-def feather(columns: Columns) -> bytes:
-    out = io.BytesIO()
-    pa.feather.write_feather(pa.table(dict(columns)), out, compression="lz4")
-    return out.getvalue()
-
-
 FORMATS: dict[str, Callable[[Columns], bytes]] = {
     "csv": csv,
     "csv with semicolons": lambda columns: csv(columns, ";"),
     "csv, gzip": lambda columns: gzip.compress(csv(columns)),
     "csv that pyarrow cannot read": lambda columns: csv(columns).replace(b"\n", b"\r"),
     "json lines": json_lines,
-    "npz": npz,
+    "npz": lambda columns: npz(**columns),
     "parquet": parquet,
     "arrow": arrow,
     "feather": feather,
@@ -137,15 +108,15 @@ def test_a_column_of_lists_is_quantiles_or_samples(form: str) -> None:
 
 def test_arrays_of_npz_have_their_levels() -> None:
     y, table = np.array([1.0, 2.0]), np.array([[0.0, 1.0], [1.0, 3.0]])
-    sheet = read(npz({"observed": y, "quantiles": table.astype(np.float32), "levels": np.array([0.1, 0.9])}))
+    sheet = read(npz(observed=y, quantiles=table.astype(np.float32), levels=np.array([0.1, 0.9])))
     assert sheet.forecasts.levels.tolist() == [0.1, 0.9]
     np.testing.assert_array_equal(sheet.forecasts.quantiles, table)
-    assert read(npz({"observed": y, "samples": table})).forecasts.samples.tolist() == table.tolist()
+    assert read(npz(observed=y, samples=table)).forecasts.samples.tolist() == table.tolist()
     for level in (0.9, [0.9]):
-        found = read(npz({"observed": y, "lower": y, "upper": y, "level": level})).forecasts
+        found = read(npz(observed=y, lower=y, upper=y, level=level)).forecasts
         assert (found.kind, found.level) == ("interval", 0.9)
     days = np.array(["2024-01-06", "2024-01-13"], dtype="M8[D]")
-    sheet = read(npz({"y": y, "mu": y, "var": y, "h": [1, 2], "day": days}), FileOptions(by="h", times="day"))
+    sheet = read(npz(y=y, mu=y, var=y, h=[1, 2], day=days), FileOptions(by="h", times="day"))
     assert (sheet.by, sheet.times) == (["1", "2"], ["2024-01-06", "2024-01-13"])
 
 
@@ -358,28 +329,28 @@ REFUSALS: dict[str, tuple[bytes, FileOptions, str, str, str]] = {
         "row 2",
     ),
     "a level per row": (
-        npz({"y": [1.0, 1.0], "lower": [0.0, 0.0], "upper": [1.0, 1.0], "level": [0.8, 0.9]}),
+        npz(y=[1.0, 1.0], lower=[0.0, 0.0], upper=[1.0, 1.0], level=[0.8, 0.9]),
         PLAIN,
         "invalid-forecasts",
         "level",
         "one level for all rows",
     ),
     "arrays of other lengths": (
-        npz({"y": [1.0, 1.0, 1.0], "mean": [0.0, 0.0], "std": [1.0, 1.0]}),
+        npz(y=[1.0, 1.0, 1.0], mean=[0.0, 0.0], std=[1.0, 1.0]),
         PLAIN,
         "wrong-shape",
         "file",
         "observed has length 3",
     ),
     "bounds of other lengths": (
-        npz({"y": [1.0, 1.0], "lower": [0.0, 0.0], "upper": [1.0], "level": 0.9}),
+        npz(y=[1.0, 1.0], lower=[0.0, 0.0], upper=[1.0], level=0.9),
         PLAIN,
         "invalid-forecasts",
         "upper",
         "has 1 row,",
     ),
     "pickled objects": (
-        npz({"y": np.array([1.0, None], dtype=object), "mean": [0.0, 0.0], "std": [1.0, 1.0]}),
+        npz(y=np.array([1.0, None], dtype=object), mean=[0.0, 0.0], std=[1.0, 1.0]),
         PLAIN,
         "pickled-objects",
         "file",
@@ -507,9 +478,9 @@ def test_lists_are_quantiles_and_samples_in_arrow_bodies() -> None:
 
 def test_npz_bodies_have_levels() -> None:
     arrays = {"observed": np.ones(2), "quantiles": np.ones((2, 3)), "levels": np.array([0.1, 0.5, 0.9])}
-    found = read_npz(npz(arrays), LIMITS, REGRESSION.kinds)
+    found = read_npz(npz(**arrays), LIMITS, REGRESSION.kinds)
     assert {name: array.shape for name, array in found.items()} == {name: array.shape for name, array in arrays.items()}
-    assert read_npz(npz({"level": 0.9}), LIMITS, REGRESSION.kinds)["level"].item() == 0.9
-    assert refused(lambda: read_npz(npz({"labels": np.ones(2)}), LIMITS, REGRESSION.kinds)) == ("malformed-npz", "")
-    texts = npz({"mean": np.array(["a"])})
+    assert read_npz(npz(level=0.9), LIMITS, REGRESSION.kinds)["level"].item() == 0.9
+    assert refused(lambda: read_npz(npz(labels=np.ones(2)), LIMITS, REGRESSION.kinds)) == ("malformed-npz", "")
+    texts = npz(mean=np.array(["a"]))
     assert refused(lambda: read_npz(texts, LIMITS, REGRESSION.kinds)) == ("malformed-npz", "/mean")

@@ -22,6 +22,7 @@ from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_she
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
 from calibrant.io.thrift import ThriftReader
+from tests.packed import arrow
 from tests.unit.io.memory import peak_of
 from tests.unit.io.refused import refused
 
@@ -95,13 +96,6 @@ def test_the_readers_are_imported_with_numpy_alone() -> None:
     assert done.stdout.split() == ["[1.]", "True", "True"]
 
 
-def _arrow(table: pa.Table) -> bytes:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
-    return out.getvalue()
-
-
 def _coded(*texts: str | None) -> pa.DictionaryArray:
     """A long column of codes of the first text."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int8)), pa.array(texts))
@@ -109,7 +103,7 @@ def _coded(*texts: str | None) -> pa.DictionaryArray:
 
 def test_a_missing_name_in_a_dictionary_does_not_repeat_the_others() -> None:
     columns = {"predictions": np.full(100_000, 0.5), "groups": _coded("x" * 1000, None)}
-    body = _arrow(pa.table(columns))
+    body = arrow(columns, compression="zstd")
     bound = Limits(1 << 30, None, 10)
     assert peak_of(lambda: refused(lambda: read_arrow(body, bound))) < 20 << 20
     assert refused(lambda: read_arrow(body, bound)) == ("invalid-option", "/groups/0")
@@ -118,13 +112,13 @@ def test_a_missing_name_in_a_dictionary_does_not_repeat_the_others() -> None:
 @pytest.mark.parametrize("code", [np.int8, np.uint8, np.uint64])
 def test_missing_names_in_a_dictionary_are_found(code: type) -> None:
     groups = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], type=pa.from_numpy_dtype(code)), pa.array(["a", None]))
-    body = _arrow(pa.table({"predictions": [0.5, 0.5, 0.5], "groups": groups}))
+    body = arrow({"predictions": [0.5, 0.5, 0.5], "groups": groups}, compression="zstd")
     assert refused(lambda: read_arrow(body, Limits(1 << 20, None, 10))) == ("not-a-number", "/groups/1")
 
 
 def test_a_long_name_of_forecasts_is_refused_and_not_repeated() -> None:
     zeros = np.zeros(100_000)
-    body = _arrow(pa.table({"y": zeros, "mean": zeros, "std": zeros + 1, "time": _coded("x" * 1000)}))
+    body = arrow({"y": zeros, "mean": zeros, "std": zeros + 1, "time": _coded("x" * 1000)}, compression="zstd")
     options = FileOptions(times="time")
 
     def read_it() -> None:

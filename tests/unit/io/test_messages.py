@@ -9,15 +9,14 @@ import pickle
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import zstandard
 
 from calibrant.io.errors import Field, TabularError
 from calibrant.io.files import FileOptions, read_sheet
+from tests.packed import npy, npz, parquet, zipped
 from tests.unit.io import files
 
 HEAD, TAIL = "label,p\n", "1,0.5\n"
@@ -37,14 +36,6 @@ class Case:
     options: FileOptions = PLAIN
 
 
-def archive(names: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as file:
-        for name, data in names.items():
-            file.writestr(name, data)
-    return out.getvalue()
-
-
 def _changed(data: bytes, *, flags: int = 0, size: int | None = None) -> bytes:
     """An archive of one member with other flags or another size in its list of members."""
     changed, at = bytearray(data), data.rindex(b"PK\1\2")
@@ -52,18 +43,6 @@ def _changed(data: bytes, *, flags: int = 0, size: int | None = None) -> bytes:
     if size is not None:
         changed[at + 24 : at + 28] = size.to_bytes(4, "little")
     return bytes(changed)
-
-
-def npz(**arrays: Any) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
-
-
-def npy(array: Any) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array)
-    return out.getvalue()
 
 
 ROWS = np.array([[0.25, 0.75], [0.5, 0.5]])
@@ -98,31 +77,31 @@ CASES = {
     ),
     "pickle": Case(pickle.dumps([1]), "wrong-kind-of-file", "file", "a Python pickle, which is never loaded"),
     "old excel": Case(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "wrong-kind-of-file", "file", "old Excel"),
-    "excel": Case(archive({"xl/workbook.xml": b""}), "damaged-file", "file", "the Excel workbook is damaged"),
-    "binary excel": Case(archive({"xl/workbook.bin": b""}), "wrong-kind-of-file", "file", "a binary Excel workbook"),
-    "word": Case(archive({"[Content_Types].xml": b""}), "wrong-kind-of-file", "file", "an Office document"),
-    "torch": Case(archive({"a/data.pkl": b""}), "wrong-kind-of-file", "file", "with pickles, which are never loaded"),
+    "excel": Case(zipped({"xl/workbook.xml": b""}), "damaged-file", "file", "the Excel workbook is damaged"),
+    "binary excel": Case(zipped({"xl/workbook.bin": b""}), "wrong-kind-of-file", "file", "a binary Excel workbook"),
+    "word": Case(zipped({"[Content_Types].xml": b""}), "wrong-kind-of-file", "file", "an Office document"),
+    "torch": Case(zipped({"a/data.pkl": b""}), "wrong-kind-of-file", "file", "with pickles, which are never loaded"),
     "zip of two": Case(
-        archive({"a.csv": b"p", "b.csv": b"p"}), "wrong-kind-of-file", "file", "a ZIP archive of 2 files: extract it"
+        zipped({"a.csv": b"p", "b.csv": b"p"}), "wrong-kind-of-file", "file", "a ZIP archive of 2 files: extract it"
     ),
-    "zip of a folder": Case(archive({"a/": b""}), "wrong-kind-of-file", "file", "a ZIP archive of 0 files"),
-    "zip of an image": Case(archive({"a.png": b"\x89PNG\r\n\x1a\n"}), "wrong-kind-of-file", "file", "is a PNG image"),
-    "zip of a zip": Case(archive({"b": archive({"a.csv": b"p"})}), "wrong-kind-of-file", "file", "compressed twice"),
-    "cut zip": Case(archive({"a.csv": b"p"})[:-9], "damaged-file", "file", "ZIP file is damaged or truncated"),
+    "zip of a folder": Case(zipped({"a/": b""}), "wrong-kind-of-file", "file", "a ZIP archive of 0 files"),
+    "zip of an image": Case(zipped({"a.png": b"\x89PNG\r\n\x1a\n"}), "wrong-kind-of-file", "file", "is a PNG image"),
+    "zip of a zip": Case(zipped({"b": zipped({"a.csv": b"p"})}), "wrong-kind-of-file", "file", "compressed twice"),
+    "cut zip": Case(zipped({"a.csv": b"p"})[:-9], "damaged-file", "file", "ZIP file is damaged or truncated"),
     "changed zip": Case(
-        archive({"a.csv": b"p,label"}).replace(b"p,label", b"p,lapel"), "damaged-file", "file", "ZIP file is damaged"
+        zipped({"a.csv": b"p,label"}).replace(b"p,label", b"p,lapel"), "damaged-file", "file", "ZIP file is damaged"
     ),
     "zip with bzip2": Case(
-        archive({"a.csv": b"p" * 99}, zipfile.ZIP_BZIP2), "damaged-file", "file", "compression method is not deflate"
+        zipped({"a.csv": b"p" * 99}, zipfile.ZIP_BZIP2), "damaged-file", "file", "compression method is not deflate"
     ),
     "encrypted zip": Case(
-        _changed(archive({"a.csv": b"p,label"}), flags=1), "damaged-file", "file", "the archive is encrypted, or its"
+        _changed(zipped({"a.csv": b"p,label"}), flags=1), "damaged-file", "file", "the archive is encrypted, or its"
     ),
     "zip that states too few bytes": Case(
-        _changed(archive({"a.csv": b"p,label"}), size=3), "damaged-file", "file", "ZIP file is damaged or truncated"
+        _changed(zipped({"a.csv": b"p,label"}), size=3), "damaged-file", "file", "ZIP file is damaged or truncated"
     ),
     "zip that states more bytes than may be read": Case(
-        _changed(archive({"a.csv": b"p,label"}), size=3 << 30), "file-too-large", "file", "more than the limit of"
+        _changed(zipped({"a.csv": b"p,label"}), size=3 << 30), "file-too-large", "file", "more than the limit of"
     ),
     "cut xz": Case(lzma.compress(b"p" * 99)[:-9], "damaged-file", "file", "the xz file is damaged or truncated"),
     "xz with a large window": Case(
@@ -347,7 +326,7 @@ CASES = {
     "cut npz": Case(npz(y=LABELS, probs=ROWS)[:-30], "damaged-file", "file", "damaged or truncated"),
     "cut npy": Case(npy(ROWS)[:-1], "damaged-file", "file", "a shape that does not match its size"),
     "lying shape": Case(
-        archive({"p.npy": npy(ROWS)[:-8], "y.npy": npy(LABELS)}), "damaged-file", "file", "does not match"
+        zipped({"p.npy": npy(ROWS)[:-8], "y.npy": npy(LABELS)}), "damaged-file", "file", "does not match"
     ),
     "cut parquet": Case(b"PAR1" + b"\0" * 20, "damaged-file", "file", "not a Parquet file, or it is truncated"),
     "arrow names": Case(
@@ -357,7 +336,7 @@ CASES = {
         "the Parquet or Arrow file is damaged",
     ),
     "empty in parquet": Case(
-        files.parquet(pa.table({"y": [0, 1, 1], "p": [0.5, None, None]})),
+        parquet({"y": [0, 1, 1], "p": [0.5, None, None]}),
         "missing-value",
         "predictions",
         "values are missing in 2 rows of column 'p', first in row 2; fill them in or remove the rows",

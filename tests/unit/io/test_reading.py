@@ -39,6 +39,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.periods import periods
+from tests.packed import arrow, feather, parquet, zipped
 from tests.traced import PeakOf
 from tests.unit.io import files
 
@@ -78,8 +79,8 @@ def _in_every_format(columns: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         "csv": "\n".join(",".join(map(str, row)) for row in [tuple(columns), *rows]).encode(),
         "json lines": "\n".join(json.dumps(dict(zip(columns, row, strict=True))) for row in rows).encode(),
         "npz": archive.getvalue(),
-        "parquet": files.parquet(pa.table(columns)),
-        "arrow": files.arrow(pa.table(columns), stream=True),
+        "parquet": parquet(columns),
+        "arrow": arrow(columns, chunk=3),
     }
 
 
@@ -300,7 +301,7 @@ BOMBS = {
     "gzip": lambda: gzip.compress(bytes(64 << 20)),
     "bzip2": lambda: bz2.compress(bytes(64 << 20)),
     "xz": lambda: lzma.compress(bytes(64 << 20)),
-    "zip": lambda: files.archive({"a.csv": bytes(64 << 20)}),
+    "zip": lambda: zipped({"a.csv": bytes(64 << 20)}, zipfile.ZIP_DEFLATED),
     "npz": lambda: _archive_of(64 << 20),
     "csv": lambda: b"label,p\n" + b"1,0.5\n" * 1_000_000,
     "line": lambda: b"label,p\n" + b"1" * (5 << 20),
@@ -371,8 +372,8 @@ def _many() -> dict[str, bytes]:
         "csv.zst": zstandard.compress(lines),
         "csv of Windows.gz": gzip.compress(lines.replace(b"\n", b"\r\n")),
         "npz": arrays.getvalue(),
-        "parquet": files.parquet(shown),
-        "feather": files.feather(shown),
+        "parquet": parquet(shown),
+        "feather": feather(shown),
     }
 
 

@@ -11,6 +11,7 @@ from calibrant.io.errors import DamagedFile
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.npz import NpyTable, NpzTable
 from calibrant.io.strict import read_npy, read_npz
+from tests.packed import npy, npz
 from tests.unit.io.refused import refused
 
 ARRAYS: dict[str, Any] = {
@@ -21,21 +22,9 @@ ARRAYS: dict[str, Any] = {
 }
 
 
-def _npz(save: Any = np.savez, **arrays: Any) -> bytes:
-    out = io.BytesIO()
-    save(out, allow_pickle=False, **arrays)
-    return out.getvalue()
-
-
-def _npy(array: Any) -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.asarray(array), allow_pickle=False)
-    return out.getvalue()
-
-
 def _flagged(flag: int) -> bytes:
     """An archive whose directory says that its member is encrypted, or the like."""
-    body = bytearray(_npz(predictions=np.array([0.5])))
+    body = bytearray(npz(predictions=np.array([0.5])))
     at = body.index(b"PK\1\2")
     body[at + 8] |= flag
     return bytes(body)
@@ -43,14 +32,14 @@ def _flagged(flag: int) -> bytes:
 
 def test_the_header_of_an_array_is_read_before_the_array(limits: Limits) -> None:
     # The second array is damaged: whoever unpacked the first one, or both, before checking would say so.
-    body = bytearray(_npz(labels=np.zeros(1001), predictions=np.zeros(10)))
+    body = bytearray(npz(labels=np.zeros(1001), predictions=np.zeros(10)))
     body[body.index(b"predictions.npy") - 300] ^= 255  # in the data of the labels
     assert refused(lambda: read_npz(body, limits)) == ("too-large", "/labels")
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_an_archive_becomes_arrays(save: Any, limits: Limits) -> None:
-    read = read_npz(_npz(save, **ARRAYS), limits)
+    read = read_npz(npz(save, **ARRAYS), limits)
     assert list(read) == list(ARRAYS)
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(read[name], array)
@@ -70,7 +59,7 @@ def test_an_archive_becomes_arrays(save: Any, limits: Limits) -> None:
     ],
 )
 def test_one_array_is_the_predictions(array: Any, limits: Limits) -> None:
-    read = read_npy(_npy(array), limits)
+    read = read_npy(npy(array), limits)
     np.testing.assert_array_equal(read["predictions"], array)
     assert read["predictions"].dtype.isnative
 
@@ -81,17 +70,17 @@ def test_one_array_is_the_predictions(array: Any, limits: Limits) -> None:
         (b"", ("malformed-npy", "")),
         (b"\x93NUMPY", ("malformed-npy", "")),
         (b"\x93NUMPY\x09\x00", ("malformed-npy", "/predictions")),
-        (_npy([0.5])[:-1], ("malformed-npy", "/predictions")),
-        (_npy([0.5]) + b"x", ("malformed-npy", "/predictions")),
-        (_npy([1 + 2j]), ("malformed-npy", "/predictions")),
-        (_npy(["a"]), ("malformed-npy", "/predictions")),
-        (_npy([True]), ("not-a-number", "/predictions")),
-        (_npy(np.zeros(1001)), ("too-large", "/predictions")),
-        (_npy(np.zeros((1, 21))), ("too-large", "/predictions")),
-        (_npy(np.zeros(200_000)), ("too-large", "")),
-        (_npy([0.5]).replace(b"(1,)", b"(2,)"), ("malformed-npy", "/predictions")),
-        (_npy([0.5]).replace(b"(1,), ", b"(-1,),"), ("malformed-npy", "/predictions")),
-        (_npy([0.5]).replace(b"'<f8'", b"'|O8'"), ("malformed-npy", "/predictions")),
+        (npy([0.5])[:-1], ("malformed-npy", "/predictions")),
+        (npy([0.5]) + b"x", ("malformed-npy", "/predictions")),
+        (npy([1 + 2j]), ("malformed-npy", "/predictions")),
+        (npy(["a"]), ("malformed-npy", "/predictions")),
+        (npy([True]), ("not-a-number", "/predictions")),
+        (npy(np.zeros(1001)), ("too-large", "/predictions")),
+        (npy(np.zeros((1, 21))), ("too-large", "/predictions")),
+        (npy(np.zeros(200_000)), ("too-large", "")),
+        (npy([0.5]).replace(b"(1,)", b"(2,)"), ("malformed-npy", "/predictions")),
+        (npy([0.5]).replace(b"(1,), ", b"(-1,),"), ("malformed-npy", "/predictions")),
+        (npy([0.5]).replace(b"'<f8'", b"'|O8'"), ("malformed-npy", "/predictions")),
     ],
 )
 def test_a_damaged_or_forged_array_is_refused(body: bytes, expected: tuple[str, str], limits: Limits) -> None:
@@ -123,18 +112,18 @@ def test_a_shape_of_other_than_whole_numbers_is_a_damaged_header(shape: str, ord
     ("body", "expected"),
     [
         (b"", ("malformed-npz", "")),
-        (_npz(**ARRAYS)[:-1], ("malformed-npz", "")),
-        (_npz(**ARRAYS)[1:], ("malformed-npz", "")),
-        (_npz(**ARRAYS).replace(b"\xcd\xcc\xcc\xcc", b"\xcd\xcc\xcc\xcd"), ("malformed-npz", "")),
-        (_npz(np.savez_compressed, **ARRAYS)[:-300], ("malformed-npz", "")),
-        (_npz(extra=np.zeros(1)), ("malformed-npz", "")),
-        (_npz(labels=np.array([True, False])), ("not-a-number", "/labels")),
-        (_npz(weights=np.array([True, False])), ("not-a-number", "/weights")),
-        (_npz(groups=np.array([1, 2])), ("malformed-npz", "/groups")),
-        (_npz(groups=np.array([True])), ("malformed-npz", "/groups")),
-        (_npz(predictions=np.zeros(1001)), ("too-large", "/predictions")),
-        (_npz(predictions=np.zeros(99_999), labels=np.zeros(99_999)), ("too-large", "/predictions")),
-        (_npz(np.savez_compressed, predictions=np.zeros(200_000)), ("too-large", "")),
+        (npz(**ARRAYS)[:-1], ("malformed-npz", "")),
+        (npz(**ARRAYS)[1:], ("malformed-npz", "")),
+        (npz(**ARRAYS).replace(b"\xcd\xcc\xcc\xcc", b"\xcd\xcc\xcc\xcd"), ("malformed-npz", "")),
+        (npz(np.savez_compressed, **ARRAYS)[:-300], ("malformed-npz", "")),
+        (npz(extra=np.zeros(1)), ("malformed-npz", "")),
+        (npz(labels=np.array([True, False])), ("not-a-number", "/labels")),
+        (npz(weights=np.array([True, False])), ("not-a-number", "/weights")),
+        (npz(groups=np.array([1, 2])), ("malformed-npz", "/groups")),
+        (npz(groups=np.array([True])), ("malformed-npz", "/groups")),
+        (npz(predictions=np.zeros(1001)), ("too-large", "/predictions")),
+        (npz(predictions=np.zeros(99_999), labels=np.zeros(99_999)), ("too-large", "/predictions")),
+        (npz(np.savez_compressed, predictions=np.zeros(200_000)), ("too-large", "")),
         (_flagged(1), ("malformed-npz", "")),
     ],
 )
@@ -145,7 +134,7 @@ def test_a_damaged_or_forged_archive_is_refused(body: bytes, expected: tuple[str
 def test_a_duplicate_name_is_refused(limits: Limits) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("labels.npy", _npy([1]))
+        archive.writestr("labels.npy", npy([1]))
         with pytest.warns(UserWarning, match="Duplicate"):
-            archive.writestr("labels.npy", _npy([0]))
+            archive.writestr("labels.npy", npy([0]))
     assert refused(lambda: read_npz(out.getvalue(), limits)) == ("malformed-npz", "/labels")

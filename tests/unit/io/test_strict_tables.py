@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -14,33 +13,21 @@ import pytest
 from calibrant.core.errors import CalibrationError
 from calibrant.io.limits import Limits
 from calibrant.io.strict import Arrays, read_arrow, read_csv, read_parquet
+from tests.packed import arrow, parquet
 from tests.unit.io.refused import refused
 
 Read = Callable[[Any, Limits], Arrays]
 
 
-def arrow_stream(table: Any, chunk: int | None = None, compression: str | None = None) -> bytes:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_table(table, max_chunksize=chunk)
-    return out.getvalue()
-
-
-def parquet_file(table: Any, **options: Any) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(table, out, **options)
-    return out.getvalue()
-
-
 WAYS: dict[str, tuple[Callable[[Any], bytes], Read]] = {
-    "arrow": (arrow_stream, read_arrow),
-    "arrow in chunks": (lambda table: arrow_stream(table, 2), read_arrow),
-    "arrow lz4": (lambda table: arrow_stream(table, compression="lz4"), read_arrow),
-    "arrow zstd": (lambda table: arrow_stream(table, compression="zstd"), read_arrow),
-    "parquet": (parquet_file, read_parquet),
-    "parquet in groups": (lambda table: parquet_file(table, row_group_size=2), read_parquet),
+    "arrow": (arrow, read_arrow),
+    "arrow in chunks": (lambda table: arrow(table, chunk=2), read_arrow),
+    "arrow lz4": (lambda table: arrow(table, compression="lz4"), read_arrow),
+    "arrow zstd": (lambda table: arrow(table, compression="zstd"), read_arrow),
+    "parquet": (parquet, read_parquet),
+    "parquet in groups": (lambda table: parquet(table, row_group_size=2), read_parquet),
     "parquet gzip v2": (
-        lambda table: parquet_file(table, compression="gzip", data_page_version="2.0", use_dictionary=False),
+        lambda table: parquet(table, compression="gzip", data_page_version="2.0", use_dictionary=False),
         read_parquet,
     ),
 }
@@ -139,11 +126,11 @@ def test_no_flipped_byte_breaks_a_reader(way: str, limits: Limits) -> None:
 def test_a_stream_that_unpacks_to_too_much_is_refused_before_it_does(limits: Limits) -> None:
     zeros = pa.table({"predictions": np.zeros(10_000_000)})
     wide = Limits(limits.max_unpacked_bytes, 10**9, limits.max_classes)
-    body = arrow_stream(zeros, compression="zstd")
+    body = arrow(zeros, compression="zstd")
     assert len(body) < 20_000
     before = pa.total_allocated_bytes()
     assert refused(lambda: read_arrow(body, wide))[0] == "too-large"
-    forged = arrow_stream(pa.table({"predictions": np.zeros(100)}), compression="lz4")
+    forged = arrow(pa.table({"predictions": np.zeros(100)}), compression="lz4")
     at = forged.index((800).to_bytes(8, "little"), 200)
     forged = forged[:at] + (2**62).to_bytes(8, "little") + forged[at + 8 :]
     assert refused(lambda: read_arrow(forged, wide))[0] == "too-large"
@@ -153,14 +140,14 @@ def test_a_stream_that_unpacks_to_too_much_is_refused_before_it_does(limits: Lim
 @pytest.mark.parametrize("options", [{}, {"compression": "gzip"}, {"use_dictionary": False, "compression": "zstd"}])
 def test_a_file_that_unpacks_to_too_much_is_refused_before_it_does(options: dict[str, Any], limits: Limits) -> None:
     wide = Limits(limits.max_unpacked_bytes, 10**9, limits.max_classes)
-    body = parquet_file(pa.table({"predictions": np.zeros(10_000_000)}), **options)
+    body = parquet(pa.table({"predictions": np.zeros(10_000_000)}), **options)
     assert len(body) < 100_000
     assert refused(lambda: read_parquet(body, wide))[0] == "too-large"
 
 
 def test_an_encoding_that_repeats_prefixes_is_refused(limits: Limits) -> None:
     table = pa.table({"groups": ["a" * 100] * 100})
-    body = parquet_file(table, use_dictionary=False, column_encoding={"groups": "DELTA_BYTE_ARRAY"})
+    body = parquet(table, use_dictionary=False, column_encoding={"groups": "DELTA_BYTE_ARRAY"})
     assert refused(lambda: read_parquet(body, limits))[0] == "malformed-parquet"
 
 

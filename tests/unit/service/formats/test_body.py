@@ -15,8 +15,8 @@ from service.errors import Busy
 from service.formats.body import BINARY
 from service.formats.media import ARROW, NPZ, PARQUET
 from service.formats.payload import BodyLimits
+from tests.packed import arrow, parquet
 from tests.unit.io.refused import refused
-from tests.unit.io.test_strict_tables import arrow_stream, parquet_file
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_memory_is_reserved_before_it_is_allocated(kind: str, limits: BodyLimits
         rows = {"predictions": np.zeros(n)}
         packed = io.BytesIO()
         np.savez_compressed(packed, predictions=rows["predictions"])
-        bodies = {ARROW: arrow_stream(pa.table(rows), compression="zstd"), PARQUET: parquet_file(pa.table(rows))}
+        bodies = {ARROW: arrow(rows, compression="zstd"), PARQUET: parquet(rows)}
         body = (bodies | {NPZ: packed.getvalue()})[kind]
         assert len(body) < 20_000
         before = pa.total_allocated_bytes()

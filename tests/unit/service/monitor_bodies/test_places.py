@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,6 +10,7 @@ from backend.monitors.rows import MonitorRows, Why, together
 from service.formats.payload import BodyLimits
 from service.monitor_bodies.arrays import read_arrow_rows
 from service.monitor_bodies.documents import read_json_rows, read_lines
+from tests.packed import arrow
 from tests.traced import PeakOf
 
 LIMITS = BodyLimits(max_unpacked_bytes=1 << 28, max_rows=1_000_000, max_classes=10_000, max_json_depth=8)
@@ -19,13 +18,7 @@ K, N = 10_000, 30_000
 
 
 def _arrow(rows: list[list[float] | None]) -> bytes:
-    table = pa.table(
-        {"prediction": pa.array(rows, pa.list_(pa.float64())), "label": np.zeros(len(rows), dtype=np.int64)}
-    )
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return out.getvalue()
+    return arrow({"prediction": pa.array(rows, pa.list_(pa.float64())), "label": np.zeros(len(rows), dtype=np.int64)})
 
 
 def _empty_lines() -> MonitorRows:
