@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,13 +16,16 @@ import uvicorn
 from fastapi import FastAPI
 from redis import Redis
 
+from backend.store.clock import stamp
 from backend.store.jobs.queues import Message
 from backend.store.jobs.runs import Run
+from backend.store.keyspace import new_id
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from benchmarks.examples.record import admitting
 from calibrant.client import Calibrant
+from schemas.jobs import JobRecord
 from service.app import create_app
 from service.connections import Connection
 from service.server import Server
@@ -78,6 +82,17 @@ def redis(redis_url: str) -> Iterator[Redis]:
 @pytest.fixture
 def store(redis: Redis) -> Store:
     return Store.of(redis)
+
+
+def job_record(**changes: Any) -> JobRecord:
+    """A queued fit."""
+    fields = {"id": new_id("job"), "kind": "fit", "status": "queued", "created_at": stamp(), "ttl": 60, "spec": {}}
+    return JobRecord.model_validate(fields | changes)
+
+
+def submitted(store: Store, **changes: Any) -> JobRecord:
+    """A queued fit in the store."""
+    return store.jobs.submit(job_record(**changes))
 
 
 def claimed(store: Store, job_id: str) -> Run:

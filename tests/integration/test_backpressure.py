@@ -14,7 +14,7 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from backend.store.budget import Quotas
-from backend.store.clock import now, stamp
+from backend.store.clock import now
 from backend.store.errors import QueueFull, TooManyJobs
 from backend.store.jobs.backlog import (
     FOR_JOB,
@@ -29,9 +29,8 @@ from backend.store.jobs.backlog import (
 )
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.store import Store
-from schemas.jobs import JobRecord
 from service.settings import Settings
-from tests.integration.conftest import claimed, serving
+from tests.integration.conftest import claimed, serving, submitted
 from tests.integration.responses import body_of
 
 ROWS = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5}
@@ -56,11 +55,6 @@ def _post(http: httpx.Client, **headers: str) -> httpx.Response:
 
 def _refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["type"].removeprefix("/problems/")
-
-
-def _job(store: Store, **changes: Any) -> JobRecord:
-    fields = {"id": new_id("job"), "kind": "fit", "status": "queued", "created_at": stamp(), "ttl": 60, "spec": {}}
-    return store.jobs.submit(JobRecord.model_validate(fields | changes))
 
 
 def _measured(redis: Redis, *, apart: float, ends: int = 30) -> None:
@@ -142,7 +136,7 @@ def test_a_refused_request_may_be_resent_with_its_idempotency_key(redis: Redis, 
 
 def test_a_job_that_is_known_needs_no_further_place(redis: Redis) -> None:
     store = Store.of(redis, quotas=Quotas(queued_jobs=1, all_jobs=1))
-    known = _job(store)
+    known = submitted(store)
     store.places.take(known.id)
     with pytest.raises(TooManyJobs):
         store.places.take(new_id("job"))
@@ -175,13 +169,13 @@ def test_far_from_the_bounds_no_place_is_written(redis: Redis) -> None:
 
 def test_counts_of_jobs_return_to_zero_after_repeated_ends(redis: Redis, store: Store) -> None:
     with ThreadPoolExecutor(8) as threads:
-        jobs = list(threads.map(lambda i: _job(store, kind=("fit", "evaluate")[i % 2]), range(20)))
+        jobs = list(threads.map(lambda i: submitted(store, kind=("fit", "evaluate")[i % 2]), range(20)))
         assert redis.hgetall(Shared.unended_of("fit")) == {b"default": b"10"}
         list(threads.map(lambda i: store.jobs.cancel(jobs[i // 2].id), range(40)))
     assert redis.keys("calibrant::unended*") == []
     assert redis.scard(store.keys.unended_jobs()) == 0
     # One that was queued before all jobs were counted ends without being counted out.
-    old, new = _job(store), _job(store)
+    old, new = submitted(store), submitted(store)
     redis.srem(Shared.unended(), f"default:{old.id}")
     redis.hincrby(Shared.unended_of("fit"), "default", -1)
     store.jobs.cancel(old.id)
@@ -193,8 +187,8 @@ def test_counts_of_jobs_return_to_zero_after_repeated_ends(redis: Redis, store: 
 def test_the_last_ends_of_jobs_that_ran_are_kept(redis: Redis, store: Store) -> None:
     before = now().timestamp()
     for _ in range(KEPT + 3):
-        claimed(store, _job(store).id).succeed({})
-    store.jobs.cancel(_job(store).id)
+        claimed(store, submitted(store).id).succeed({})
+    store.jobs.cancel(submitted(store).id)
     ends = read_ends(cast(list[bytes], redis.lrange(Shared.ends("fits"), 0, -1)))
     assert len(ends) == KEPT
     assert all(before - 1 < end.queued <= end.moment < now().timestamp() + 1 for end in ends)
@@ -219,7 +213,7 @@ def test_a_bound_that_was_lowered_is_waited_for_until_enough_have_ended(redis: R
     _measured(redis, apart=2.0)
     for tenant in ("default", "other"):
         for _ in range(5):
-            _job(Store.of(redis, tenant))
+            submitted(Store.of(redis, tenant))
     store = Store.of(redis, quotas=Quotas(queued_jobs=2, all_jobs=4))
     with pytest.raises(TooManyJobs) as refused:
         store.places.take(new_id("job"))
@@ -244,7 +238,7 @@ def test_retry_after_of_a_job_is_its_measured_time(redis: Redis, redis_url: str)
         assert looked == pytest.approx(seconds, abs=2)
         # The other tenant's one job does not wait for all of these.
         other = Store.of(redis, "other")
-        assert wait_for_job(redis, other.keys, _job(other, kind="evaluate", queue="evaluations")) == pytest.approx(
+        assert wait_for_job(redis, other.keys, submitted(other, kind="evaluate", queue="evaluations")) == pytest.approx(
             4, abs=1
         )
         _measured(redis, apart=30.0, ends=KEPT)

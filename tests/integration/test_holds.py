@@ -17,9 +17,8 @@ from backend.store.jobs.events import batches_of, hold, release
 from backend.store.keyspace import Keyspace, new_id
 from backend.store.store import Store
 from schemas.batches import BatchRecord
-from schemas.jobs import JobRecord
 from schemas.problems import Problem
-from tests.integration.conftest import claimed
+from tests.integration.conftest import claimed, submitted
 
 KEYS = Keyspace()
 PROBLEM = Problem(type="/problems/one-class", title="x", status=422, detail="x")
@@ -35,8 +34,7 @@ def _batch(store: Store, *, ttl: int = 60) -> str:
 
 
 def _job(store: Store, **spec: Any) -> str:
-    record = JobRecord(id=new_id("job"), kind="fit", status="queued", created_at=stamp(), ttl=60, spec=spec)
-    return store.jobs.submit(record).id
+    return submitted(store, spec=spec).id
 
 
 def _expires(redis: Redis, batch: str) -> int:

@@ -18,10 +18,10 @@ from backend.store.jobs.queues import FITS, rq_queue
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.store import Store
 from calibrant.client import Calibrant
-from schemas.jobs import JobRecord, Progress
+from schemas.jobs import Progress
 from schemas.problems import Problem
 from service.settings import Settings
-from tests.integration.conftest import claimed, serving
+from tests.integration.conftest import claimed, serving, submitted
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
@@ -35,15 +35,6 @@ ENDLESS = {
     "method": "pl-de",
     "options": {"max_segments": 20, "folds": 100},
 }
-
-
-def _job(**changes: Any) -> JobRecord:
-    fields = {"id": new_id("job"), "kind": "fit", "status": "queued", "created_at": stamp(), "ttl": 60, "spec": {}}
-    return JobRecord.model_validate(fields | changes)
-
-
-def _submitted(store: Store, **changes: Any) -> JobRecord:
-    return store.jobs.submit(_job(**changes))
 
 
 def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
@@ -67,10 +58,10 @@ def test_pages_show_each_job_once_whatever_comes_and_goes_between_them(
 ) -> None:
     moments = [stamp() for _ in range(5)]
     # Five jobs of each moment, so that pages end amid equal times.
-    jobs = [_submitted(store, created_at=moments[i // 5]).id for i in range(25)]
+    jobs = [submitted(store, created_at=moments[i // 5]).id for i in range(25)]
     first = api.get("/jobs", params={"limit": 10})
     shown = _ids(first)
-    newcomer = _submitted(store).id
+    newcomer = submitted(store).id
     left = next(job for job in jobs if job not in shown)
     redis.delete(Keyspace().job(left), Keyspace().job(shown[0]))
     page = first
@@ -86,8 +77,8 @@ def test_pages_show_each_job_once_whatever_comes_and_goes_between_them(
 
 
 def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: Store) -> None:
-    old = _submitted(store, created_at="2026-01-01T00:00:00.000Z", kind="evaluate", spec={"batch": "batch_a"})
-    new = _submitted(store, created_at="2026-02-01T00:00:00.000Z")
+    old = submitted(store, created_at="2026-01-01T00:00:00.000Z", kind="evaluate", spec={"batch": "batch_a"})
+    new = submitted(store, created_at="2026-02-01T00:00:00.000Z")
     claimed(store, old.id)
     found = {
         "status=running": [old.id],
@@ -187,7 +178,7 @@ def _newcomer(changes: PubSub, store: Store) -> str:
 
 @pytest.mark.slow
 def test_waiting_requests_hold_no_thread(store: Store, redis_url: str, redis: Redis) -> None:
-    job = _submitted(store)
+    job = submitted(store)
     many = 120  # three times the threads that the API has
     limits = httpx.Limits(max_connections=None)
     with (
@@ -204,7 +195,7 @@ def test_waiting_requests_hold_no_thread(store: Store, redis_url: str, redis: Re
 
 
 def test_events_report_every_change_and_resume_where_a_caller_left(api: httpx.Client, store: Store) -> None:
-    job = _submitted(store)
+    job = submitted(store)
     where = f"/jobs/{job.id}/events"
     with api.stream("GET", where) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
@@ -231,7 +222,7 @@ def test_events_report_every_change_and_resume_where_a_caller_left(api: httpx.Cl
 
 
 def test_a_stream_taken_up_again_misses_and_doubles_nothing(api: httpx.Client, store: Store) -> None:
-    job = _submitted(store)
+    job = submitted(store)
     run = claimed(store, job.id)
     for done in range(50):
         run.report(Progress(done=done + 1, total=50))
@@ -249,7 +240,7 @@ def test_a_stream_taken_up_again_misses_and_doubles_nothing(api: httpx.Client, s
 
 
 def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_url: str) -> None:
-    job = _submitted(store)
+    job = submitted(store)
     where = f"/jobs/{job.id}/events"
     with serving(Settings(redis_url, max_event_streams=1)) as url, httpx.Client(base_url=url, timeout=60) as api:
         with api.stream("GET", where) as stream:
@@ -264,7 +255,7 @@ def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_ur
 
 
 def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> None:
-    job = _submitted(store)
+    job = submitted(store)
     with contextlib.ExitStack() as kept, ThreadPoolExecutor(1) as threads, httpx.Client(timeout=60) as http:
         with serving(Settings(redis_url)) as url:
             lines = kept.enter_context(http.stream("GET", f"{url}/jobs/{job.id}/events")).iter_lines()
@@ -276,7 +267,7 @@ def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> Non
 
 
 def test_a_queued_job_is_cancelled_at_once(api: httpx.Client, store: Store, redis: Redis) -> None:
-    job = _submitted(store)
+    job = submitted(store)
     assert rq_queue(redis, FITS).get_job_ids() == [f"{job.id}-1"]
     cancelled = api.delete(f"/jobs/{job.id}")
     assert cancelled.status_code == 200
@@ -288,7 +279,7 @@ def test_a_queued_job_is_cancelled_at_once(api: httpx.Client, store: Store, redi
 
 
 def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> None:
-    job = _submitted(store)
+    job = submitted(store)
     claimed(store, job.id).succeed({"map": "map_x"})
     refused = api.delete(f"/jobs/{job.id}")
     assert refused.status_code == 409
@@ -324,6 +315,6 @@ def test_jobs_cancelled_while_they_begin_run_or_end_leave_no_map(http: httpx.Cli
 
 
 def test_a_head_of_a_stream_ends_at_once(api: httpx.Client, store: Store) -> None:
-    answer = api.head(f"/jobs/{_submitted(store).id}/events", timeout=60)
+    answer = api.head(f"/jobs/{submitted(store).id}/events", timeout=60)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")

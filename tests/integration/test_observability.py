@@ -21,17 +21,15 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from backend.store.census import take_census
-from backend.store.clock import stamp
-from backend.store.keyspace import Keyspace, Shared, new_id
+from backend.store.keyspace import Keyspace, Shared
 from backend.store.processes import stop
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from calibrant.client import Calibrant
-from schemas.jobs import JobRecord
 from schemas.problems import Problem
 from service.stack import stack
-from tests.integration.conftest import claimed
+from tests.integration.conftest import claimed, job_record, submitted
 from tests.integration.redis_server import until
 from tests.rows import draw_event
 
@@ -280,13 +278,9 @@ def test_a_scrape_is_answered_while_the_store_is_away(folder: Path) -> None:
     assert 'calibrant_http_requests_total{method="GET",route="/metrics",status="200"} 1.0' in scraped.text
 
 
-def _job() -> JobRecord:
-    return JobRecord(id=new_id("job"), kind="fit", status="queued", created_at=stamp(), ttl=60, spec={})
-
-
 def test_a_job_that_ends_in_any_way_is_counted_once(store: Store, redis: Redis) -> None:
     problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
-    failed, never_ran, running = _job(), _job(), _job()
+    failed, never_ran, running = job_record(), job_record(), job_record()
     for job in (failed, never_ran, running):
         store.jobs.submit(job)
     claimed(store, running.id)
@@ -305,8 +299,8 @@ def test_a_job_that_ends_in_any_way_is_counted_once(store: Store, redis: Redis) 
 
 @pytest.mark.slow
 def test_a_census_counts_the_maps_and_waiting_jobs_of_every_tenant(store: Store, redis: Redis) -> None:
-    Store.of(redis, "other").jobs.submit(_job())
-    store.jobs.submit(_job())
+    submitted(Store.of(redis, "other"))
+    submitted(store)
     for tenant, maps in (("other", 2), ("default", 1)):
         redis.zadd(Keyspace(tenant).maps(), {f"map_{i}": i for i in range(maps)})
     redis.sadd(Shared.supervisors(), "whose-last-word-is-over")

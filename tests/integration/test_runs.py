@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
-from backend.store.clock import seconds_of, stamp
+from backend.store.clock import seconds_of
 from backend.store.errors import RunLost
 from backend.store.jobs.leases import ALIVE_SECONDS, LOST_SECONDS, announce, read_leases, read_supervisors, renew
 from backend.store.jobs.queues import (
@@ -27,10 +26,10 @@ from backend.store.jobs.queues import (
 )
 from backend.store.jobs.recovery import LOOK_SECONDS, MISSING_SECONDS, Recovery
 from backend.store.jobs.runs import DELAYS, MOST_KILLS, Run
-from backend.store.keyspace import Keyspace, Shared, new_id
+from backend.store.keyspace import Keyspace, Shared
 from backend.store.store import Store
-from schemas.jobs import JobRecord, Progress, WorkersRecord
-from tests.integration.conftest import claimed
+from schemas.jobs import Progress, WorkersRecord
+from tests.integration.conftest import claimed, submitted
 
 pytestmark = pytest.mark.slow
 
@@ -45,11 +44,6 @@ class Clock:
         return self.seconds
 
 
-def _job(**changes: Any) -> JobRecord:
-    fields = {"id": new_id("job"), "kind": "fit", "status": "queued", "created_at": stamp(), "ttl": 60, "spec": {}}
-    return JobRecord.model_validate(fields | changes)
-
-
 def _looks(recovery: Recovery, clock: Clock, seconds: float) -> None:
     """Look every so often, for so long."""
     for _ in range(round(seconds / LOOK_SECONDS) + 1):
@@ -59,9 +53,9 @@ def _looks(recovery: Recovery, clock: Clock, seconds: float) -> None:
 
 def test_how_many_of_a_tenants_jobs_wait_before_one_is_known(redis: Redis, store: Store) -> None:
     other = Store(redis, Keyspace("other"), store.quotas)
-    jobs = [store.jobs.submit(_job()) for _ in range(2)]
-    other.jobs.submit(_job())
-    jobs += [store.jobs.submit(_job()) for _ in range(3)]
+    jobs = [submitted(store) for _ in range(2)]
+    submitted(other)
+    jobs += [submitted(store) for _ in range(3)]
     assert [store.jobs.before(job) for job in jobs] == [0, 1, 2, 3, 4]
     store.jobs.cancel(jobs[0].id)
     assert [store.jobs.before(job) for job in jobs[1:]] == [0, 1, 2, 3]
@@ -85,7 +79,7 @@ def _next(store: Store, redis: Redis) -> Run:
 
 
 def test_concurrent_claims_of_a_job_give_one_run(store: Store, redis: Redis) -> None:
-    job = store.jobs.submit(_job())
+    job = submitted(store)
     message = Message("default", job.id, 1)
     with ThreadPoolExecutor(8) as threads:
         runs = list(threads.map(lambda i: store.runs.claim(message, f"worker-{i}", FITS), range(8)))
@@ -97,7 +91,7 @@ def test_concurrent_claims_of_a_job_give_one_run(store: Store, redis: Redis) -> 
 
 
 def test_a_claim_whose_answer_was_lost_is_claimed_again_by_its_worker_alone(store: Store, redis: Redis) -> None:
-    message = Message("default", store.jobs.submit(_job()).id, 1)
+    message = Message("default", submitted(store).id, 1)
     first = store.runs.claim(message, "a-worker", FITS)
     again = store.runs.claim(message, "a-worker", FITS)
     assert first is not None
@@ -107,7 +101,7 @@ def test_a_claim_whose_answer_was_lost_is_claimed_again_by_its_worker_alone(stor
 
 
 def test_a_job_that_cannot_be_read_is_passed_over_and_the_others_are_recovered(store: Store, redis: Redis) -> None:
-    later, damaged, lost = (claimed(store, store.jobs.submit(_job()).id) for _ in range(3))
+    later, damaged, lost = (claimed(store, submitted(store).id) for _ in range(3))
     redis.set(Keyspace().job(later.job.id), later.job.model_copy(update={"format": 99}).model_dump_json())
     redis.set(Keyspace().job(damaged.job.id), "{")
     clock = Clock()
@@ -125,7 +119,7 @@ def test_messages_of_a_later_supervisor_are_ignored(redis: Redis) -> None:
 
 
 def test_a_run_that_was_taken_away_changes_nothing(store: Store, redis: Redis) -> None:
-    old = claimed(store, store.jobs.submit(_job()).id)
+    old = claimed(store, submitted(store).id)
     old.lose()
     new = claimed(store, old.job.id)
     assert new.job.run == 2
@@ -143,7 +137,7 @@ def test_a_run_that_was_taken_away_changes_nothing(store: Store, redis: Redis) -
 
 
 def test_a_lost_job_is_retried_with_growing_delays_and_then_fails(store: Store, redis: Redis) -> None:
-    job = store.jobs.submit(_job())
+    job = submitted(store)
     clock = Clock()
     for losses, delay in enumerate(DELAYS, 1):
         claimed(store, job.id).lose()
@@ -166,7 +160,7 @@ def test_a_lost_job_is_retried_with_growing_delays_and_then_fails(store: Store, 
 
 
 def test_a_job_that_kills_its_worker_ends_sooner(store: Store, redis: Redis) -> None:
-    job = store.jobs.submit(_job())
+    job = submitted(store)
     for _ in range(MOST_KILLS):
         claimed(store, job.id).lose(killed=True)
     assert store.jobs.get(job.id).status == "failed"
@@ -174,7 +168,7 @@ def test_a_job_that_kills_its_worker_ends_sooner(store: Store, redis: Redis) -> 
 
 
 def test_a_job_that_is_given_back_waits_at_the_front_of_its_line_and_counts_no_loss(store: Store, redis: Redis) -> None:
-    jobs = [store.jobs.submit(_job()) for _ in range(5)]
+    jobs = [submitted(store) for _ in range(5)]
     run = _next(store, redis)
     run.release()
     order = [_next(store, redis).job.id for _ in jobs]
@@ -183,7 +177,7 @@ def test_a_job_that_is_given_back_waits_at_the_front_of_its_line_and_counts_no_l
 
 
 def test_a_lease_that_is_not_renewed_is_lost_and_one_that_is_stays(store: Store, redis: Redis) -> None:
-    idle, busy = (claimed(store, store.jobs.submit(_job()).id) for _ in range(2))
+    idle, busy = (claimed(store, submitted(store).id) for _ in range(2))
     clock = Clock()
     recovery = Recovery(redis, clock)
     for times in range(1, 12):
@@ -195,7 +189,7 @@ def test_a_lease_that_is_not_renewed_is_lost_and_one_that_is_stays(store: Store,
 
 
 def test_no_lease_is_lost_while_the_store_is_unavailable(store: Store, redis: Redis) -> None:
-    run = claimed(store, store.jobs.submit(_job()).id)
+    run = claimed(store, submitted(store).id)
     clock = Clock()
     recovery = Recovery(redis, clock)
     _looks(recovery, clock, 0.5)
@@ -206,8 +200,8 @@ def test_no_lease_is_lost_while_the_store_is_unavailable(store: Store, redis: Re
 
 def test_a_thousand_jobs_of_one_tenant_delay_anothers_by_one(store: Store, redis: Redis) -> None:
     for _ in range(1000):
-        store.jobs.submit(_job())
-    other = Store.of(redis, "other").jobs.submit(_job())
+        submitted(store)
+    other = submitted(Store.of(redis, "other"))
     assert len(rq_queue(redis, FITS).get_job_ids()) == 2
     order = [_next(store, redis).job.id for _ in range(2)]
     assert order[-1] == other.id
@@ -218,8 +212,8 @@ def test_a_thousand_jobs_of_one_tenant_delay_anothers_by_one(store: Store, redis
 
 
 def test_two_tenants_take_turns(store: Store, redis: Redis) -> None:
-    mine = [store.jobs.submit(_job()).id for _ in range(20)]
-    theirs = [Store.of(redis, "other").jobs.submit(_job()).id for _ in range(20)]
+    mine = [submitted(store).id for _ in range(20)]
+    theirs = [submitted(Store.of(redis, "other")).id for _ in range(20)]
     order = [_next(store, redis).job.id for _ in range(40)]
     for done in range(4, 40):
         ahead = sum(job in mine for job in order[:done]) - sum(job in theirs for job in order[:done])
@@ -228,7 +222,7 @@ def test_two_tenants_take_turns(store: Store, redis: Redis) -> None:
 
 
 def test_jobs_of_a_line_that_are_cancelled_leave_it(store: Store, redis: Redis) -> None:
-    jobs = [store.jobs.submit(_job()).id for _ in range(6)]
+    jobs = [submitted(store).id for _ in range(6)]
     for job in (jobs[0], jobs[4]):
         store.jobs.cancel(job)
     assert [_next(store, redis).job.id for _ in range(4)] == [jobs[1], jobs[2], jobs[3], jobs[5]]
@@ -236,7 +230,7 @@ def test_jobs_of_a_line_that_are_cancelled_leave_it(store: Store, redis: Redis) 
 
 
 def test_a_message_that_was_lost_before_its_claim_is_queued_again(store: Store, redis: Redis) -> None:
-    job = store.jobs.submit(_job())
+    job = submitted(store)
     assert take(redis, "a-worker", [FITS]) == (FITS, f"{job.id}-1")
     clock = Clock()
     recovery = Recovery(redis, clock)
@@ -251,14 +245,14 @@ def test_a_message_that_was_lost_before_its_claim_is_queued_again(store: Store, 
 
 
 def test_jobs_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> None:
-    queued, running = store.jobs.submit(_job()), claimed(store, store.jobs.submit(_job()).id)
+    queued, running = submitted(store), claimed(store, submitted(store).id)
     redis.delete(queue_key(FITS), Keyspace().taken(FITS), Keyspace().line(FITS), Shared.leases())
     Recovery(redis, Clock()).look()
     assert sorted(_queued(redis)) == sorted([f"{queued.id}-1", f"{running.job.id}-2"])
 
 
 def test_a_delay_that_redis_clock_put_off_is_over(store: Store, redis: Redis) -> None:
-    job = store.jobs.submit(_job())
+    job = submitted(store)
     for _ in range(2):
         claimed(store, job.id).lose()
     redis.zadd(Shared.delayed(), {f"default:{job.id}": redis.time()[0] + 3600})
@@ -267,7 +261,7 @@ def test_a_delay_that_redis_clock_put_off_is_over(store: Store, redis: Redis) ->
 
 
 def test_jobs_for_a_gpu_go_to_a_cpu_once_no_gpu_worker_is_left(store: Store, redis: Redis) -> None:
-    jobs = [store.jobs.submit(_job(queue=GPU_FITS)) for _ in range(4)]
+    jobs = [submitted(store, queue=GPU_FITS) for _ in range(4)]
     clock = Clock()
     recovery = Recovery(redis, clock)
     announce(redis, WorkersRecord(id="a", host="h", pid=1, device="cuda", queues=[GPU_FITS], processes=1))
@@ -281,14 +275,14 @@ def test_jobs_for_a_gpu_go_to_a_cpu_once_no_gpu_worker_is_left(store: Store, red
 
 
 def test_a_job_lost_on_a_gpu_is_run_on_a_cpu(store: Store, redis: Redis) -> None:
-    job = store.jobs.submit(_job(queue=GPU_FITS))
+    job = submitted(store, queue=GPU_FITS)
     claimed(store, job.id).lose()
     assert (_queued(redis, GPU_FITS), _queued(redis, FITS)) == ([], [f"{job.id}-2"])
 
 
 def test_queues_of_other_kinds_are_lines_of_their_own(store: Store, redis: Redis) -> None:
-    fits = [store.jobs.submit(_job()).id for _ in range(3)]
-    evaluation = store.jobs.submit(_job(kind="evaluate", queue=EVALUATIONS)).id
+    fits = [submitted(store).id for _ in range(3)]
+    evaluation = submitted(store, kind="evaluate", queue=EVALUATIONS).id
     assert _queued(redis, EVALUATIONS) == [f"{evaluation}-1"]
     assert _queued(redis, FITS) == [f"{job}-1" for job in fits]
 
@@ -314,9 +308,9 @@ def test_the_last_free_worker_starts_no_job_of_a_tenant_that_runs_on_the_others(
     names = [f"w{i}" for i in range(workers)]
     for name in names:
         assert _taken(redis, name) is None
-    mine = [tenants["a"].jobs.submit(_job()).id for _ in range(2 * workers)]
+    mine = [submitted(tenants["a"]).id for _ in range(2 * workers)]
     assert [_taken(redis, name) for name in names] == [*mine[: workers - 1], None]
-    theirs = tenants["b"].jobs.submit(_job()).id
+    theirs = submitted(tenants["b"]).id
     assert _taken(redis, names[-1]) == theirs
     # A worker that looks for a message again has ended its run: it is the last free one.
     assert _taken(redis, names[0]) == (mine[1] if workers == 2 else None)
@@ -325,18 +319,18 @@ def test_the_last_free_worker_starts_no_job_of_a_tenant_that_runs_on_the_others(
 def test_the_last_free_worker_starts_a_job_of_a_tenant_that_runs_none(redis: Redis, tenants: dict[str, Store]) -> None:
     for name in ("w0", "w1", "w2"):
         assert _taken(redis, name) is None
-    jobs = {name: [store.jobs.submit(_job()).id for _ in range(2)] for name, store in tenants.items()}
+    jobs = {name: [submitted(store).id for _ in range(2)] for name, store in tenants.items()}
     assert [_taken(redis, name) for name in ("w0", "w1", "w2")] == [jobs["a"][0], jobs["b"][0], jobs["c"][0]]
     assert _taken(redis, "w1") == jobs["b"][1]
 
 
 def test_one_worker_runs_all_jobs_of_a_tenant(redis: Redis, tenants: dict[str, Store]) -> None:
-    jobs = [tenants["a"].jobs.submit(_job()).id for _ in range(3)]
+    jobs = [submitted(tenants["a"]).id for _ in range(3)]
     assert [_taken(redis, "w0") for _ in jobs] == jobs
 
 
 def test_the_only_tenant_of_a_service_without_keys_runs_on_every_worker(store: Store, redis: Redis) -> None:
-    jobs = [store.jobs.submit(_job()).id for _ in range(3)]
+    jobs = [submitted(store).id for _ in range(3)]
     assert [_taken(redis, name) for name in ("w0", "w1", "w2")] == jobs
 
 
@@ -346,8 +340,8 @@ def test_a_tenant_that_runs_an_evaluation_starts_no_fit_on_the_last_free_worker(
     queues = (FITS, EVALUATIONS)
     for name in ("w0", "w1"):
         assert _taken(redis, name, *queues) is None
-    evaluation = tenants["a"].jobs.submit(_job(kind="evaluate", queue=EVALUATIONS)).id
-    fit = tenants["a"].jobs.submit(_job()).id
+    evaluation = submitted(tenants["a"], kind="evaluate", queue=EVALUATIONS).id
+    fit = submitted(tenants["a"]).id
     assert [_taken(redis, name, *queues) for name in ("w0", "w1")] == [evaluation, None]
     assert _taken(redis, "w0", *queues) == fit
 
@@ -357,10 +351,10 @@ def test_the_last_free_worker_is_counted_for_every_queue_that_it_serves(
 ) -> None:
     gpu, cpu = (GPU_FITS, FITS), (FITS,)
     assert [_taken(redis, "g", *gpu), _taken(redis, "c", *cpu)] == [None, None]
-    slow, fast = tenants["a"].jobs.submit(_job()).id, tenants["a"].jobs.submit(_job(queue=GPU_FITS)).id
+    slow, fast = submitted(tenants["a"]).id, submitted(tenants["a"], queue=GPU_FITS).id
     assert _taken(redis, "c", *cpu) == slow
     assert _taken(redis, "g", *gpu) is None  # no other worker would be left for fits
-    theirs = tenants["b"].jobs.submit(_job()).id
+    theirs = submitted(tenants["b"]).id
     assert _taken(redis, "g", *gpu) == theirs
     assert _taken(redis, "c", *cpu) is None
     assert _taken(redis, "g", *gpu) == fast
@@ -369,7 +363,7 @@ def test_the_last_free_worker_is_counted_for_every_queue_that_it_serves(
 def test_a_worker_that_ends_is_neither_free_nor_busy(redis: Redis, tenants: dict[str, Store]) -> None:
     for name in ("w0", "w1", "w2"):
         assert _taken(redis, name) is None
-    jobs = [tenants["a"].jobs.submit(_job()).id for _ in range(3)]
+    jobs = [submitted(tenants["a"]).id for _ in range(3)]
     assert _taken(redis, "w0") == jobs[0]
     forget_worker(redis, "w2")
     assert _taken(redis, "w1") is None
@@ -391,19 +385,19 @@ def test_workers_whose_supervisor_died_are_forgotten_by_the_clock_of_another(
         assert ("dead" in read_workers(redis)) == (clock.seconds <= ALIVE_SECONDS)
         _looks(recovery, clock, 0)
     assert set(read_workers(redis)) == {"alive"}
-    jobs = [tenants["a"].jobs.submit(_job()).id for _ in range(2)]
+    jobs = [submitted(tenants["a"]).id for _ in range(2)]
     assert [_taken(redis, name) for name in ("alive", "new")] == [jobs[0], None]
 
 
 def test_short_jobs_go_first_in_the_line_of_a_tenant(store: Store, redis: Redis) -> None:
-    seconds = {store.jobs.submit(_job(seconds=seconds)).id: seconds for seconds in (40.0, 2.0, 30.0, 1.0, 2.0)}
+    seconds = {submitted(store, seconds=seconds).id: seconds for seconds in (40.0, 2.0, 30.0, 1.0, 2.0)}
     order = [_next(store, redis).job.id for _ in seconds]
     assert [seconds[job] for job in order] == [1.0, 2.0, 2.0, 30.0, 40.0]
 
 
 def test_short_jobs_of_one_tenant_go_before_long_ones_of_another(redis: Redis, tenants: dict[str, Store]) -> None:
-    long = [tenants["a"].jobs.submit(_job(seconds=50.0)).id for _ in range(3)]
-    short = [tenants["b"].jobs.submit(_job(seconds=1.0)).id for _ in range(3)]
+    long = [submitted(tenants["a"], seconds=50.0).id for _ in range(3)]
+    short = [submitted(tenants["b"], seconds=1.0).id for _ in range(3)]
     assert [_taken(redis, "w0") for _ in range(6)] == short + long
 
 
@@ -411,18 +405,18 @@ def test_short_jobs_of_one_tenant_go_before_long_ones_of_another(redis: Redis, t
 def test_a_long_job_lets_shorter_ones_pass_for_a_bounded_amount_of_work(
     redis: Redis, tenants: dict[str, Store], other: str
 ) -> None:
-    long = tenants["a"].jobs.submit(_job(seconds=3600.0)).id
+    long = submitted(tenants["a"], seconds=3600.0).id
     passed = -1
     while passed < 0 or _taken(redis, "w0") != long:
         passed += 1
-        tenants[other].jobs.submit(_job(seconds=5.0))
+        submitted(tenants[other], seconds=5.0)
     assert passed == MOST_SECONDS_AHEAD / 5.0 - 1
 
 
 def test_tenants_share_a_worker_by_the_estimated_time_of_their_jobs(redis: Redis, tenants: dict[str, Store]) -> None:
     seconds = {"a": 20.0, "b": 4.0}
     jobs = {
-        tenants[name].jobs.submit(_job(seconds=seconds[name])).id: name
+        submitted(tenants[name], seconds=seconds[name]).id: name
         for name, number in (("a", 20), ("b", 100))
         for _ in range(number)
     }
@@ -435,7 +429,7 @@ def test_tenants_share_a_worker_by_the_estimated_time_of_their_jobs(redis: Redis
 
 
 def test_a_message_that_is_missing_in_its_queue_is_queued_again(store: Store, redis: Redis) -> None:
-    jobs = [store.jobs.submit(_job()).id for _ in range(2)]
+    jobs = [submitted(store).id for _ in range(2)]
     redis.delete(queue_key(FITS))
     clock = Clock()
     _looks(Recovery(redis, clock), clock, 2 * MISSING_SECONDS)
@@ -450,7 +444,7 @@ def test_a_clock_that_was_set_back_keeps_no_dead_supervisor_and_no_dead_leader(s
     announce(redis, record)
     assert read_supervisors(redis) == [record]
     redis.set(Shared.leader(), "dead", ex=3600)
-    job = store.jobs.submit(_job())
+    job = submitted(store)
     redis.delete(queue_key(FITS), Keyspace().line(FITS))
     Recovery(redis, Clock()).look()
     assert _queued(redis) == [f"{job.id}-1"]

@@ -32,7 +32,7 @@ from schemas.listing import MapQuery
 from schemas.maps import FitSpec, MapRecord
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
-from tests.integration.conftest import claimed
+from tests.integration.conftest import claimed, job_record
 from workers.alive import alive
 
 SPEC = FitSpec(method="platt", name="m", options={}, batch="batch_x", reduction=None, seed=0)
@@ -61,15 +61,7 @@ def _draft(map_id: str | None = None, name: str | None = "m") -> MapRecord:
 
 
 def _job(**changes: Any) -> JobRecord:
-    fields: dict[str, Any] = {
-        "id": new_id("job"),
-        "kind": "fit",
-        "status": "queued",
-        "created_at": stamp(),
-        "ttl": 60,
-        "spec": SPEC.model_dump(),
-    }
-    return JobRecord(**fields | changes)
+    return job_record(**{"spec": SPEC.model_dump()} | changes)
 
 
 def test_arrays_come_back_as_they_went_in_even_in_chunks(redis: Redis) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,12 +22,6 @@ from backend.store.store import Store
 from tests.integration.test_workers import children, supervisor, until
 
 BODY: dict[str, Any] = {"name": "m", "windows": [{"name": "day", "seconds": 86_400}], "bucket": 3600}
-
-
-@pytest.fixture
-def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with supervisor(redis_url, tmp_path / "worker.log") as process:
-        yield process
 
 
 def labelled(n: int, seed: int, shift: float) -> dict[str, Any]:

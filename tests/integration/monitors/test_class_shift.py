@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -26,7 +24,7 @@ from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, from_bytes
 from schemas.base import DAY, HOUR
 from schemas.monitors import MonitorRecord
-from tests.integration.test_workers import supervisor, until
+from tests.integration.test_workers import until
 
 K = 3
 BODY: dict[str, Any] = {"name": "inbox", "n_classes": K, "scale": "logit", "rules": [], "measures": ["ece"]}
@@ -104,12 +102,6 @@ def test_the_sample_of_the_library_and_of_the_monitor_give_the_same_estimate(api
     assert alone.low is not None
     assert found["estimated"] == pytest.approx(alone.estimated.tolist(), abs=1e-3)
     assert found["low"] == pytest.approx(alone.low.tolist(), abs=0.01)  # another jackknife
-
-
-@pytest.fixture
-def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with supervisor(redis_url, tmp_path / "worker.log") as process:
-        yield process
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,7 +17,7 @@ from calibrant.core.cells import Floats
 from tests.integration.monitors import test_class_shift as of_classes
 from tests.integration.monitors import test_label_shift as of_event
 from tests.integration.responses import body_of
-from tests.integration.test_workers import supervisor, until
+from tests.integration.test_workers import until
 
 ASSUMES = "only class frequencies changed: the predictions of each class are distributed as in the reference"
 
@@ -81,12 +79,6 @@ def test_a_map_of_one_event_is_corrected_and_waits_to_be_accepted(
     calibrated = np.array(api.post("/calibrate", json=call).raise_for_status().json()["predictions"])
     assert loss(calibrated, np.array(y)) < loss(np.array(p), np.array(y)) - 0.02
     assert np.mean(calibrated) == pytest.approx(np.mean(y), abs=0.03)
-
-
-@pytest.fixture
-def worker(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with supervisor(redis_url, tmp_path / "worker.log") as process:
-        yield process
 
 
 @pytest.mark.slow
