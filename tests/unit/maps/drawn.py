@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import pytest
 
+import calibrant
 from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument
 from calibrant.core.reductions import Vector
 
 
@@ -28,6 +34,14 @@ def drawn_vector(n: int, K: int, *, seed: int = 0, w: Floats | None = None) -> V
     """The same as a vector with logits."""
     z, labels = drawn_logits(n, K, seed=seed)
     return Vector(softmax(z), labels, w, logits=z)
+
+
+def assert_refused(document: dict[str, Any], changes: Iterable[tuple[dict[str, Any], str]]) -> None:
+    """Each change of the parameters of a document is refused, at its pointer below them."""
+    for change, pointer in changes:
+        with pytest.raises(InvalidDocument) as caught:
+            calibrant.load(document | {"parameters": document["parameters"] | change})
+        assert caught.value.offences[0].pointer == f"/parameters/{pointer}"
 
 
 def log_loss(q: Floats, labels: npt.NDArray[np.int64], w: Floats | None = None) -> float:

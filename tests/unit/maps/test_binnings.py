@@ -30,6 +30,7 @@ from calibrant.maps.steps import (
     fit_sweep,
 )
 from tests.rows import draw_event
+from tests.unit.maps.drawn import assert_refused
 
 Array = npt.NDArray[np.float64]
 GRID = np.linspace(0, 1, 1001)
@@ -373,19 +374,11 @@ def test_documents_round_trip_and_stay_probabilities(method: str, options: dict[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", NAMES)
-@pytest.mark.parametrize("damage", [float("nan"), float("inf"), 1.5, -1.5, "0.5", None, True])
-def test_every_damaged_number_is_found_on_loading(method: str, damage: Any) -> None:
-    p, y = _drawn(60, 8)
-    document = calibrant.fit(method, p, y).to_document()
+@pytest.mark.parametrize("damage", [1.5, -1.5])
+def test_numbers_outside_the_unit_interval_are_found_on_loading(method: str, damage: float) -> None:
+    document = calibrant.fit(method, *_drawn(60, 8)).to_document()
     for field, values in document["parameters"].items():
-        if not isinstance(values, list):
-            if isinstance(damage, float) and np.isfinite(damage):
-                continue  # a slope or an intercept may be any number
-            with pytest.raises(InvalidDocument) as caught:
-                calibrant.load(document | {"parameters": document["parameters"] | {field: damage}})
-            assert caught.value.offences[0].pointer == f"/parameters/{field}"
-            continue
-        for i in (0, len(values) - 1):
+        for i in (0, len(values) - 1) if isinstance(values, list) else ():
             damaged = document["parameters"] | {field: [*values[:i], damage, *values[i + 1 :]]}
             with pytest.raises(InvalidDocument) as caught:
                 calibrant.load(document | {"parameters": damaged})
@@ -399,16 +392,13 @@ def test_borders_out_of_order_and_missing_numbers_are_found_on_loading(method: s
     parameters = document["parameters"]
     first, second = ("knots", "shares") if method == "kde" else ("starts", [*parameters][-1])
     damages = [
-        ({first: parameters[first][::-1]}, f"/parameters/{first}"),
-        ({second: parameters[second][1:]}, f"/parameters/{second}"),
-        ({second: []}, f"/parameters/{second}"),
+        ({first: parameters[first][::-1]}, first),
+        ({second: parameters[second][1:]}, second),
+        ({second: []}, second),
     ]
     if method != "kde":
-        damages.append(({first: [1e-9, *parameters[first][1:]]}, "/parameters/starts/0"))
-    for change, where in damages:
-        with pytest.raises(InvalidDocument) as caught:
-            calibrant.load(document | {"parameters": parameters | change})
-        assert caught.value.offences[0].pointer == where
+        damages.append(({first: [1e-9, *parameters[first][1:]]}, "starts/0"))
+    assert_refused(document, damages)
 
 
 @pytest.mark.slow

@@ -8,11 +8,11 @@ import pytest
 from scipy.optimize import minimize
 
 import calibrant
-from calibrant.core.errors import InvalidDocument, NotConverged
+from calibrant.core.errors import NotConverged
 from calibrant.core.reductions import Vector
 from calibrant.maps.ets import EnsembleTemperature, fit_ets, mixture_weights
 from tests.conftest import GOLDEN
-from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
+from tests.unit.maps.drawn import assert_refused, drawn_logits, drawn_vector, log_loss, softmax
 
 
 def test_the_mixture_agrees_with_the_released_code() -> None:
@@ -112,23 +112,17 @@ def test_neither_the_order_nor_the_repetition_of_rows_matters(kind: Any) -> None
     np.testing.assert_allclose(one, repeated, atol=1e-7)
 
 
-def test_documents_round_trip_and_damaged_ones_are_refused() -> None:
-    fitted, _ = fit_ets(drawn_vector(200, 3))
+def test_damaged_documents_are_refused() -> None:
     z, y = drawn_logits(200, 3)
-    document = calibrant.fit("ets", z, y, scale="logit").to_document()
-    again = calibrant.load(json.loads(json.dumps(document)))
-    assert again.to_document() == document
-    assert again.function.parameters() == fitted.parameters()
-    for change, where in [
+    fitted = calibrant.fit("ets", z, y, scale="logit")
+    assert fitted.function.parameters() == fit_ets(drawn_vector(200, 3))[0].parameters()
+    damages: list[tuple[dict[str, Any], str]] = [
         ({"temperature": 0.0}, "temperature"),
         ({"weights": [0.5, 0.5]}, "weights"),
         ({"weights": [0.5, 0.5, 0.5]}, "weights"),
         ({"weights": [1.5, -0.5, 0.0]}, "weights/0"),
-        ({"weights": [0.5, float("nan"), 0.0]}, "weights/1"),
-    ]:
-        with pytest.raises(InvalidDocument) as caught:
-            calibrant.load(document | {"parameters": document["parameters"] | change})
-        assert caught.value.offences[0].pointer == f"/parameters/{where}"
+    ]
+    assert_refused(fitted.to_document(), damages)
 
 
 def test_rows_without_an_optimal_temperature_are_refused() -> None:

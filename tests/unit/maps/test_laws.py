@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
+import operator
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import calibrant
 from calibrant.calibrators import METHODS
+from calibrant.core.errors import InvalidDocument
 
 K, N = 3, 500
 #: Options that keep slow fits small.
@@ -32,6 +35,7 @@ HOLD_IDENTITY: dict[str, dict[str, Any]] = {
 }
 EVENTS = [name for name, method in METHODS.items() if method.event is not None]
 VECTORS = [name for name, method in METHODS.items() if method.vector is not None]
+EVERY = [(name, False) for name in EVENTS] + [(name, True) for name in VECTORS]
 GRID = np.linspace(0.0, 1.0, 501)
 
 
@@ -51,9 +55,11 @@ def _vector(seed: int = 0) -> tuple[Any, Any]:
 
 
 @functools.cache
-def _fitted(name: str, *, vector: bool) -> calibrant.CalibrationMap:
+def _fitted(name: str, *, vector: bool, scale: Any = "probability") -> calibrant.CalibrationMap:
     rows, labels = _vector() if vector else _event()
-    return calibrant.fit(name, rows, labels, reduction="canonical" if vector else "binary", **QUICK.get(name, {}))
+    rows = np.log(rows) if scale == "logit" else rows
+    options = {"reduction": "canonical" if vector else "binary", "scale": scale} | QUICK.get(name, {})
+    return calibrant.fit(name, rows, labels, **options)
 
 
 def _same(one: Any, other: Any) -> None:
@@ -84,14 +90,39 @@ def test_a_transform_gives_rows_of_sum_1(name: str) -> None:
         np.testing.assert_array_equal(q[:N].argmax(axis=1), P[:N].argmax(axis=1))
 
 
-@pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
-def test_a_document_round_trips_bit_for_bit(name: str, vector: bool) -> None:
-    fitted = _fitted(name, vector=vector)
+@pytest.mark.parametrize(
+    ("name", "vector", "scale"),
+    [*((*each, "probability") for each in EVERY), *((name, True, "logit") for name in VECTORS)],
+)
+def test_a_document_round_trips_bit_for_bit(name: str, vector: bool, scale: str) -> None:
+    fitted = _fitted(name, vector=vector, scale=scale)
     document = fitted.to_document()
     again = calibrant.load(json.loads(json.dumps(document)))
     assert again.to_document() == document
     rows = _vector(1)[0] if vector else GRID
-    np.testing.assert_array_equal(again.apply(rows), fitted.apply(rows))
+    rows = np.log(rows) if scale == "logit" else rows
+    np.testing.assert_array_equal(again.apply(rows, clip=False), fitted.apply(rows, clip=False))
+
+
+def _numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(node, dict | list):
+        items = node.items() if isinstance(node, dict) else enumerate(node)
+        return [found for key, value in items for found in _numbers(value, (*path, key))]
+    return [path] if isinstance(node, float) else []
+
+
+@pytest.mark.parametrize("damage", [float("nan"), float("inf"), 10**400, "0.5", None, True])
+@pytest.mark.parametrize(("name", "vector"), EVERY)
+def test_every_damaged_number_of_a_document_is_refused_at_its_field(name: str, vector: bool, damage: Any) -> None:
+    document = _fitted(name, vector=vector).to_document()
+    for field, values in document["parameters"].items():
+        places = _numbers(values, (field,))
+        for *path, last in (*places[:4], *places[4:][-2:]):
+            damaged = copy.deepcopy(document)
+            functools.reduce(operator.getitem, path, damaged["parameters"])[last] = damage
+            with pytest.raises(InvalidDocument) as caught:
+                calibrant.load(damaged)
+            assert caught.value.offences[0].pointer.startswith(f"/parameters/{field}")
 
 
 @pytest.mark.slow
@@ -110,7 +141,7 @@ def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
+@pytest.mark.parametrize(("name", "vector"), EVERY)
 def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
     fitted, probe = _fitted(name, vector=vector), _vector(1)[0] if vector else GRID
@@ -122,7 +153,7 @@ def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, v
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "vector"), [(n, False) for n in EVENTS] + [(n, True) for n in VECTORS])
+@pytest.mark.parametrize(("name", "vector"), EVERY)
 def test_rows_without_weight_do_not_count(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
     random = np.random.default_rng(0)

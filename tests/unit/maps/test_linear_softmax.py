@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import copy
-import json
 import warnings
 from typing import Any
 
@@ -247,22 +245,10 @@ def test_quasi_separable_labels_are_refused_although_their_loss_stays_above_0() 
 
 
 @pytest.mark.parametrize("method", [*UNREGULARISED, *REGULARISED])
-def test_documents_round_trip_and_damaged_ones_are_refused(method: str) -> None:
+def test_a_document_of_another_number_of_classes_is_refused(method: str) -> None:
     z, y = drawn_logits(120, 3)
     options: dict[str, Any] = {} if method in UNREGULARISED else {"strength": 0.1}
-    fitted = calibrant.fit(method, z, y, scale="logit", **options)
-    document = fitted.to_document()
-    again = calibrant.load(json.loads(json.dumps(document)))
-    assert again.to_document() == document
-    np.testing.assert_array_equal(again.apply(z), fitted.apply(z))
-    for damage in (float("nan"), float("inf"), "1", None, True):
-        for field in ("weights", "intercepts"):
-            damaged = copy.deepcopy(document)
-            inner = damaged["parameters"][field]
-            (inner[1] if isinstance(inner[1], list) else inner)[2] = damage
-            with pytest.raises(InvalidDocument) as caught:
-                calibrant.load(damaged)
-            assert caught.value.offences[0].pointer.startswith(f"/parameters/{field}")
+    document = calibrant.fit(method, z, y, scale="logit", **options).to_document()
     with pytest.raises(InvalidDocument):
         calibrant.load(document | {"n_classes": 4})
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 import numpy as np
@@ -10,9 +9,10 @@ import pytest
 
 import calibrant
 from calibrant.core.cells import cells_of, sort_rows
-from calibrant.core.errors import CalibrationError, InvalidDocument
+from calibrant.core.errors import CalibrationError
 from calibrant.maps.break_search import Subsets, find_breaks
 from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
+from tests.unit.maps.drawn import assert_refused
 
 GRID = np.linspace(0, 1, 1001)
 Floats = npt.NDArray[np.float64]
@@ -142,22 +142,16 @@ def test_unfittable_rows_are_refused() -> None:
 
 
 def test_documents_are_checked() -> None:
-    p, y = _drawn()
-    document = calibrant.fit("pl-de", p, y, degree=2, segments=2).to_document()
-    again = calibrant.load(json.loads(json.dumps(document)))
-    assert again.to_document() == document
-    np.testing.assert_array_equal(again.apply(GRID, clip=False), calibrant.load(document).apply(GRID, clip=False))
+    document = calibrant.fit("pl-de", *_drawn(), degree=2, segments=2).to_document()
     breaks, rows = document["parameters"]["breaks"], document["parameters"]["coefficients"]
-    for change, where in (
-        ({"breaks": breaks[::-1]}, "/parameters/breaks"),
-        ({"breaks": breaks[1:]}, "/parameters/coefficients"),
-        ({"coefficients": [rows[0], rows[1][:-1]]}, "/parameters/coefficients/1"),
-        ({"coefficients": [rows[0], [0.0, float("nan"), 0.0]]}, "/parameters/coefficients/1/1"),
-        ({"coefficients": [1.0, 2.0]}, "/parameters/coefficients/0"),
-    ):
-        with pytest.raises(InvalidDocument) as caught:
-            calibrant.load(document | {"parameters": document["parameters"] | change})
-        assert caught.value.offences[0].pointer == where
+    damages = [
+        ({"breaks": breaks[::-1]}, "breaks"),
+        ({"breaks": breaks[1:]}, "coefficients"),
+        ({"coefficients": [rows[0], rows[1][:-1]]}, "coefficients/1"),
+        ({"coefficients": [rows[0], [0.0, float("nan"), 0.0]]}, "coefficients/1/1"),
+        ({"coefficients": [1.0, 2.0]}, "coefficients/0"),
+    ]
+    assert_refused(document, damages)
 
 
 def test_the_segments_meet_and_a_break_belongs_to_the_left_one() -> None:

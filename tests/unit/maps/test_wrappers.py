@@ -8,6 +8,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import InvalidDocument, InvalidOption, MissingClass, OneClass, UnknownReduction, WrongShape
+from tests.unit.maps.drawn import assert_refused
 
 K = 4
 VECTORS = ["classwise", "top-label", "ranks", "within-ranks"]
@@ -126,15 +127,12 @@ def test_damaged_documents_of_many_curves_are_found() -> None:
     P, y = _rows(100)
     document = calibrant.fit("platt", P, y, reduction="classwise").to_document()
     damages: list[tuple[dict[str, Any], str]] = [
-        ({"curves": document["parameters"]["curves"][:3]}, "/parameters/curves"),
-        ({"curves": [{"family": "magic", "parameters": {}}] * K}, "/parameters/curves/0/family"),
-        ({"curves": [{"family": "platt", "parameters": {}}] * K}, "/parameters/curves/0/parameters/slope"),
-        ({"renormalise": 1}, "/parameters/renormalise"),
+        ({"curves": document["parameters"]["curves"][:3]}, "curves"),
+        ({"curves": [{"family": "magic", "parameters": {}}] * K}, "curves/0/family"),
+        ({"curves": [{"family": "platt", "parameters": {}}] * K}, "curves/0/parameters/slope"),
+        ({"renormalise": 1}, "renormalise"),
     ]
-    for change, where in damages:
-        with pytest.raises(InvalidDocument) as caught:
-            calibrant.load(document | {"parameters": document["parameters"] | change})
-        assert caught.value.offences[0].pointer == where
+    assert_refused(document, damages)
     other: dict[str, Any] = {"reduction": "binary", "n_classes": 2}
     for change, where in [(other, "/family"), ({"n_classes": None}, "/n_classes")]:
         with pytest.raises(InvalidDocument) as caught:
