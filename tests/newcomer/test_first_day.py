@@ -80,8 +80,6 @@ def test_messages_of_python_calls_are_in_the_words_of_python() -> None:
         calibrant.evaluate([-2.0, 2.5], y)
     with pytest.raises(calibrant.CalibrationError, match="groups has 1 row, but predictions have 2"):
         calibrant.evaluate(p, y, groups=["a"])
-    with pytest.raises(calibrant.CalibrationError, match="predictions and labels have different indexes"):
-        calibrant.evaluate(pd.Series(p), pd.Series(y, index=[1, 0]))
 
 
 @pytest.mark.parametrize(

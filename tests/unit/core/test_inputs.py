@@ -376,11 +376,6 @@ def test_missing_predictions_are_refused(missing: Any) -> None:
         calibrant.evaluate(missing, Y)
 
 
-def test_swapped_arguments_are_recognised() -> None:
-    with pytest.raises(InvalidLabel, match="first argument"):
-        calibrant.evaluate(Y, P)
-
-
 def test_percentages_are_recognised() -> None:
     with pytest.raises(CalibrationError, match="percentages"):
         calibrant.evaluate([10.0, 40.0, 60.0, 95.0], Y)
@@ -433,6 +428,7 @@ def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> N
         (lambda: calibrant.fit("dirichlet", P, Y), "dirichlet-l2 or dirichlet-odir"),
         (lambda: calibrant.fit("pl-de", P, Y, max_segment=3), "did you mean max_segments"),
         (lambda: calibrant.evaluate(P, Y, measures="ecee"), "did you mean ece"),
+        (lambda: calibrant.evaluate(P, Y, measures=[{"name": "ece", "nbins": 10}]), "did you mean n_bins"),
         (lambda: calibrant.evaluate(P, Y, measures=["ece", "log_los"]), "did you mean log-loss"),
         (lambda: calibrant.evaluate(P, Y, diagrams="reliabilty"), "did you mean reliability"),
         (lambda: calibrant.fit(cast(Any, P), Y), "fit\\(.platt., predictions, labels\\)"),
@@ -442,17 +438,6 @@ def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> N
 def test_a_mistyped_name_is_answered_with_the_nearest(call: Any, message: str) -> None:
     with pytest.raises(CalibrationError, match=message):
         call()
-
-
-@pytest.mark.parametrize(("name", "method"), [("sigmoid", "platt"), ("hist", "histogram"), ("es_sweep", "es-sweep")])
-def test_familiar_names_of_methods(name: str, method: str) -> None:
-    p, y = draw_event(100)
-    assert calibrant.fit(name, p, y).method == method
-
-
-@pytest.mark.parametrize("name", ["log_loss", "brier_score", "ece_sweep", "nll"])
-def test_a_familiar_name_of_a_measure_is_its_key(name: str) -> None:
-    assert calibrant.evaluate(P, Y, measures=name).measures[name].value is not None
 
 
 def test_probabilities_in_place_of_logits_are_warned_of() -> None:
