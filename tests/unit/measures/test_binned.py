@@ -48,21 +48,6 @@ def test_debiased_values_of_calibrated_rows_centre_on_zero_and_are_not_truncated
     assert np.mean(debiased) == pytest.approx(0.0, abs=2e-4)
 
 
-def test_importance_weights_can_be_rescaled_and_frequency_weights_repeat_rows() -> None:
-    random = np.random.default_rng(3)
-    p, y, w = random.random(300), random.integers(0, 2, 300).astype(np.int8), random.integers(1, 5, 300).astype(float)
-    important = Event(p, y, w, "importance")
-    rescaled = Event(p, y, w / 7.0, "importance")
-    for count in (1, 10):
-        ours = expected_calibration_error(equal_mass(important.cells, count), 1)
-        assert ours == pytest.approx(expected_calibration_error(equal_mass(rescaled.cells, count), 1))
-    twice = Event(np.repeat(p, w.astype(int)), np.repeat(y, w.astype(int)))
-    frequency = Event(p, y, w)
-    assert expected_calibration_error(equal_width(frequency, 9), 1) == pytest.approx(
-        expected_calibration_error(equal_width(twice, 9), 1)
-    )
-
-
 def test_chance_alone_gives_what_calibrated_labels_give_on_average() -> None:
     random = np.random.default_rng(4)
     p = random.random(1000) ** 2

@@ -29,13 +29,6 @@ def _ask(predictions: Any, labels: Any, name: str, **how: Any) -> MeasureResult:
     return calibrant.evaluate(predictions, labels, measures=[name], **how).measures[name]
 
 
-def _check_p_values(one: MeasureResult, other: MeasureResult) -> None:
-    if other.p_value is None:
-        assert one.p_value is None
-    else:
-        assert one.p_value == pytest.approx(other.p_value, rel=1e-6)
-
-
 def test_accuracy_and_the_gap_are_those_of_the_likeliest_class() -> None:
     P, y = _rows()
     right, confidence = P.argmax(axis=1) == y, P.max(axis=1)
@@ -154,27 +147,6 @@ def test_intervals_cover_the_truth_as_often_as_they_say(name: str) -> None:
         low, high = request.compute(draw(300), Resampling(0.9, 200, seed)).interval or (1.0, 0.0)
         covered += low <= truth <= high
     assert abs(covered - 180) <= 3.5 * np.sqrt(200 * 0.9 * 0.1)
-
-
-@pytest.mark.parametrize("name", [*NAMES, "optimal-temperature", "selective-cost"])
-def test_a_weight_of_two_is_the_row_twice_and_importance_knows_only_ratios(name: str) -> None:
-    P, y = _rows(200)
-    w: Any = np.random.default_rng(5).integers(0, 3, 200)
-    for reduction in ("confidence", "canonical", "class:1", "pooled"):
-        twice = _ask(np.repeat(P, w, axis=0), np.repeat(y, w), name, reduction=reduction)
-        weighted = _ask(P, y, name, reduction=reduction, weights=w, weights_kind="frequency")
-        assert weighted.value == pytest.approx(twice.value, rel=1e-9)
-        _check_p_values(weighted, twice)
-        for key, part in twice.parts.items():
-            if isinstance(part, float):
-                assert weighted.parts[key] == pytest.approx(part, rel=1e-8), key
-    asked = read_requests([name])[0]
-    p, out = P[:, 0], (y == 0).astype(np.int8)
-    one = asked.compute(Event(p, out, w * 1.0, "importance"), Resampling(0.9, 200, 0))
-    other = asked.compute(Event(p, out, w * 7.5, "importance"), Resampling(0.9, 200, 0))
-    assert one.value == pytest.approx(other.value)
-    _check_p_values(one, other)
-    assert one.interval == pytest.approx(other.interval)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "optimal-temperature", "ece-after-temperature", "selective-cost"])

@@ -53,14 +53,6 @@ def test_certain_predictions_are_refuted_by_any_gap() -> None:
     assert ks_p_value(right, ks_error(right)) == 1.0
 
 
-def test_importance_weights_can_be_rescaled() -> None:
-    random = np.random.default_rng(1)
-    p, y, w = random.random(200), random.integers(0, 2, 200).astype(np.int8), random.random(200)
-    a, b = Event(p, y, w, "importance").cells, Event(p, y, w * 100, "importance").cells
-    assert ks_error(a) == pytest.approx(ks_error(b))
-    assert ks_p_value(a, ks_error(a)) == pytest.approx(ks_p_value(b, ks_error(b)))
-
-
 def test_kuiper_sees_errors_that_cancel_and_ks_half_of_them() -> None:
     event = Event(np.array([0.2, 0.2, 0.8, 0.8]), np.array([0, 0, 1, 1], np.int8))
     # D = 0, -.1, 0: too high below, too low above.

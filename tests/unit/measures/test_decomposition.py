@@ -6,10 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from calibrant.core.batch import read_batch
 from calibrant.core.reductions import Event
-from calibrant.evaluation import Evaluation
-from calibrant.measures.catalogue import read_requests
 from calibrant.measures.scores import binned_decomposition, corp_decomposition, mean_score
 from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 
@@ -122,17 +119,6 @@ def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
     refused = answer_of({"name": "decomposition", "score": "log-loss"}, vector.p, vector.labels, reduction="canonical")
     assert refused.value is None
     assert "only the score brier" in (refused.problem or "")
-
-
-def test_importance_weights_have_no_scale_in_debiased_values() -> None:
-    event, w = drawn_event(300), np.random.default_rng(5).random(300) + 0.2
-    asked = Evaluation(read_requests([{"name": "decomposition", "method": "binned"}]))
-    found = [
-        asked.run(asked.check(read_batch(*rows_of(event), c * w, kind="importance"))).measures["decomposition"]
-        for c in (1.0, 7.0)
-    ]
-    assert found[0].debiased == pytest.approx(found[1].debiased)
-    assert found[0].debiased is not None
 
 
 def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece() -> None:

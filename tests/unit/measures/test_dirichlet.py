@@ -107,13 +107,6 @@ def test_blocks_weights_order_and_precision_do_not_matter(
     assert canonical_error(single, 2, bandwidth).power == pytest.approx(one.power, abs=1e-5)
 
 
-def test_importance_weights_have_no_scale() -> None:
-    vector, w = _vector(), np.random.default_rng(3).random(60) + 0.1
-    found = [canonical_error(Vector(vector.p, vector.labels, c * w, "importance"), 2) for c in (1.0, 9.0)]
-    assert found[0].power == pytest.approx(found[1].power)
-    assert found[0].debiased_power == pytest.approx(found[1].debiased_power)
-
-
 def test_zeros_and_absent_classes_answer() -> None:
     P = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
     found = canonical_error(Vector(P, np.array([0, 1, 1, 0])), 1)

@@ -117,17 +117,6 @@ def test_p_values_of_calibrated_rows_are_uniform_and_those_of_others_small(asked
     assert _ask(p**2, (random.random(3000) < p).astype(int), **asked).p_value < 1e-3
 
 
-def test_a_frequency_weight_counts_its_pairs_with_itself() -> None:
-    P, y = _classes(60, 3, 6)
-    w = np.random.default_rng(7).integers(0, 4, 60)
-    for reduction in ("canonical", "confidence", "class:0"):
-        for estimator in ("unbiased", "biased"):
-            one = _ask(P, y, reduction=reduction, weights=w.tolist(), weights_kind="frequency", estimator=estimator)
-            other = _ask(np.repeat(P, w, axis=0), np.repeat(y, w), reduction=reduction, estimator=estimator)
-            assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-14)
-            assert one.p_value == pytest.approx(other.p_value, rel=1e-6)
-
-
 def test_a_block_is_the_unbiased_estimate_of_its_rows() -> None:
     random = np.random.default_rng(8)
     event = Event(random.random(25), random.integers(0, 2, 25).astype(np.int8))

@@ -31,6 +31,15 @@ def _same(a: float | None, b: float | None, rel: float, abs: float) -> bool:
 
 REDUCTIONS = ["confidence", "class:1", "top:2", "within-top:2", "pooled", "classwise", "canonical"]
 QUICK = [name for name, measure in calibrant.MEASURES.items() if measure.runs == "inline"]
+#: Measures whose rows are not in folds, also with options that change their sums.
+WITHOUT_FOLDS: list[Any] = [
+    *(name for name in QUICK if "folds" not in calibrant.MEASURES[name].options),
+    {"name": "ece", "binning": "equal-width", "n_bins": 9},
+    {"name": "skce", "estimator": "biased"},
+    {"name": "upper-bound", "score": "spherical"},
+    {"name": "sharpness", "score": "log-loss"},
+    {"name": "decomposition", "method": "binned"},
+]
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -80,6 +89,34 @@ def test_the_order_of_the_rows_cannot_matter(batch: tuple[Any, Any], name: str) 
         assert _same(one.p_value, other.p_value, rel=1e-6, abs=1e-9)
         assert (one.interval is None) == (other.interval is None)
         assert one.interval is None or one.interval == pytest.approx(other.interval, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("measure", WITHOUT_FOLDS, ids=str)
+def test_frequencies_are_repeated_rows_and_only_ratios_of_importance_weights_matter(
+    batch: tuple[Any, Any], measure: Any, reduction: str
+) -> None:
+    P, y = np.round(batch[0], 2) + 0.001, batch[1]
+    P /= P.sum(axis=1, keepdims=True)
+    w: Any = np.random.default_rng(4).integers(0, 4, N)
+    repeated = [np.repeat(P, w, axis=0), np.repeat(y, w)]
+    asked: dict[str, Any] = {"measures": [measure], "reduction": reduction}
+    frequency = calibrant.evaluate(P, y, weights=w, weights_kind="frequency", **asked)
+    for one, other in zip(frequency.values(), calibrant.evaluate(*repeated, **asked).values(), strict=True):
+        assert _same(one.value, other.value, rel=1e-9, abs=1e-12)
+        assert _same(one.debiased, other.debiased, rel=1e-7, abs=1e-10)
+        assert _same(one.p_value, other.p_value, rel=1e-6, abs=1e-9)
+        for key, part in other.parts.items():
+            assert not isinstance(part, float) or one.parts[key] == pytest.approx(part, rel=1e-8, abs=1e-12), key
+    drawn = {"interval": 0.9, "resamples": 100} | asked
+    scale = 8.0 if measure == "tace" else 7.5  # a rounded weight moves a border of its bins
+    important = [calibrant.evaluate(P, y, weights=c * (w + 0.3), **drawn) for c in (1.0, scale)]
+    for one, other in zip(*(report.values() for report in important), strict=True):
+        assert _same(one.value, other.value, rel=1e-9, abs=1e-12)
+        assert _same(one.debiased, other.debiased, rel=1e-7, abs=1e-10)
+        assert _same(one.p_value, other.p_value, rel=1e-6, abs=1e-9)
+        assert (one.interval or ()) == pytest.approx(other.interval or (), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.slow

@@ -132,30 +132,6 @@ def test_sharpness_of_the_brier_score_is_the_variance() -> None:
     assert answer_of("sharpness", np.full(5, 0.3), [0, 1, 0, 1, 1]).value == pytest.approx(0.0, abs=1e-30)
 
 
-MEASURES: list[dict[str, Any]] = [
-    {"name": "brier"},
-    {"name": "root-brier"},
-    {"name": "log-loss"},
-    {"name": "upper-bound", "score": "spherical"},
-    {"name": "sharpness", "score": "log-loss"},
-    {"name": "decomposition"},
-    {"name": "decomposition", "method": "binned"},
-]
-
-
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda m: "-".join(m.values()))
-@pytest.mark.parametrize("reduction", ["confidence", "classwise", "canonical"])
-def test_weight_two_is_the_row_twice(measure: dict[str, Any], reduction: str) -> None:
-    vector = drawn_vector(120)
-    w = np.random.default_rng(4).integers(0, 4, 120)
-    one = answer_of(measure, vector.p, vector.labels, weights=w, weights_kind="frequency", reduction=reduction)
-    twice = answer_of(measure, np.repeat(vector.p, w, axis=0), np.repeat(vector.labels, w), reduction=reduction)
-    assert one.value == pytest.approx(twice.value, rel=1e-9, abs=1e-12)
-    assert (one.debiased is None) == (twice.debiased is None)
-    if one.debiased is not None:
-        assert one.debiased == pytest.approx(twice.debiased, rel=1e-9, abs=1e-12)
-
-
 @pytest.mark.parametrize("score", SCORES)
 def test_influences_have_mean_zero_and_are_what_a_row_moves(score: ScoreName) -> None:
     event = drawn_event(200)

@@ -228,10 +228,8 @@ def test_one_wrong_certain_prediction_among_many_refutes(p: float, y: int) -> No
     assert smooth_test(Event(np.append(drawn.p, p), np.append(drawn.y, np.int8(y))).cells, 8) == (math.inf, 0.0)
 
 
-def test_importance_weights_can_be_rescaled_and_frequencies_count() -> None:
-    drawn, w = _bent(200, 2), np.random.default_rng(3).random(200)
-    a, b = (Event(drawn.p, drawn.y, w * scale, "importance").cells for scale in (1.0, 100.0))
-    assert smooth_test(a, 8) == pytest.approx(smooth_test(b, 8), rel=1e-9)
+def test_the_statistic_of_the_smooth_test_is_proportional_to_the_number_of_rows() -> None:
+    drawn = _bent(200, 2)
     once, twice = (Event(drawn.p, drawn.y, np.full(200, count)).cells for count in (1.0, 2.0))
     assert smooth_test(twice, 8)[0] == pytest.approx(2.0 * smooth_test(once, 8)[0], rel=1e-9)
 
