@@ -79,19 +79,6 @@ def test_a_side_without_rows_and_a_class_never_predicted_have_the_mean_of_all() 
     assert found.function.parameters() == {"frequencies": [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.25, 0.5, 0.25]]}
 
 
-@pytest.mark.parametrize("kind", ["frequency", "importance"])
-def test_weights_change_the_accuracies(kind: Any) -> None:
-    P, y = _rows(300)
-    w = np.random.default_rng(6).integers(0, 3, 300)
-    for method in ("accuracy-constant", "predicted-class"):
-        weighted = calibrant.fit(method, P, y, weights=w, weights_kind=kind).apply(P)
-        np.testing.assert_allclose(weighted, calibrant.fit(method, np.repeat(P, w, axis=0), np.repeat(y, w)).apply(P))
-    p, hit = P[:, 0], (y == 0).astype(int)
-    for method in ("accuracy-constant", "side-means"):
-        weighted = calibrant.fit(method, p, hit, weights=w, weights_kind=kind).apply(p)
-        np.testing.assert_allclose(weighted, calibrant.fit(method, np.repeat(p, w), np.repeat(hit, w)).apply(p))
-
-
 def test_the_accuracy_of_an_event_stands_on_its_side() -> None:
     p, y = [0.2, 0.5, 0.9, 0.4], [0, 1, 1, 1]
     fitted = calibrant.fit("accuracy-constant", p, y)

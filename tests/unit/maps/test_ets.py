@@ -100,18 +100,6 @@ def test_noise_in_the_labels_gives_the_uniform_part_its_share() -> None:
     assert weights[2] > 0.1
 
 
-@pytest.mark.parametrize("kind", ["frequency", "importance"])
-def test_neither_the_order_nor_the_repetition_of_rows_matters(kind: Any) -> None:
-    z, y = drawn_logits(300, 3)
-    w = np.random.default_rng(6).integers(0, 3, 300)
-    turned = np.random.default_rng(5).permutation(300)
-    one = calibrant.fit("ets", z, y, weights=w, weights_kind=kind, scale="logit").apply(z)
-    other = calibrant.fit("ets", z[turned], y[turned], weights=w[turned], weights_kind=kind, scale="logit").apply(z)
-    repeated = calibrant.fit("ets", np.repeat(z, w, axis=0), np.repeat(y, w), scale="logit").apply(z)
-    np.testing.assert_allclose(one, other, atol=1e-9)
-    np.testing.assert_allclose(one, repeated, atol=1e-7)
-
-
 def test_damaged_documents_are_refused() -> None:
     z, y = drawn_logits(200, 3)
     fitted = calibrant.fit("ets", z, y, scale="logit")

@@ -37,6 +37,17 @@ EVENTS = [name for name, method in METHODS.items() if method.event is not None]
 VECTORS = [name for name, method in METHODS.items() if method.vector is not None]
 EVERY = [(name, False) for name in EVENTS] + [(name, True) for name in VECTORS]
 GRID = np.linspace(0.0, 1.0, 501)
+#: Methods that choose by folds of rows, of which copies of a row may be in different ones.
+IN_FOLDS = {"pl", "pl3", "averaged", "es-cv"}
+#: Methods that do not use how many rows there are.
+WITHOUT_COUNTS = {
+    *("temperature", "isotonic", "ets", "vector", "matrix", "iop-diagonal", "iop-oi", "iop-op"),
+    *("accuracy-constant", "side-means", "predicted-class"),
+}
+#: Options without which these methods choose by folds.
+WITHOUT_FOLDS = {
+    name: {"strength": 0.1} for name in ("matrix-odir", "dirichlet-odir", "iop-diagonal", "iop-oi", "iop-op")
+}
 
 
 def _event(seed: int = 0) -> tuple[Any, Any]:
@@ -154,18 +165,30 @@ def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, v
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "vector"), EVERY)
-def test_rows_without_weight_do_not_count(name: str, vector: bool) -> None:
+def test_frequencies_are_repeated_rows_and_only_ratios_of_importance_weights_count(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
-    random = np.random.default_rng(0)
-    w = random.integers(0, 3, N).astype(float)
-    w[:20] = 1.0
+    w = np.random.default_rng(0).integers(0, 3, N)
+    w[:20] = 1
     probe = _vector(1)[0] if vector else GRID
-    for kind in ("frequency", "importance"):
-        how: dict[str, Any] = {"weights_kind": kind, "reduction": "canonical" if vector else "binary"}
-        how |= QUICK.get(name, {})
-        one = calibrant.fit(name, rows, labels, weights=w, **how)
-        other = calibrant.fit(name, rows[w > 0], labels[w > 0], weights=w[w > 0], **how)
-        _same(one.apply(probe), other.apply(probe))
+
+    def fitted(*batch: Any, **weights: Any) -> Any:
+        how = weights | QUICK.get(name, {}) | WITHOUT_FOLDS.get(name, {})
+        return calibrant.fit(name, *batch, reduction="canonical" if vector else "binary", **how).apply(probe)
+
+    def same(one: Any, other: Any) -> None:
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+    frequency = fitted(rows, labels, weights=w, weights_kind="frequency")
+    same(frequency, fitted(rows[w > 0], labels[w > 0], weights=w[w > 0], weights_kind="frequency"))
+    if name not in IN_FOLDS:
+        same(frequency, fitted(np.repeat(rows, w, axis=0), np.repeat(labels, w)))
+    importance = fitted(rows, labels, weights=w)
+    same(importance, fitted(rows[w > 0], labels[w > 0], weights=w[w > 0]))
+    same(importance, fitted(rows, labels, weights=7.5 * w))
+    order = np.random.default_rng(1).permutation(N)
+    same(importance, fitted(rows[order], labels[order], weights=w[order]))
+    if name in WITHOUT_COUNTS:
+        same(importance, frequency)
 
 
 @pytest.mark.parametrize(

@@ -137,21 +137,6 @@ def test_derivatives_are_those_of_the_loss(full: bool) -> None:
     np.testing.assert_allclose(x.coordinates(x.original(theta)), theta, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", [*UNREGULARISED, *REGULARISED])
-def test_neither_order_nor_ties_nor_repetition_matter(method: str) -> None:
-    z, y = drawn_logits(200, 3)
-    z = np.round(z)
-    options: dict[str, Any] = {} if method in UNREGULARISED else {"strength": 0.01}
-    turned = np.random.default_rng(5).permutation(200)
-    w = np.random.default_rng(6).integers(0, 3, 200)
-    one = calibrant.fit(method, z, y, scale="logit", **options).apply(z)
-    other = calibrant.fit(method, z[turned], y[turned], scale="logit", **options).apply(z)
-    np.testing.assert_allclose(one, other, atol=1e-9)
-    weighted = calibrant.fit(method, z, y, scale="logit", weights=w, **options).apply(z)
-    repeated = calibrant.fit(method, np.repeat(z, w, axis=0), np.repeat(y, w), scale="logit", **options).apply(z)
-    np.testing.assert_allclose(weighted, repeated, atol=1e-8)
-
-
 @pytest.mark.parametrize("method", REGULARISED)
 def test_chosen_strengths_do_not_depend_on_the_order_of_rows(method: str) -> None:
     z, y = drawn_logits(150, 3, seed=2)

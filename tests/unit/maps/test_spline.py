@@ -125,16 +125,13 @@ def test_the_constrained_spline_is_the_optimum_of_its_program() -> None:
 
 
 @pytest.mark.parametrize("decimals", [2, 6])
-def test_weight_two_is_the_row_twice_and_importance_weights_have_no_scale(decimals: int) -> None:
+def test_equal_weights_change_nothing_and_fractions_are_near_their_frequencies(decimals: int) -> None:
     p, y = _drawn(400)
     p, w = np.round(p, decimals), np.random.default_rng(1).integers(1, 4, 400)
-    weighted = calibrant.fit("spline", p, y, weights=w, weights_kind="frequency").apply(GRID)
-    repeated = calibrant.fit("spline", np.repeat(p, w), np.repeat(y, w)).apply(GRID)
-    np.testing.assert_allclose(weighted, repeated, atol=1e-12)
-    plain = calibrant.fit("spline", p, y).apply(GRID)
-    equal = calibrant.fit("spline", p, y, weights=np.full(400, 0.3), weights_kind="importance").apply(GRID)
+    given: list[dict[str, Any]] = [{"weights": w, "weights_kind": "frequency"}, {}]
+    given += [{"weights": np.full(400, 0.3)}, {"weights": w / 3}]
+    weighted, plain, equal, fractions = (calibrant.fit("spline", p, y, **weights).apply(GRID) for weights in given)
     np.testing.assert_allclose(equal, plain, atol=1e-12)
-    fractions = calibrant.fit("spline", p, y, weights=w / 3, weights_kind="importance").apply(GRID)
     assert np.abs(fractions - weighted).max() < 0.05
 
 
