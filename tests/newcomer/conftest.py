@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+import calibrant
 from calibrant.cli.main import app
 
 Typed = Callable[[str], Result]
@@ -57,6 +58,12 @@ def scores() -> Any:
     y = (random.uniform(size=600) < p**2).astype(int)
     columns = {"site": random.choice(["north", "south"], 600), "sex": random.choice(["f", "m"], 600)}
     return pd.DataFrame({"y": y, "p": p, **columns})
+
+
+@pytest.fixture
+def ece(scores: Any) -> Any:
+    """The ECE of the scores in the library, approximately."""
+    return pytest.approx(calibrant.evaluate(scores["p"].to_numpy(), scores["y"].to_numpy())["ece"].value)
 
 
 @pytest.fixture

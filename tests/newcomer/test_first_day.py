@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import calibrant
+from tests.commands import error_of
 from tests.newcomer.conftest import Typed
 
 
@@ -279,6 +280,4 @@ def test_a_submission_is_calibrated(typed: Typed, scores: Any) -> None:
 def test_a_bound_without_a_measure_is_explained(typed: Typed, scores: Any) -> None:
     """Fail a build if calibration is bad, without the name of a measure."""
     scores[["p", "y"]].to_csv("scores.csv", index=False)
-    refused = typed("calibrant evaluate scores.csv --fail-above 0.05")
-    assert refused.exit_code == 2
-    assert "such as ece=0.05" in refused.stderr
+    assert "such as ece=0.05" in error_of(typed("calibrant evaluate scores.csv --fail-above 0.05"), 2)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import calibrant
+from tests.commands import error_of
 from tests.newcomer.conftest import Typed, commands_of, values_of
 from tests.rows import draw_classes
 
@@ -70,9 +71,8 @@ def test_a_score_that_can_be_of_class_1_or_of_the_predicted_class_is_refused(typ
     """Evaluate a few rows of labels 0 and 1 whose scores are all above one half."""
     rows = {"y_true": [1, 0, 0, 1], "y_pred": [1, 0, 0, 0], "score": [0.9, 0.8, 0.7, 0.6]}
     pd.DataFrame(rows).to_csv("few.csv", index=False)
-    refused = typed("calibrant evaluate few.csv --measure accuracy")
-    assert refused.exit_code == 2
-    commands = commands_of(refused.stderr)
+    error = error_of(typed("calibrant evaluate few.csv --measure accuracy"), 2)
+    commands = commands_of(error)
     assert [values_of(typed, command)["accuracy"] for command in commands] == [0.5, 0.75]
     pd.DataFrame({"correct": [1, 0, 0, 1], "p": rows["score"]}).to_csv("answers.csv", index=False)
     refused = typed("calibrant evaluate answers.csv --measure accuracy")
@@ -84,9 +84,8 @@ def test_predicted_classes_with_other_names_than_the_labels_are_not_compared(typ
     names = ["POSITIVE", "NEGATIVE"] * 3
     rows = {"label": [1, 0, 0, 1, 1, 0], "predicted_label": names, "score": [0.9, 0.8, 0.7, 0.6, 0.9, 0.5]}
     pd.DataFrame(rows).to_csv("other.csv", index=False)
-    refused = typed("calibrant evaluate other.csv")
-    assert refused.exit_code == 1
-    assert "whose classes have other names than those of 'label'; name the positive label" in refused.stderr
+    error = error_of(typed("calibrant evaluate other.csv"), 1)
+    assert "whose classes have other names than those of 'label'; name the positive label" in error
     assert typed("calibrant evaluate other.csv --pos-label 1").exit_code == 0
 
 
@@ -116,9 +115,8 @@ def test_log_likelihoods_of_choices_are_read_with_their_softmax(typed: Typed, pe
     logs = np.log(pets[names].to_numpy()) - np.arange(600)[:, None] % 7  # unnormalised
     frame = pd.DataFrame(logs, columns=[f"{scale}_{name}" for name in names]).assign(answer=pets["species"])
     frame.to_csv("choices.csv", index=False)
-    refused = typed("calibrant evaluate choices.csv --measure brier --measure accuracy")
-    assert refused.exit_code == 1
-    assert "add --scale logit" in refused.stderr
+    error = error_of(typed("calibrant evaluate choices.csv --measure brier --measure accuracy"), 1)
+    assert "add --scale logit" in error
     expected = calibrant.evaluate(pets[names], pets["species"], measures=["brier", "accuracy"])
     line = "calibrant evaluate choices.csv --scale logit --measure brier --measure accuracy"
     assert values_of(typed, line) == {name: pytest.approx(expected[name].value) for name in ("brier", "accuracy")}
@@ -164,21 +162,19 @@ def test_predicted_classes_that_are_strings_are_named(typed: Typed, pets: Any) -
     for name in ("y_pred", "prediction", "output"):
         pd.DataFrame({"y_true": pets["species"], name: guess}).to_csv("hard.csv", index=False)
         for flags in ("", f"--prediction {name}"):
-            refused = typed(f"calibrant evaluate hard.csv {flags}")
-            assert refused.exit_code == 1
-            assert f"column '{name}' has predicted classes, not probabilities; save" in refused.stderr
-            assert "model.predict_proba(X)" in refused.stderr
+            error = error_of(typed(f"calibrant evaluate hard.csv {flags}"), 1)
+            assert f"column '{name}' has predicted classes, not probabilities; save" in error
+            assert "model.predict_proba(X)" in error
 
 
 def test_columns_of_two_models_are_not_two_classes(typed: Typed, scores: Any) -> None:
     """Name the columns of two models; the message says what two columns are, and how to compare two models."""
     scores.assign(a=scores["p"], b=scores["p"] ** 2).to_csv("two.csv", index=False)
-    refused = typed("calibrant evaluate two.csv --label y --prediction a --prediction b --measure brier")
-    assert refused.exit_code == 2
-    assert "swap" not in refused.stderr
-    assert "are read as the probabilities of 2 classes" in refused.stderr
-    assert "calibrant.compare" in refused.stderr
-    for command, power in zip(commands_of(refused.stderr), (1, 2), strict=True):
+    error = error_of(typed("calibrant evaluate two.csv --label y --prediction a --prediction b --measure brier"), 2)
+    assert "swap" not in error
+    assert "are read as the probabilities of 2 classes" in error
+    assert "calibrant.compare" in error
+    for command, power in zip(commands_of(error), (1, 2), strict=True):
         expected = calibrant.evaluate(scores["p"] ** power, scores["y"], measures=["brier"])["brier"].value
         assert values_of(typed, command)["brier"] == pytest.approx(expected)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import calibrant
+from tests.commands import error_of
 from tests.newcomer.conftest import Typed
 from tests.unit.io.test_messages import CASES, Case
 
@@ -91,10 +92,9 @@ def test_an_option_of_another_command_or_tool_names_what_to_type(
 ) -> None:
     """Type options and commands that other tools have."""
     scores.to_csv("scores.csv", index=False)
-    refused = typed(line)
-    assert refused.exit_code != 0
-    assert "by-size" not in refused.stderr
-    assert remedy in " ".join(refused.stderr.replace("│", "").split())  # which a box wraps
+    error = error_of(typed(line))
+    assert "by-size" not in error
+    assert remedy in " ".join(error.replace("│", "").split())  # which a box wraps
 
 
 def test_a_map_recognises_parts_of_its_rows_also_rounded(scores: Any, pets: Any) -> None:
@@ -171,11 +171,8 @@ def test_a_map_of_more_classes_than_the_file_has_is_refused(typed: Typed, pets: 
     scores[["y", "p"]].to_csv("scores.csv", index=False)
     assert typed("calibrant fit pets.csv --method temperature --out map.json").exit_code == 0
     for command in ("evaluate", "report", "diagram"):
-        found = typed(f"calibrant {command} scores.csv --map map.json")
-        assert found.exit_code == 1
-        assert (
-            "the predictions have 2 classes, but there are 3 class names (of the option or of the map)" in found.stderr
-        )
+        error = error_of(typed(f"calibrant {command} scores.csv --map map.json"), 1)
+        assert "the predictions have 2 classes, but there are 3 class names (of the option or of the map)" in error
 
 
 def _line(case: Case) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import calibrant
+from tests.commands import error_of
 from tests.newcomer.conftest import Typed, commands_of, values_of
 
 _MEASURES = "--measure accuracy --measure confidence-gap --measure brier --measure auroc"
@@ -49,9 +50,8 @@ def test_two_columns_without_names_are_offered_in_both_orders(
         np.savez("two.npz", label=frame["label"].to_numpy(dtype=str), prob=both)
     else:
         lists.to_json("two.jsonl", orient="records", lines=True, double_precision=15)
-    refused = typed(f"calibrant evaluate two.{form} {_MEASURES}")
-    assert refused.exit_code == 2
-    commands = commands_of(refused.stderr)
+    error = error_of(typed(f"calibrant evaluate two.{form} {_MEASURES}"), 2)
+    commands = commands_of(error)
     order = [command.partition("--class-names ")[2] for command in commands]
     assert order == [first, ",".join(first.split(",")[::-1])]
     expected = [_of_library(both, y if names == labels else 1 - y) for names in order]
@@ -67,9 +67,8 @@ def test_a_positive_label_that_is_sorted_first_does_not_say_which_of_two_columns
     p, words = scores["p"].to_numpy(), labels.split(",")
     frame = pd.DataFrame({"label": [words[k] for k in scores["y"]], "prob_0": 1.0 - p, "prob_1": p})
     frame.to_csv("two.csv", index=False)
-    refused = typed(f"calibrant evaluate two.csv --pos-label {words[1]} {_MEASURES}")
-    assert refused.exit_code == 2
-    commands = commands_of(refused.stderr)
+    error = error_of(typed(f"calibrant evaluate two.csv --pos-label {words[1]} {_MEASURES}"), 2)
+    commands = commands_of(error)
     assert [command.split()[-1] for command in commands] == [labels, ",".join(words[::-1])]
     expected = _of_library(np.column_stack([1.0 - p, p]), scores["y"])
     assert values_of(typed, commands[0]) == expected
@@ -88,9 +87,8 @@ def test_confidences_beside_outcomes_with_another_name_than_correct_are_offered_
     p = pets[["bird", "cat", "dog"]]
     right = (p.idxmax(axis=1) == pets["species"]).astype(int)
     pd.DataFrame({outcome: right, name: p.max(axis=1)}).to_csv("answers.csv", index=False)
-    refused = typed(f"calibrant evaluate answers.csv {_MEASURES}")
-    assert refused.exit_code == 2
-    commands = commands_of(refused.stderr)
+    error = error_of(typed(f"calibrant evaluate answers.csv {_MEASURES}"), 2)
+    commands = commands_of(error)
     found = [values_of(typed, command) for command in commands]
     assert found == [_of_library(p.max(axis=1), right, reduction=of) for of in ("binary", "confidence")]
     assert found[0] != found[1]
@@ -118,11 +116,10 @@ def test_scores_above_another_threshold_may_be_those_of_one_class(
     predicted = (scores["p"] > threshold).astype(int)
     frame = pd.DataFrame({"y_true": [labels[k] for k in scores["y"]], "y_pred": [labels[k] for k in predicted]})
     frame.assign(score=scores["p"])[scores["p"] > 0.5].to_csv("alerts.csv", index=False)
-    refused = typed(f"calibrant evaluate alerts.csv {_MEASURES}")
-    assert refused.exit_code == 2
+    error = error_of(typed(f"calibrant evaluate alerts.csv {_MEASURES}"), 2)
     p, y, right = (column[scores["p"] > 0.5] for column in (scores["p"], scores["y"], scores["y"] == predicted))
     expected = [_of_library(p, y), _of_library(p, right)]
-    assert [values_of(typed, command) for command in commands_of(refused.stderr)] == expected
+    assert [values_of(typed, command) for command in commands_of(error)] == expected
 
 
 @pytest.mark.parametrize("labels", [("no", "yes"), ("ham", "spam")])
@@ -166,9 +163,8 @@ def test_every_remedy_for_the_logits_of_choices_leads_to_their_softmax(
     for k, name in enumerate(animals):
         frame[names.format(name)] = logs[:, k]
     frame.to_csv("choices.csv", index=False)
-    refused = typed(f"calibrant evaluate choices.csv {_MEASURES}")
-    assert refused.exit_code == 1
-    (remedy,) = re.findall(r"add (--scale logit[^;)]*)", refused.stderr)
+    error = error_of(typed(f"calibrant evaluate choices.csv {_MEASURES}"), 1)
+    (remedy,) = re.findall(r"add (--scale logit[^;)]*)", error)
     expected = _of_library(pets[animals], number, class_names=animals)
     assert values_of(typed, f"calibrant evaluate choices.csv {_MEASURES} {remedy}") == expected
 

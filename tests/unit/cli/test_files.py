@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from calibrant.cli.main import app
+from tests.commands import error_of
 from tests.unit.cli.conftest import Run
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
@@ -79,9 +80,8 @@ def test_the_command_that_names_an_encoding_runs(
 ) -> None:
     path = tmp_path / "it's mine.csv"
     path.write_bytes(text.encode(encoding))
-    refused = run("evaluate", path, "--decimal", ",", "--measure", "brier")
-    assert refused.exit_code == 1
-    message, command = refused.stderr.splitlines()
+    error = error_of(run("evaluate", path, "--decimal", ",", "--measure", "brier"), 1)
+    message, command = error.splitlines()
     assert message.endswith("save the file as UTF-8, or name its encoding:") or "UTF-16" in message
     assert command.endswith(f" --encoding {offered}")
     found = run(*shlex.split(command)[1:])
@@ -115,9 +115,7 @@ def test_bytes_that_the_named_encoding_does_not_have_are_refused(run: Run, tmp_p
 
 @pytest.mark.parametrize("name", ["cp1253x", "rot13", "base64", "undefined", "a\0b"])
 def test_only_encodings_of_text_are_accepted(run: Run, csv: Path, name: str) -> None:
-    refused = run("evaluate", csv, "--encoding", name)
-    assert refused.exit_code == 2
-    assert "must be an encoding of text" in refused.stderr
+    assert "must be an encoding of text" in error_of(run("evaluate", csv, "--encoding", name), 2)
 
 
 def test_a_byte_order_mark_and_other_formats_decide_their_encoding(run: Run, csv: Path, tmp_path: Path) -> None:
@@ -283,9 +281,7 @@ def test_the_offered_flags_repair_the_command(run: Run, tmp_path: Path) -> None:
 def test_a_missing_column_is_reported_with_the_nearest_name(
     run: Run, csv: Path, flag: str, name: str, near: str
 ) -> None:
-    found = run("evaluate", csv, flag, name)
-    assert found.exit_code == 1
-    assert found.stderr.splitlines()[-1].endswith(f"did you mean {near}?")
+    assert error_of(run("evaluate", csv, flag, name), 1).splitlines()[-1].endswith(f"did you mean {near}?")
 
 
 def test_semicolons_and_a_byte_order_mark_are_read_and_printed(run: Run, csv_text: str) -> None:
@@ -336,33 +332,28 @@ def test_a_missing_file_is_reported_by_its_name(run: Run, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("group", ["maps", "jobs"])
 def test_maps_and_jobs_need_a_server_and_say_so(run: Run, group: str) -> None:
-    found = run(group, "list")
-    assert found.exit_code == 2
-    assert "CALIBRANT_SERVER" in found.stderr
+    assert "CALIBRANT_SERVER" in error_of(run(group, "list"), 2)
 
 
 def test_an_invalid_key_is_not_blamed_on_the_server(csv: Path) -> None:
     words = ["evaluate", str(csv), "--server", "http://127.0.0.1:9"]
-    result = CliRunner().invoke(app, words, env={"CALIBRANT_API_KEY": "of two words"})
-    assert result.exit_code == 2
-    assert "Invalid value for CALIBRANT_API_KEY" in result.stderr
-    assert "two words" not in result.stderr
+    error = error_of(CliRunner().invoke(app, words, env={"CALIBRANT_API_KEY": "of two words"}), 2)
+    assert "Invalid value for CALIBRANT_API_KEY" in error
+    assert "two words" not in error
 
 
 def test_a_server_that_is_away_has_a_code_of_its_own(run: Run, csv: Path) -> None:
-    found = run("evaluate", csv, "--server", "http://127.0.0.1:9")
-    assert found.exit_code == 3
-    assert found.stderr.splitlines()[-1].startswith("calibrant: cannot reach the server http://127.0.0.1:9")
+    error = error_of(run("evaluate", csv, "--server", "http://127.0.0.1:9"), 3)
+    assert error.splitlines()[-1].startswith("calibrant: cannot reach the server http://127.0.0.1:9")
 
 
 def test_two_orders_of_the_columns_are_both_commands(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "encoded.csv"
     path.write_text("label,prob_dog,prob_cat\n1,0.75,0.25\n0,0.25,0.75\n", encoding="utf-8")
     for flags in ([], ["--prediction", "prob_*"]):
-        found = run("evaluate", path, *flags)
-        assert found.exit_code == 2
+        error = error_of(run("evaluate", path, *flags), 2)
         orders = ("--prediction prob_cat --prediction prob_dog", "--prediction prob_dog --prediction prob_cat")
-        commands = found.stderr.splitlines()[-2:]
+        commands = error.splitlines()[-2:]
         assert [line.partition(".csv ")[2] for line in commands] == list(orders)
         assert run("evaluate", path, *orders[0].split(), "--measure", "brier").exit_code == 0
 

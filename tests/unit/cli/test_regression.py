@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import norm
 
 import calibrant
+from tests.commands import error_of
 from tests.unit.cli.conftest import Run
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -115,9 +116,8 @@ def test_each_reading_of_a_calibrated_file_has_a_command(
     monkeypatch.chdir(tmp_path)
     assert run("fit", normal, "--regression", "--method", "variance-scaling", "--out", "map.json").exit_code == 0
     assert run("calibrate", normal, "--map", "map.json", "--out", "calibrated.csv").exit_code == 0
-    refused = run("evaluate", "calibrated.csv", "--regression", "--measure", "variance-ratio")
-    assert refused.exit_code == 2
-    commands = re.findall(r"^  calibrant (.*)$", refused.stderr, re.MULTILINE)
+    error = error_of(run("evaluate", "calibrated.csv", "--regression", "--measure", "variance-ratio"), 2)
+    commands = re.findall(r"^  calibrant (.*)$", error, re.MULTILINE)
     ratios = [run(*shlex.split(command)).stdout.split()[-1] for command in commands]
     assert len(ratios) == 2
     assert float(ratios[0]) > 2.0
@@ -136,9 +136,8 @@ def test_a_map_that_returns_quantiles_is_compared_at_its_levels(run: Run, normal
 def test_intervals_have_their_level(run: Run, tmp_path: Path) -> None:
     columns = {"y": ROWS["y"], "lo": QUANTILES[:, 0], "hi": QUANTILES[:, -1]}
     path = _write(tmp_path / "intervals.csv", columns)
-    refused = run("evaluate", path, "--regression")
-    assert refused.exit_code == 1
-    assert "the level of the intervals is not in the file" in refused.stderr
+    error = error_of(run("evaluate", path, "--regression"), 1)
+    assert "the level of the intervals is not in the file" in error
     found = run(
         "evaluate", path, "--regression", "--level", 0.9, "--measure", "coverage", "--fail-above", "coverage=0.5"
     )
@@ -276,9 +275,7 @@ def test_a_map_of_the_other_kind_is_refused(run: Run, normal: Path, csv: Path, t
     assert (
         run("fit", normal, "--regression", "--method", "variance-scaling", "--out", tmp_path / "v.json").exit_code == 0
     )
-    refused = run("evaluate", csv, "--map", tmp_path / "v.json")
-    assert refused.exit_code == 1
-    assert "load_distribution" in refused.stderr
+    assert "load_distribution" in error_of(run("evaluate", csv, "--map", tmp_path / "v.json"), 1)
 
 
 def test_diagrams_are_drawn(run: Run, normal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,9 +334,7 @@ def test_forecasts_without_the_option_are_recognised(
     run: Run, tmp_path: Path, names: tuple[str, str], command: list[str]
 ) -> None:
     path = _write(tmp_path / "f.csv", {"y": ROWS["y"], names[0]: ROWS["mean"], names[1]: ROWS["mean"] + ROWS["std"]})
-    found = run(*command, path)
-    assert found.exit_code == 1
-    assert found.stderr.endswith("; for forecasts of a number, add --regression\n")
+    assert error_of(run(*command, path), 1).endswith("; for forecasts of a number, add --regression\n")
 
 
 def test_other_files_are_not_taken_for_forecasts(run: Run, tmp_path: Path) -> None:
@@ -353,9 +348,8 @@ def test_a_misspelt_column_of_a_part_is_suggested_as_that_part(run: Run, normal:
 
 
 def test_calibrate_needs_no_option_for_forecasts(run: Run, normal: Path) -> None:
-    found = run("calibrate", normal, "--regression", "--map", "map.json")
-    assert found.exit_code == 2
-    assert "the map has the kind of its predictions" in " ".join(found.stderr.replace("│", " ").split())
+    error = error_of(run("calibrate", normal, "--regression", "--map", "map.json"), 2)
+    assert "the map has the kind of its predictions" in " ".join(error.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -371,9 +365,8 @@ def test_the_command_for_an_ensemble_runs(run: Run, tmp_path: Path, names: list[
     frame = pd.DataFrame(rng.normal(size=(40, len(names))), columns=names)
     path = tmp_path / "an ensemble.csv"
     frame.assign(y=rng.normal(size=40), min=0.0, model=1.5).to_csv(path, index=False)
-    refused = run("evaluate", path, "--regression", "--measure", "crps")
-    assert refused.exit_code == 2
-    message, command = refused.stderr.splitlines()
+    error = error_of(run("evaluate", path, "--regression", "--measure", "crps"), 2)
+    message, command = error.splitlines()
     assert f"name them as samples={wildcard}:" in message
     assert command.endswith(f" --prediction 'samples={wildcard}'")
     found = run(*shlex.split(command)[1:])

@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from calibrant.cli.rows import command_line
+from tests.commands import error_of
 from tests.unit.cli.conftest import Run
 from tests.unit.reports.reading import Page
 
@@ -67,9 +68,7 @@ def test_the_lines_of_a_report_of_groups_have_the_groups(run: Run, csv: Path) ->
 @pytest.mark.parametrize("name", ["r.pdf", "r.json"])
 def test_a_report_is_written_only_to_a_file_for_html(run: Run, csv: Path, name: str) -> None:
     out = csv.with_name(name)
-    refused = run("report", csv, "--out", out)
-    assert refused.exit_code == 2
-    assert f"must end in .html or .htm, not {out.suffix}" in refused.stderr
+    assert f"must end in .html or .htm, not {out.suffix}" in error_of(run("report", csv, "--out", out), 2)
     assert not out.exists()
 
 
