@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import io
 from collections.abc import Iterator
@@ -210,15 +209,12 @@ def test_the_bytes_of_each_tenant_are_counted_whatever_they_are(server: RedisSer
         assert found["one"] > 2 * 50_000 * 16 > found["other"] > 50_000 * 16
 
 
-def test_looks_while_the_store_is_away_are_not_remembered(tmp_path: Path) -> None:
+async def test_looks_while_the_store_is_away_are_not_remembered(tmp_path: Path) -> None:
     url = f"unix://{tmp_path}/none.sock"
     budget = Budget(url, 0.75, lambda: True)
 
-    async def look() -> None:
-        async with connect_async(url, timeout=60) as redis:
-            for _ in range(10):
-                with pytest.raises(Away):
-                    await budget._look(redis)
-
-    asyncio.run(look())
+    async with connect_async(url, timeout=60) as redis:
+        for _ in range(10):
+            with pytest.raises(Away):
+                await budget._look(redis)
     assert len(budget._let_in) == 1

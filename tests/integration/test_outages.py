@@ -78,7 +78,7 @@ def test_a_killed_store_is_reported_at_once_and_keeps_acknowledged_work(server: 
     assert _post(api, **{"Idempotency-Key": "once"}).status_code == 201
 
 
-def test_a_blocked_event_loop_is_not_mistaken_for_a_store_without_answers(server: RedisServer) -> None:
+async def test_a_blocked_event_loop_is_not_mistaken_for_a_store_without_answers(server: RedisServer) -> None:
     lost: list[Exception] = []
 
     async def nothing(*_: object) -> None:
@@ -89,20 +89,17 @@ def test_a_blocked_event_loop_is_not_mistaken_for_a_store_without_answers(server
             lost.append(error)
             super()._lose(error)
 
-    async def main() -> None:
-        link = Watched(server.url, opened=nothing, changed=nothing)
-        running = asyncio.create_task(link.run())
-        assert await link.settled(120.0)
-        for _ in range(8):
-            time.sleep(1.2 * STALE_SECONDS)
-            for _ in range(3):
-                await asyncio.sleep(0)
-                link.check_open()
-        assert await link.settled(120.0)
-        link.close()
-        await running
-
-    asyncio.run(main())
+    link = Watched(server.url, opened=nothing, changed=nothing)
+    running = asyncio.create_task(link.run())
+    assert await link.settled(120.0)
+    for _ in range(8):
+        time.sleep(1.2 * STALE_SECONDS)
+        for _ in range(3):
+            await asyncio.sleep(0)
+            link.check_open()
+    assert await link.settled(120.0)
+    link.close()
+    await running
     assert lost == []
 
 

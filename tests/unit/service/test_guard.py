@@ -96,52 +96,45 @@ async def _whole_body() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def test_a_late_answer_is_replaced_and_the_work_continues() -> None:
+async def test_a_late_answer_is_replaced_and_the_work_continues() -> None:
     ended: list[bool] = []
+    messages: list[Message] = []
+    refused = asyncio.Event()
 
-    async def run() -> list[Message]:
-        messages, refused = [], asyncio.Event()
+    async def send(message: Message) -> None:
+        messages.append(message)
+        if message["type"] == "http.response.body":
+            refused.set()
 
-        async def send(message: Message) -> None:
-            messages.append(message)
-            if message["type"] == "http.response.body":
-                refused.set()
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await refused.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"late"})
+        ended.append(True)
 
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            await receive()
-            await refused.wait()
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"late"})
-            ended.append(True)
-
-        await _guard(app)(_scope(), _whole_body, send)
-        return messages
-
-    messages = asyncio.run(run())
+    await _guard(app)(_scope(), _whole_body, send)
     assert [m.get("status") for m in messages] == [503, None]
     assert b"deadline-exceeded" in messages[1]["body"]
     assert ended == [True]
 
 
-def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
-    async def run() -> list[Any]:
-        messages: list[Any] = []
+async def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
+    messages: list[Any] = []
 
-        async def send(message: Message) -> None:
-            messages.append(message.get("status", message.get("body")))
+    async def send(message: Message) -> None:
+        messages.append(message.get("status", message.get("body")))
 
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            passed = asyncio.Event()
-            # Set behind the guard's own alarm, which was set for an earlier moment.
-            asyncio.get_running_loop().call_later(0.03, passed.set)
-            await passed.wait()
-            await send({"type": "http.response.body", "body": b"end"})
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        passed = asyncio.Event()
+        # Set behind the guard's own alarm, which was set for an earlier moment.
+        asyncio.get_running_loop().call_later(0.03, passed.set)
+        await passed.wait()
+        await send({"type": "http.response.body", "body": b"end"})
 
-        await _guard(app)(_scope(), _whole_body, send)
-        return messages
-
-    assert asyncio.run(run()) == [200, b"end"]
+    await _guard(app)(_scope(), _whole_body, send)
+    assert messages == [200, b"end"]
 
 
 def test_a_request_holds_one_place_until_it_ends() -> None:
@@ -297,65 +290,59 @@ def test_a_body_is_not_slow_because_the_application_is() -> None:
     assert _timed(main) == [200]
 
 
-def test_a_request_without_body_gets_the_timeout_and_its_work_the_disconnect() -> None:
-    async def run() -> tuple[list[Any], list[bool]]:
-        statuses: list[Any] = []
-        seen: list[bool] = []
-        refused = asyncio.Event()
+async def test_a_request_without_body_gets_the_timeout_and_its_work_the_disconnect() -> None:
+    statuses: list[Any] = []
+    seen: list[bool] = []
+    refused = asyncio.Event()
 
-        async def send(message: Message) -> None:
-            statuses.append(message.get("status"))
-            if message["type"] == "http.response.body":
-                refused.set()
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status"))
+        if message["type"] == "http.response.body":
+            refused.set()
 
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            seen.append(Guard.is_over(scope))
-            await refused.wait()
-            seen.append(Guard.is_over(scope))
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(Guard.is_over(scope))
+        await refused.wait()
+        seen.append(Guard.is_over(scope))
 
-        await _guard(app)({**_scope(), "method": "GET"}, _whole_body, send)
-        return statuses, seen
-
-    assert asyncio.run(run()) == ([503, None], [False, True])
+    await _guard(app)({**_scope(), "method": "GET"}, _whole_body, send)
+    assert (statuses, seen) == ([503, None], [False, True])
 
 
 @pytest.mark.parametrize(("caller", "at_once"), [(LOCAL, 2), (ONE, 1)])
-def test_light_bodies_are_handled_some_at_a_time_and_others_are_not_held_up(caller: Caller, at_once: int) -> None:
+async def test_light_bodies_are_handled_some_at_a_time_and_others_are_not_held_up(caller: Caller, at_once: int) -> None:
     size = 900 * KIB
 
-    async def main() -> None:
-        handled: list[Caller] = []
-        go_on = asyncio.Event()
+    handled: list[Caller] = []
+    go_on = asyncio.Event()
 
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            await bounded(Request(scope, receive), 1 << 20)
-            handled.append(scope["state"]["caller"])
-            await go_on.wait()
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await bounded(Request(scope, receive), 1 << 20)
+        handled.append(scope["state"]["caller"])
+        await go_on.wait()
 
-        guard = Guard(app, seconds=60.0, slots=Slots(1), memory=RequestMemory(1 << 30), light=LightBodies())
+    guard = Guard(app, seconds=60.0, slots=Slots(1), memory=RequestMemory(1 << 30), light=LightBodies())
 
-        def sent(caller: Caller, size: int) -> asyncio.Task[None]:
-            async def receive() -> Message:
-                return {"type": "http.request", "body": bytes(size), "more_body": False}
+    def sent(caller: Caller, size: int) -> asyncio.Task[None]:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": bytes(size), "more_body": False}
 
-            async def send(message: Message) -> None:
-                raise AssertionError(message)
+        async def send(message: Message) -> None:
+            raise AssertionError(message)
 
-            return asyncio.ensure_future(guard(_scope(caller), receive, send))
+        return asyncio.ensure_future(guard(_scope(caller), receive, send))
 
-        requests = [sent(caller, size) for _ in range(20)]
-        await _until_idle()
-        assert handled == [caller] * at_once
-        requests.append(sent(caller, 1000))  # too small to wait
-        if caller != LOCAL:
-            requests.append(sent(OTHER, size))
-        await _until_idle()
-        assert len(handled) == at_once + 1 + (caller != LOCAL)
-        go_on.set()
-        await asyncio.gather(*requests)
-        assert len(handled) == len(requests)
-
-    asyncio.run(main())
+    requests = [sent(caller, size) for _ in range(20)]
+    await _until_idle()
+    assert handled == [caller] * at_once
+    requests.append(sent(caller, 1000))  # too small to wait
+    if caller != LOCAL:
+        requests.append(sent(OTHER, size))
+    await _until_idle()
+    assert len(handled) == at_once + 1 + (caller != LOCAL)
+    go_on.set()
+    await asyncio.gather(*requests)
+    assert len(handled) == len(requests)
 
 
 async def _until_idle() -> None:

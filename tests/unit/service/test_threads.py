@@ -22,20 +22,17 @@ async def _work(caller: Caller, begun: threading.Semaphore, goes_on: threading.E
 
 
 @pytest.mark.parametrize(("caller", "at_once"), [(ONE, MOST_THREADS // 2), (LOCAL, MOST_THREADS)])
-def test_a_tenant_has_half_of_the_threads_and_a_service_without_keys_all(caller: Caller, at_once: int) -> None:
+async def test_a_tenant_has_half_of_the_threads_and_a_service_without_keys_all(caller: Caller, at_once: int) -> None:
     begun, goes_on = threading.Semaphore(0), threading.Event()
 
-    async def crowd() -> None:
-        tasks = [asyncio.create_task(_work(caller, begun, goes_on)) for _ in range(100)]
-        try:
-            for _ in range(at_once):
-                assert await asyncio.to_thread(begun.acquire, timeout=60)
-            assert not begun.acquire(blocking=False)
-        finally:
-            goes_on.set()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(crowd())
+    tasks = [asyncio.create_task(_work(caller, begun, goes_on)) for _ in range(100)]
+    try:
+        for _ in range(at_once):
+            assert await asyncio.to_thread(begun.acquire, timeout=60)
+        assert not begun.acquire(blocking=False)
+    finally:
+        goes_on.set()
+    await asyncio.gather(*tasks)
 
 
 def test_another_tenant_has_a_thread_while_one_waits_for_its_own_share() -> None:
@@ -55,20 +52,14 @@ def test_another_tenant_has_a_thread_while_one_waits_for_its_own_share() -> None
     assert asyncio.run(crowd()) == 7
 
 
-def test_work_that_fails_gives_its_thread_back() -> None:
-    async def crowd() -> int:
-        for _ in range(MOST_THREADS + 1):
-            with pytest.raises(ValueError, match="invalid literal"):
-                await run_in_thread(int, "x")
-        return await asyncio.wait_for(run_in_thread(int, "7"), 60)
-
-    assert asyncio.run(crowd()) == 7
+async def test_work_that_fails_gives_its_thread_back() -> None:
+    for _ in range(MOST_THREADS + 1):
+        with pytest.raises(ValueError, match="invalid literal"):
+            await run_in_thread(int, "x")
+    assert await asyncio.wait_for(run_in_thread(int, "7"), 60) == 7
 
 
-def test_pieces_are_made_in_threads_and_in_order() -> None:
-    async def made() -> list[tuple[int, bool]]:
-        own = threading.get_ident()
-        pieces = ((i, threading.get_ident() == own) for i in range(3))
-        return [piece async for piece in iterate_in_thread(pieces)]
-
-    assert asyncio.run(made()) == [(0, False), (1, False), (2, False)]
+async def test_pieces_are_made_in_threads_and_in_order() -> None:
+    own = threading.get_ident()
+    pieces = ((i, threading.get_ident() == own) for i in range(3))
+    assert [piece async for piece in iterate_in_thread(pieces)] == [(0, False), (1, False), (2, False)]
