@@ -66,7 +66,7 @@ class RuleType(ABC, Generic[SomeRule, Seen]):
 
     kind: ClassVar[RuleKind]
     model: type[SomeRule]
-    #: What is said of a rule that was checked, while no alarm is raised.
+    #: The sentence about a rule that was checked, while no alarm is raised.
     calm: ClassVar[str | None] = None
     #: What starts again when its alarm is acknowledged: the rule, or the evidence, which all rules of it share.
     restarts: ClassVar[Literal["rule", "evidence"] | None] = None

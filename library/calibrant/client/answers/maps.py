@@ -25,7 +25,7 @@ class Scores(Document):
     """Scores on the rows of the fit; all are non-negative, and smaller is better."""
 
     log_loss: float  # in nats, of the map's event or of the whole vector
-    brier: float
+    brier: float  # Brier score
     ece: float  # 15 bins of equal mass, of the event or the confidence; not debiased
 
 
@@ -33,8 +33,8 @@ class Scores(Document):
 class InSample(Document):
     """In-sample scores before and after the map; they overestimate its gain because it was fitted to these rows."""
 
-    before: Scores
-    after: Scores
+    before: Scores  # scores before applying the map
+    after: Scores  # scores after applying the map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,45 +45,45 @@ class Bins(Document):
     count: list[int]  # number of rows
     rows: list[float]  # effective number of rows, from their weights
     share: list[float]  # fraction of the total weight
-    mean_prediction: list[float]
-    observed_frequency: list[float]
+    mean_prediction: list[float]  # weighted mean of the predictions
+    observed_frequency: list[float]  # weighted fraction of positive labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitBins(Document):
     """The bins before and after the map, and the event that they describe."""
 
-    of: str
-    before: Bins
-    after: Bins
+    of: str  # the event, as a reduction
+    before: Bins  # bins of the predictions
+    after: Bins  # bins of the calibrated probabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSummary(Document):
     """The metadata of a stored map: name, how and to what it was fitted, by whom and when; without its parameters."""
 
-    format: int = 1
-    id: str
-    prediction_kind: PredictionKind = "classification"
-    name: str | None
-    version: int | None
+    format: int = 1  # version of the format of this document
+    id: str  # id
+    prediction_kind: PredictionKind = "classification"  # what is predicted: classes, or a number (regression)
+    name: str | None  # name, as in requests
+    version: int | None  # version of the map; None without a name
     description: str | None = None  # free text
     tags: dict[str, str] = field(default_factory=dict)  # up to 32 short strings by name
-    method: str
-    options: dict[str, Any]
+    method: str  # name of the method of the fit
+    options: dict[str, Any]  # options by name
     reduction: str | None  # None for regression
     scale: Scale | None  # None for regression
-    n_classes: int | None
+    n_classes: int | None  # number of classes; None for one event
     class_names: list[str] | None = None  # names of the classes in the order of the columns
     n: int | None  # number of rows of the fit; None for an imported map
-    seed: int | None
-    created_at: str
+    seed: int | None  # random seed
+    created_at: str  # when it was created
     created_by: str | None = None  # name of the API key
     updated_at: str | None = None  # when the tags or the description last changed
-    imported: bool = False
+    imported: bool = False  # whether the map was imported instead of fitted here
     digest: str | None = None  # digest of the rows of the fit, independent of their order
     label_rate: float | None = None  # event rate in the rows of the fit
-    in_sample: InSample | None = None
+    in_sample: InSample | None = None  # scores on the rows of the fit; None for an imported map
     accepts: ForecastShape | None = None  # of regression: the forecasts that the map accepts
     returns: ForecastShape | None = None  # of regression: the forecasts that it returns
     held_out_gain: HeldOutGain | None = None  # the cross-fitted decrease of the score; None if it is not known
@@ -95,12 +95,12 @@ class MapRecord(MapConveniences, MapSummary):
     """A stored map: its summary, the bins of its fit, and its document."""
 
     label_counts: list[int] | None = None  # number of rows of each label, for (n, K) with K up to 1,000
-    bins: FitBins | None = None
-    document: dict[str, Any]
+    bins: FitBins | None = None  # bins of the rows of the fit, before and after the map
+    document: dict[str, Any]  # the map document: all that is needed to apply it
 
 
 class MapChanges(TypedDict, total=False):
     """The body of ``PATCH /maps/{ref}``, a JSON merge patch (RFC 7396): None removes, omitted fields are kept."""
 
     description: str | None  # free text
-    tags: dict[str, str | None] | None
+    tags: dict[str, str | None] | None  # tags to set; None removes a tag
