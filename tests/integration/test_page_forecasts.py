@@ -150,7 +150,7 @@ def test_a_map_of_groups_takes_the_group_of_each_row(visitor: Visitor) -> None:
     ("content", "fields", "place", "words"),
     [
         (NORMAL, {"predictions": "mean, std"}, "predictions", "such as mean=mu"),
-        (NORMAL, {"predictions": "mean=y, mean=std"}, "predictions", "different pairs"),
+        (NORMAL, {"predictions": "mean=y, mean=std"}, "predictions", "different part=column"),
         (NORMAL, {"predictions": "mean=<b>, std=std"}, "predictions", "no column"),
         (NORMAL, {"predictions": "median=mean"}, "predictions", "median"),
         (INTERVALS, {"level": "1.5"}, "level", "above 0 and below 1"),

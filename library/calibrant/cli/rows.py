@@ -57,6 +57,7 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
     def replaced(command: Callable[..., None]) -> Callable[..., None]:
         types, parameters = get_type_hints(command, include_extras=True), list[Parameter]()
         names = [name for name in OPTIONS if name not in without]
+        described = {name: OPTIONS[name].help for name in names} | helps
         for own in signature(command).parameters.values():
             if own.name != "columns":
                 parameters.append(own.replace(annotation=types[own.name]))
@@ -65,7 +66,7 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
                 option = OPTIONS[name]
                 value: Any = list[str] if option.many else option.type
                 value = value if option.default is not None else value | None
-                annotation: Any = Annotated[value, typer.Option(option.flag, help=helps.get(name, option.help))]
+                annotation: Any = Annotated[value, typer.Option(option.flag, help=described[name])]
                 parameters.append(own.replace(name=name, default=option.default, annotation=annotation))
 
         @wraps(command)

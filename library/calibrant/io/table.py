@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.io.errors import Field, WrongShape
-from calibrant.io.options import Scale
 
 # --- The sheet that a file is read into
 
