@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from backend.store.link import Change
+from backend.store.link import Invalidation
 from backend.store.store import Store
 from calibrant.core.errors import PredictionKindMismatch
 from calibrant.kinds import load_map
@@ -94,7 +94,7 @@ class HeldMaps:
                 self._ids.put((tenant, ref), record.id)
         return found
 
-    def handle_change(self, change: Change) -> None:
+    def handle_change(self, change: Invalidation) -> None:
         """Drop the maps and references that a change may affect."""
         with self._writing:
             self._changes += 1

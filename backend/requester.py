@@ -10,7 +10,7 @@ from backend.store.keyspace import Kind
 from backend.store.store import Store
 
 
-class Limits(Protocol):
+class RequesterLimits(Protocol):
     """The settings that limit use cases."""
 
     @property
@@ -37,7 +37,7 @@ class Requester(Protocol):
         """The tenant's view of the store."""
 
     @property
-    def settings(self) -> Limits:
+    def settings(self) -> RequesterLimits:
         """The limits of the service."""
 
     @property

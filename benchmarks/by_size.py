@@ -21,7 +21,7 @@ from benchmarks.compare.data import classifiers, read_file
 from benchmarks.records import append, current, possible, read
 from benchmarks.timing import machine
 from calibrant.plots.by_size import draw_by_size
-from calibrant.plots.canvas import About
+from calibrant.plots.canvas import Caption
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks" / "by-size.md"
@@ -190,7 +190,7 @@ def _verdict(results: Mapping[Figure, Curves]) -> str:
 
 def draw(figure: Figure, curves: Curves) -> str:
     """Draw the curves to docs/pictures, and return the picture's line of the page."""
-    about = About(curves["sizes"][-1], ", ".join(MEASURES), figure.file)
+    about = Caption(curves["sizes"][-1], ", ".join(MEASURES), figure.file)
     kind = {"improvement": bool(figure.map), "squared": figure.squared}
     drawn = draw_by_size(_named(figure, curves), about, form="svg", theme="auto", width=720, **kind)
     name = f"by-size-{'improvement' if figure.map else 'measures'}{'-squared' if figure.squared else ''}.svg"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.comparison.comparison import apart, ranked_values
-from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
+from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
@@ -112,7 +112,7 @@ def compared(world: str, request: MeasureRequest, n: int, seed: int) -> dict[Cor
         for (name, event), result in zip(events.items(), results, strict=True)
     }
     standings = [
-        Standing(name, value or 0.0, moved[name].draws, moved[name].bias)
+        ContestantValue(name, value or 0.0, moved[name].draws, moved[name].bias)
         for name, value in zip(events, values, strict=True)
     ]
 

@@ -16,7 +16,7 @@ import numpy as np
 import calibrant
 from benchmarks.timing import machine
 from calibrant.plots.by_size import draw_by_size
-from calibrant.plots.canvas import About, Drawn
+from calibrant.plots.canvas import Caption, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import PLOTS, draw, draw_several
 
@@ -49,7 +49,7 @@ def pictures() -> Mapping[str, Callable[..., Drawn]]:
         {"name": "fit-on-test", "method": "pl"} if name == "fit-on-test" else name for name in PLOTS
     ]
     shown = calibrant.evaluate(p, y, measures=["ece"], diagrams=asked).diagrams or {}
-    about = About(N, "binary", "spam-filter:3", ("ECE", 0.1), (0.09, 0.11))
+    about = Caption(N, "binary", "spam-filter:3", ("ECE", 0.1), (0.09, 0.11))
     drawings: dict[str, Callable[..., Drawn]] = {}
     for name in PLOTS:
         drawings[name] = lambda form, name=name: draw(name, shown[name], about, form=form)

@@ -21,7 +21,7 @@ from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, 
 from service.guard import Starts
 from service.problems import RETRY_AFTER, refused, respond, unavailable_response
 from service.process import PATIENCE
-from service.rates import Allowance, Rates
+from service.rates import Rates, RequestAllowance
 from service.route_table import RouteTable
 from service.sessions import Sessions, SignedIn, cookie_of
 from service.settings import is_loopback
@@ -76,7 +76,7 @@ class Access:
         if waits and not await self._link.settled(PATIENCE):
             await self._away()(scope, receive, send)
             return
-        allowance: Allowance | None = None
+        allowance: RequestAllowance | None = None
         session: SignedIn | None = None
         try:
             if is_free and (self._keyring or not (table.needs_store(path) or self._link.reached)):
@@ -149,7 +149,7 @@ class Access:
             raise refusal.with_headers({"WWW-Authenticate": "Bearer"})
         return caller
 
-    def _counted(self, caller: Caller) -> Allowance | None:
+    def _counted(self, caller: Caller) -> RequestAllowance | None:
         limit = self._rate_limit if caller.rate_limit is None else caller.rate_limit
         if not limit or caller.key_id is None:
             return None
@@ -183,7 +183,7 @@ def _require_scope(caller: Caller, needed: KeyScope) -> None:
         raise Forbidden(f"this call needs a key with the scope {needed}; the key has the scope {caller.scope}")
 
 
-def _with_rate_headers(allowance: Allowance, send: Send) -> Send:
+def _with_rate_headers(allowance: RequestAllowance, send: Send) -> Send:
     async def add_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from backend.monitors.answers import Reader
+from backend.monitors.answers import MonitorReader
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.rules.evidence import EVIDENCE
 from backend.monitors.timeline import TimelinePoint, frequency_interval
@@ -40,7 +40,7 @@ class ChartData:
     alarms: Sequence[tuple[float, AlarmData]]
 
 
-def raised_alarms(reader: Reader) -> list[tuple[float, AlarmData]]:
+def raised_alarms(reader: MonitorReader) -> list[tuple[float, AlarmData]]:
     """The raised alarms of a monitor, oldest first, with their times."""
     return [(seconds(event.timestamp), event.data) for event in reader.raised() if isinstance(event.data, AlarmData)]
 

@@ -11,7 +11,7 @@ from fastapi import Response
 from pydantic import ValidationError
 
 from backend.monitors.answers import (
-    Reader,
+    MonitorReader,
     begin_diagram,
     group_index,
     narrowed,
@@ -25,7 +25,7 @@ from backend.store.clock import now, seconds
 from calibrant.core.errors import CalibrationError
 from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.diagrams.forecasts import read_distribution_diagrams
-from calibrant.plots.canvas import About, Drawn, Format, NothingToDraw, PictureError
+from calibrant.plots.canvas import Caption, Drawn, Format, NothingToDraw, PictureError
 from calibrant.plots.diagram import draw
 from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
@@ -48,7 +48,7 @@ from service.html import SEALED
 def draw_fit(record: MapRecord, bins: FitBins, form: Format, look: PictureQuery) -> Drawn:
     """Draw the rows of a map's fit before and after the map, from their bins."""
     called = record.id if record.name is None else f"{record.name}, version {record.version}"
-    about = About(record.n or 0, bins.of, f"{called}, in-sample")
+    about = Caption(record.n or 0, bins.of, f"{called}, in-sample")
     scores = record.in_sample
     errors = None if scores is None else (scores.before.ece, scores.after.ece)
     return draw_fit_bins(bins.model_dump(), about, errors=errors, form=form, theme=look.theme, width=look.width)
@@ -157,7 +157,7 @@ def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Calla
         for point in points
         for one in (point.measures[key],)
     ]
-    about = About(sum(point.rows for point in points), counted_as(reader.record), _called(name, query.group))
+    about = Caption(sum(point.rows for point in points), counted_as(reader.record), _called(name, query.group))
     shown = {"measure": key, "points": drawn, "alarms": _alarms(whole, key)}
     return partial(draw_over_time, shown, about, **_look(query))
 
@@ -175,7 +175,7 @@ def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Fo
     shown = diagram_of(tally, reader.record, reader.kept.memory)
     if shown is None:
         raise NothingToDraw("the window has no labelled rows")
-    about = About(len(tally), counted_as(reader.record), _called(f"{name}, {window.name}", query.group))
+    about = Caption(len(tally), counted_as(reader.record), _called(f"{name}, {window.name}", query.group))
     kind = "reliability" if reader.record.forecast is None else "pit"
     return partial(draw, kind, shown, about, **{**_look(query), "form": form})
 
@@ -185,7 +185,7 @@ def counted_as(record: MonitorRecord) -> str:
     return (record.reduction or "binary") if record.forecast is None else record.forecast.kind
 
 
-def _alarms(reader: Reader, key: str) -> list[dict[str, Any]]:
+def _alarms(reader: MonitorReader, key: str) -> list[dict[str, Any]]:
     """Alarms about one measure or about calibration in general, with the times when they were raised."""
     raised = [(event.timestamp, event.data) for event in reader.raised() if isinstance(event.data, AlarmData)]
     return [{"at": seconds(at), "rule": data.rule} for at, data in raised if data.measure in (None, key)]

@@ -46,7 +46,7 @@ _REFUSALS = {
 }
 
 
-class ProblemResponse(Response):
+class ProblemAnswer(Response):
     """A problem document; below the path of the inference protocol, an error of that protocol.
 
     At the paths of the web page it is an HTML page.
@@ -69,7 +69,7 @@ class ProblemResponse(Response):
 
 def respond(document: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """Build the response for a problem."""
-    return ProblemResponse(document, headers)
+    return ProblemAnswer(document, headers)
 
 
 def internal_error() -> Response:

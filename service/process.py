@@ -18,7 +18,7 @@ from backend.store.budget import Budget
 from backend.store.census import take_census
 from backend.store.errors import UnsuitableStore
 from backend.store.jobs.store import Watcher
-from backend.store.link import STALE_SECONDS, Change, Link
+from backend.store.link import STALE_SECONDS, Invalidation, Link
 from backend.store.server.connection import StoreUnavailable, check_durability, check_master, connect, connect_async
 from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
@@ -32,7 +32,7 @@ from service.settings import Settings
 from service.shares import Addresses, Spools, Streams
 
 if TYPE_CHECKING:
-    from backend.monitors.answers import Kept
+    from backend.monitors.answers import MonitorCache
 
 #: Seconds that a request waits for the connection to the store.
 PATIENCE = 0.5
@@ -91,11 +91,11 @@ class Process:
         self.sessions = Sessions(kept, self.keyring)
 
     @cached_property
-    def monitors(self) -> Kept:
+    def monitors(self) -> MonitorCache:
         """What answers about monitors keep in memory."""
-        from backend.monitors.answers import Kept
+        from backend.monitors.answers import MonitorCache
 
-        return Kept()
+        return MonitorCache()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -159,7 +159,7 @@ class Process:
         check_master(self._probing)
         check_durability(self._probing)
 
-    async def _handle_change(self, change: Change) -> None:
+    async def _handle_change(self, change: Invalidation) -> None:
         if change.what == "keys":
             await self._read_keys()
         else:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 SETTLE_SECONDS = 0.1
 
 
-class Allowance(NamedTuple):
+class RequestAllowance(NamedTuple):
     """The state of a limit: ``remaining`` requests until ``reset`` seconds from now."""
 
     allowed: bool
@@ -53,7 +53,7 @@ class Rates:
         self._counts: dict[str, _Count] = {}
         self._closed = False
 
-    def admit(self, key_id: str, limit: int) -> Allowance:
+    def admit(self, key_id: str, limit: int) -> RequestAllowance:
         """Count a request of a key, unless it has reached its limit."""
         now = time.time()
         window = int(now) // WINDOW
@@ -63,7 +63,7 @@ class Rates:
         left = limit - count.settled - count.pending
         if left > 0:
             count.pending += 1
-        return Allowance(left > 0, limit, max(left - 1, 0), (window + 1) * WINDOW - int(now))
+        return RequestAllowance(left > 0, limit, max(left - 1, 0), (window + 1) * WINDOW - int(now))
 
     async def run(self) -> None:
         """Synchronize until closed or cancelled."""

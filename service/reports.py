@@ -20,7 +20,7 @@ from service.jobs import settle
 from service.threads import run_in_thread
 
 
-class Whole(NamedTuple):
+class FullReport(NamedTuple):
     """A full report and its subject."""
 
     report: dict[str, Any]
@@ -41,7 +41,7 @@ class Whole(NamedTuple):
 
 def report_at_once(
     here: Context, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
-) -> Whole | JobRecord:
+) -> FullReport | JobRecord:
     """Evaluate the full report of one batch, or create a job for it."""
     made = report_or_queue(here, arrays, options)
     return made if isinstance(made, JobRecord) else _whole(made, options.prediction_kind, datetime.now(UTC))
@@ -52,7 +52,7 @@ async def report_response(
 ) -> Response:
     """The full report of one batch as HTML, or the response of its job."""
     made = await run_in_thread(report_at_once, here, arrays, options)
-    if isinstance(made, Whole):
+    if isinstance(made, FullReport):
         return await report_page(here, made)
 
     async def as_page(record: JobRecord) -> Response:
@@ -63,7 +63,7 @@ async def report_response(
     return response
 
 
-def _whole(made: WholeReport, kind: str, when: datetime) -> Whole:
+def _whole(made: WholeReport, kind: str, when: datetime) -> FullReport:
     """A full report with its subject, and the options that reproduce it."""
     report, spec, batch = made
     weights, scale, names = None, None, None
@@ -81,7 +81,7 @@ def _whole(made: WholeReport, kind: str, when: datetime) -> Whole:
         scale=scale or "probability",
         origin=f"those of the batch {spec.batch}" if spec.batch else "submitted with the request",
     )
-    return Whole(report, subject)
+    return FullReport(report, subject)
 
 
 def has_report(record: JobRecord) -> bool:
@@ -90,14 +90,14 @@ def has_report(record: JobRecord) -> bool:
     return "measures" in report and (report.get("prediction_kind") != "regression" or bool(record.spec.get("report")))
 
 
-def whole_of(here: Context, record: JobRecord) -> Whole:
+def whole_of(here: Context, record: JobRecord) -> FullReport:
     """The report of a job that evaluated one batch."""
     when = datetime.now(UTC) if record.finished_at is None else datetime.fromisoformat(record.finished_at)
     kind = record.spec.get("prediction_kind", "classification")
     return _whole(stored_report(here.store, record), kind, when)
 
 
-async def report_page(here: Context, made: Whole) -> Response:
+async def report_page(here: Context, made: FullReport) -> Response:
     """The report as one HTML file; its diagrams are drawn when it is their turn."""
     text = await here.draw(made.html)
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)

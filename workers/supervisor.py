@@ -43,7 +43,7 @@ SIDE_SECONDS = 1.0
 
 
 @dataclass
-class Place:
+class WorkerSlot:
     """The slot of one worker: its process, and its number of consecutive failed starts.
 
     The slot of a background-task worker, which has a ``kind``, is filled only if tasks wait; the others are always
@@ -58,7 +58,7 @@ class Place:
     not_before: float = 0.0
 
 
-def fill(place: Place, plan: WorkerSettings, queues: tuple[str, ...], *, cuda: bool) -> None:
+def fill(place: WorkerSlot, plan: WorkerSettings, queues: tuple[str, ...], *, cuda: bool) -> None:
     """Fork the worker of a slot."""
     place.name, place.born = secrets.token_hex(16), time.monotonic()
     parent = os.getpid()
@@ -73,7 +73,7 @@ def fill(place: Place, plan: WorkerSettings, queues: tuple[str, ...], *, cuda: b
     place.pid = pid
 
 
-def work(plan: WorkerSettings, queues: tuple[str, ...], place: Place, *, cuda: bool) -> int:
+def work(plan: WorkerSettings, queues: tuple[str, ...], place: WorkerSlot, *, cuda: bool) -> int:
     """Run one worker until it is stopped or, for background tasks, idle; return the exit status."""
     traced = check_telemetry(plan.otlp_endpoint, os.environ)
     # A blocking pop must outlast the socket timeout, so RQ sets its own timeout.
@@ -151,8 +151,8 @@ class Supervisor:
         self._queues = plan.queue_names or suited
         self._redis = connect(plan.redis_url, timeout=SIDE_SECONDS)
         self._recovery = Recovery(self._redis)
-        self._places = [Place() for _ in range(plan.processes)]
-        self._places += [Place(kind) for kind in KINDS for _ in range(WORKERS_OF_KIND)]
+        self._places = [WorkerSlot() for _ in range(plan.processes)]
+        self._places += [WorkerSlot(kind) for kind in KINDS for _ in range(WORKERS_OF_KIND)]
         self._waiting: list[Kind] = []
         self._busy: set[str] = set()
         self._id = secrets.token_hex(8)
@@ -223,7 +223,7 @@ class Supervisor:
                     duty_of(place.kind)  # imports its module, which all forks then share
                 fill(place, self._plan, self._queues, cuda=self._cuda)
 
-    def _lacks(self, place: Place) -> bool:
+    def _lacks(self, place: WorkerSlot) -> bool:
         """Whether a worker is missing: of jobs, or of background tasks that wait while the others are busy."""
         if not self._reached or place.pid is not None:
             return False
@@ -246,7 +246,7 @@ class Supervisor:
                     log.warning("supervisor: worker %s ended with wait status %s", pid, status)
                 self._bury(place, killed=True)
 
-    def _bury(self, place: Place, *, killed: bool) -> None:
+    def _bury(self, place: WorkerSlot, *, killed: bool) -> None:
         """Recover the work of an ended worker and delete its RQ records; others do so if the store fails now."""
         with contextlib.suppress(*UNAVAILABLE):
             if place.kind is None:
@@ -279,7 +279,7 @@ class Supervisor:
             log.warning("supervisor: a worker did not end in time; its job returns to the queue")
             self._bury(place, killed=False)
 
-    def _living(self) -> list[Place]:
+    def _living(self) -> list[WorkerSlot]:
         return [place for place in self._places if place.pid is not None]
 
     @contextlib.contextmanager

@@ -152,7 +152,7 @@ _INTERNAL = problem("internal-error", "the task failed because of an internal er
 
 
 @dataclass(frozen=True)
-class Work:
+class JobRun:
     """One run of a job, with its store, device and progress; ``queued_at`` is the time of its message."""
 
     run: Run
@@ -162,17 +162,17 @@ class Work:
     queued_at: datetime | None
 
 
-def fit(work: Work) -> None:
+def fit(work: JobRun) -> None:
     """Fit the map of a job."""
     _run(run_fit, work)
 
 
-def evaluate(work: Work) -> None:
+def evaluate(work: JobRun) -> None:
     """Run the evaluation of a job."""
     _run(run_evaluation, work)
 
 
-def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: Work) -> None:
+def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: JobRun) -> None:
     """Run a use case, and end the job with its outcome.
 
     An invalid request, or an internal error, which would only recur, ends the job with a problem. If the machine lacked

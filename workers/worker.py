@@ -36,7 +36,7 @@ from backend.store.server.connection import UNAVAILABLE, patiently
 from backend.store.store import Store
 from calibrant.core.device import read_device
 from schemas.jobs import JobRecord
-from workers.tasks import Throttled, Work, time_limit
+from workers.tasks import JobRun, Throttled, time_limit
 
 # --- RQ's loop, which reads messages from queues and handles signals; RQ's registries are not used
 
@@ -339,7 +339,7 @@ class LeasedWorker(Loop):
         tenant = order.lease.tenant
         run = Run(RunStore(self._side, Keyspace(tenant)), order.job, order.lease)
         store = Store.of(self.connection, tenant)
-        work = Work(run, store, read_device(self._device), Throttled(run, stopped), order.queued_at)
+        work = JobRun(run, store, read_device(self._device), Throttled(run, stopped), order.queued_at)
         task_of(order.job.kind)(work)
 
     def handle_payload(self, message: Any) -> None:

@@ -59,7 +59,7 @@ class Calibrated(NamedTuple):
     arrays: dict[str, Any]
 
 
-class Request(Protocol[Made]):
+class Operation(Protocol[Made]):
     """An operation whose options were checked, but not yet the rows."""
 
     @property
@@ -103,7 +103,7 @@ class Kind(Protocol):
     def n_numbers(self, record: BatchRecord) -> int:
         """How many numbers a stored batch has."""
 
-    def evaluation(self, requester: Requester, options: Options, *, report: bool) -> Request[Work]:
+    def evaluation(self, requester: Requester, options: Options, *, report: bool) -> Operation[Work]:
         """Check the options of an evaluation, or of a full report."""
 
     def run_evaluation(self, store: Store, spec: dict[str, Any], device: str, /) -> Callable[[], dict[str, Any]]:
@@ -112,13 +112,13 @@ class Kind(Protocol):
     def report_options(self, spec: Any, report: dict[str, Any], batch: BatchRecord | None, /) -> dict[str, Any]:
         """The options that reproduce a full report; ``batch`` is None if it is gone."""
 
-    def fit(self, requester: Requester, options: Options, /) -> Request[Work]:
+    def fit(self, requester: Requester, options: Options, /) -> Operation[Work]:
         """Check the options of a fit."""
 
     def run_fit(self, store: Store, run: Run, device: str, progress: Progress, /) -> MapRecord | None:
         """Run a fit job, or one part of it, for which it returns None."""
 
-    def calibration(self, held: HeldMap, options: Options) -> Request[Calibrated]:
+    def calibration(self, held: HeldMap, options: Options) -> Operation[Calibrated]:
         """Check the options of applying a map."""
 
     def imported(self, map_id: str, options: ImportOptions, fitted: Any, who: str | None) -> MapRecord:

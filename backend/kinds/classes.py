@@ -371,7 +371,7 @@ def _labelled(record: BatchRecord, arrays: Arrays, where: str = "/batch") -> Cla
     return CLASSES.check_stored(record, arrays, labelled=True)
 
 
-class Classes:
+class ClassPredictions:
     """Predictions of classes."""
 
     name: PredictionKind = "classification"
@@ -517,5 +517,5 @@ class Classes:
         return record_without_fit(map_id, fitted, options, who=who, imported=True)
 
 
-CLASSES = Classes()
+CLASSES = ClassPredictions()
 KIND: Kind = CLASSES

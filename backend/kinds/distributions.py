@@ -115,7 +115,7 @@ def read_operation(
 
 
 @dataclass(frozen=True)
-class EvaluationRequest:
+class ForecastEvaluationRequest:
     """A checked evaluation or full report of a request."""
 
     spec: EvaluateDistributionSpec
@@ -144,7 +144,7 @@ class EvaluationRequest:
 
 
 @dataclass(frozen=True)
-class FitRequest:
+class ForecastFitRequest:
     """A checked fit of a request."""
 
     options: FitDistributionOptions
@@ -224,7 +224,7 @@ _MOST_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class CalibrationRequest:
+class ForecastCalibrationRequest:
     """A checked application of a map."""
 
     held: HeldMap
@@ -350,7 +350,7 @@ class Distributions:
 
     def evaluation(
         self, requester: Requester, options: EvaluateDistributionOptions, *, report: bool
-    ) -> EvaluationRequest:
+    ) -> ForecastEvaluationRequest:
         """Check the options of an evaluation, or of a full report."""
         for name in ("measures", "diagrams", "interval", "against"):
             if report and getattr(options, name) is not None:
@@ -364,7 +364,7 @@ class Distributions:
         given = options.model_dump(exclude={"level", "weights_kind"}) | {"map": None if held is None else held.id}
         spec = EvaluateDistributionSpec(**{**given, "batch": options.batch or ""}, report=report)
         fitted = None if held is None else held.distribution
-        return EvaluationRequest(spec, read_operation(spec, fitted), options)
+        return ForecastEvaluationRequest(spec, read_operation(spec, fitted), options)
 
     def run_evaluation(self, store: Store, spec: dict[str, Any], _device: str) -> Callable[[], dict[str, Any]]:
         """Read the rows and maps of an evaluation job; the returned function evaluates them."""
@@ -380,9 +380,9 @@ class Distributions:
         rows = replace(rows, others=others_of(rows, others))
         return partial(read_operation(checked, fitted).document, rows)
 
-    def fit(self, _requester: Requester, options: FitDistributionOptions) -> FitRequest:
+    def fit(self, _requester: Requester, options: FitDistributionOptions) -> ForecastFitRequest:
         """Check the options of a fit."""
-        return FitRequest(options, read_fitting(options, "/options"))
+        return ForecastFitRequest(options, read_fitting(options, "/options"))
 
     def run_fit(self, store: Store, run: Run, _device: str, progress: Progress) -> MapRecord | None:
         """Run a fit job."""
@@ -401,9 +401,9 @@ class Distributions:
             return report_options(report["kind"], [], spec.seed)
         return report_options(batch.forecasts.kind, batch.arrays, spec.seed)
 
-    def calibration(self, held: HeldMap, options: CalibrateDistributionOptions) -> CalibrationRequest:
+    def calibration(self, held: HeldMap, options: CalibrateDistributionOptions) -> ForecastCalibrationRequest:
         """Check the options of applying a map."""
-        return CalibrationRequest(held, options)
+        return ForecastCalibrationRequest(held, options)
 
     def imported(self, map_id: str, options: ImportOptions, fitted: DistributionMap, who: str | None) -> MapRecord:
         """The record of a map that ``who`` imports."""

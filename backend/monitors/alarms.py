@@ -11,7 +11,7 @@ from backend.monitors.webhooks import event_of
 from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import NoAlarm, UnknownRule
-from backend.store.monitors.standings import Change, Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.monitor_alarms import (
@@ -100,7 +100,7 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
     """
     look = Chore("look", store.keys.tenant, record.uid)
 
-    def change(record: MonitorRecord, standing: Standing) -> Change:
+    def change(record: MonitorRecord, standing: Standing) -> StandingChange:
         rule = next((rule for rule in record.rules if rule.name == name), None)
         state = standing.rules.get(name)
         if rule is None:
@@ -117,7 +117,7 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
             entries.append(AuditEntry(at=at(now), action="evidence-restarted", who=who, rule=name if of_rule else None))
             started_at = None if of_rule else after.started_at
         left = standing.model_copy(update={"rules": standing.rules | {name: after}})
-        return Change(left, [event], entries, started_at, [look])
+        return StandingChange(left, [event], entries, started_at, [look])
 
     changed = Standings(store.redis, store.keys, record).change(change)
     if changed is None:

@@ -64,7 +64,7 @@ from backend.store.clock import now
 from backend.store.errors import StorageError
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Groups, Ledger
+from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Ledger, MonitorGroups
 from backend.store.monitors.lists import SPAN
 from backend.store.monitors.reference import read_reference
 from backend.store.monitors.standings import Standings
@@ -207,17 +207,17 @@ _SHARES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True)
-class Kept:
+class MonitorCache:
     """What a process caches about all monitors, so that unchanged data is neither read nor computed again."""
 
     leaves: Leaves = field(default_factory=Leaves)
     memory: Memory = field(default_factory=Memory)
 
 
-class Reader:
+class MonitorReader:
     """Reads one monitor as defined by ``record``."""
 
-    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, kept: Kept) -> None:
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, kept: MonitorCache) -> None:
         self._redis = redis
         self._keys = keys
         self.record = record
@@ -226,9 +226,9 @@ class Reader:
         self._standings = Standings(redis, keys, record)
         self.gatherer = Gatherer(kept.leaves, self.buckets, record.uid)
 
-    def of(self, record: MonitorRecord) -> Reader:
+    def of(self, record: MonitorRecord) -> MonitorReader:
         """A reader of the same monitor with another record."""
-        return Reader(self._redis, self._keys, record, self.kept)
+        return MonitorReader(self._redis, self._keys, record, self.kept)
 
     def rules(self) -> list[RuleState]:
         """The state of each rule at the last check; unchecked rules are left out."""
@@ -250,7 +250,7 @@ class Reader:
 
     def group_names(self) -> dict[int, str]:
         """The names of the groups by index."""
-        known = Groups(self._redis, self._keys, self.record).all()
+        known = MonitorGroups(self._redis, self._keys, self.record).all()
         return {OTHER_GROUP: OTHER, **{index: name for name, index in known.items()}}
 
     def gathered(self, window: WindowSpec, now: float) -> Gathered:
@@ -475,7 +475,7 @@ def together(span: Span, points: int) -> int:
 
 
 def read_series(
-    reader: Reader,
+    reader: MonitorReader,
     options: SeriesOptions,
     begin: Callable[[int], None] = lambda _: None,
     go_on: Callable[[], None] = lambda: None,
@@ -498,7 +498,7 @@ def read_series(
     return found
 
 
-def _point(reader: Reader, gathered: Gathered, span: Span, options: SeriesOptions) -> SeriesPoint:
+def _point(reader: MonitorReader, gathered: Gathered, span: Span, options: SeriesOptions) -> SeriesPoint:
     whole = options.group is None
     rows = read_rows(
         reader.rows_of(gathered, options.group), reader.record, reader.kept.memory, intervals=options.intervals
@@ -515,13 +515,13 @@ def _point(reader: Reader, gathered: Gathered, span: Span, options: SeriesOption
 # --- For a request: the whole monitor, or values over time
 
 
-def reader_of(requester: Requester, kept: Kept, name: str) -> Reader:
+def reader_of(requester: Requester, kept: MonitorCache, name: str) -> MonitorReader:
     """The reader of a monitor; raises ``UnknownMonitor``."""
     store = requester.store
-    return Reader(store.redis, store.keys, store.monitors.get(name), kept)
+    return MonitorReader(store.redis, store.keys, store.monitors.get(name), kept)
 
 
-def read_monitor(requester: Requester, kept: Kept, name: str, query: ReadingQuery) -> MonitorReading:
+def read_monitor(requester: Requester, kept: MonitorCache, name: str, query: ReadingQuery) -> MonitorReading:
     """The current counts and windows of a monitor."""
     reader, moment = reader_of(requester, kept, name), now().timestamp()
     windows = _windows(reader.record, query.windows)
@@ -577,7 +577,7 @@ def _windows(record: MonitorRecord, names: str | None) -> list[WindowSpec]:
     return [window for window in record.windows if window.name in wanted]
 
 
-def read_series_of(requester: Requester, kept: Kept, name: str, query: SeriesQuery) -> SeriesAnswer:
+def read_series_of(requester: Requester, kept: MonitorCache, name: str, query: SeriesQuery) -> SeriesAnswer:
     """The values of a monitor over time."""
     reader = reader_of(requester, kept, name)
     options = series_options(reader, query, now().timestamp())
@@ -588,7 +588,7 @@ def read_series_of(requester: Requester, kept: Kept, name: str, query: SeriesQue
     return SeriesAnswer(name=name, group=query.group, span=span, points=points)
 
 
-def series_points(requester: Requester, reader: Reader, options: SeriesOptions) -> list[SeriesPoint]:
+def series_points(requester: Requester, reader: MonitorReader, options: SeriesOptions) -> list[SeriesPoint]:
     """The points of a series; raises ``InvalidField`` for too many of them, ``Busy``, ``DeadlineExceeded``."""
     each = seconds_of(reader.record, intervals=options.intervals)
 
@@ -622,12 +622,12 @@ def _take_slot(requester: Requester, seconds: float) -> None:
         requester.take_slot(seconds)
 
 
-def series_options(reader: Reader, query: SeriesQuery, moment: float) -> SeriesOptions:
+def series_options(reader: MonitorReader, query: SeriesQuery, moment: float) -> SeriesOptions:
     """The buckets and the group of a query; raises ``InvalidField``."""
     return SeriesOptions(_span(reader, query, moment), query.points, group_index(reader, query.group), query.intervals)
 
 
-def narrowed(reader: Reader, measure: str | None) -> Reader:
+def narrowed(reader: MonitorReader, measure: str | None) -> MonitorReader:
     """The reader of a single measure; raises ``InvalidField``."""
     if measure is None:
         return reader
@@ -638,7 +638,7 @@ def narrowed(reader: Reader, measure: str | None) -> Reader:
     return reader.of(record.model_copy(update={"measures": [record.measures[keys.index(measure)]]}))
 
 
-def group_index(reader: Reader, group: str | None) -> int | None:
+def group_index(reader: MonitorReader, group: str | None) -> int | None:
     """The index of a group; raises ``InvalidField`` for an unknown one."""
     if group is None:
         return None
@@ -657,7 +657,7 @@ def window_of(record: MonitorRecord, name: str | None) -> WindowSpec:
     return window
 
 
-def _span(reader: Reader, query: SeriesQuery, moment: float) -> Span:
+def _span(reader: MonitorReader, query: SeriesQuery, moment: float) -> Span:
     """The stored buckets of a query, by default from the first one with rows."""
     record = reader.record
     kept = kept_span(record, moment)

@@ -21,7 +21,7 @@ from backend.store.errors import ProposalOutdated, UnknownAlias, UnknownMap, Unk
 from backend.store.keyspace import derived_id
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.lists import TallyKind
-from backend.store.monitors.standings import Change, Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.registry.aliases import promote
 from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting
@@ -245,11 +245,11 @@ def accept(
     check_unmoved(_alias(store, proposal), proposal)
     seen_to = Chore("recalibrate", store.keys.tenant, record.uid)
 
-    def change(_: MonitorRecord, standing: Standing) -> Change:
+    def change(_: MonitorRecord, standing: Standing) -> StandingChange:
         _same(standing, proposal)
         after = standing.model_copy(update={"proposal": None, "moving": proposal, "moved_by": who})
         entry = step_of("proposal-accepted", now, proposal.occasion, proposal.found, who=who)
-        return Change(after, [], [entry], chores=[seen_to])
+        return StandingChange(after, [], [entry], chores=[seen_to])
 
     standings.change(change)
     if not move(store, record, now):
@@ -270,11 +270,11 @@ def reject(
     occasion, data = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
     look = Chore("look", store.keys.tenant, record.uid)
 
-    def change(record: MonitorRecord, standing: Standing) -> Change:
+    def change(record: MonitorRecord, standing: Standing) -> StandingChange:
         _same(standing, proposal)
         event = recalibrated(record, occasion, "monitor.recalibration.declined", data, now)
         entry = step_of("proposal-rejected", now, occasion, data, who=who)
-        return Change(standing.model_copy(update={"proposal": None}), [event], [entry], chores=[look])
+        return StandingChange(standing.model_copy(update={"proposal": None}), [event], [entry], chores=[look])
 
     standings.change(change)
     return proposal
@@ -322,7 +322,7 @@ def moved(
     version: int | None,
     why: str | None,
     now: float,
-) -> Change | None:
+) -> StandingChange | None:
     """The change after an alias was moved to a version, or could not be moved (``why``); None if already recorded.
 
     Evidence restarts with the rows that the new map is applied to, except for a version of an online map: its rows are
@@ -334,7 +334,7 @@ def moved(
     after = standing.model_copy(update={"moving": None, "moved_by": None})
     if why is not None:
         event = recalibrated(record, occasion, "monitor.recalibration.declined", data, now)
-        return Change(after, [event], [step_of("alias-not-moved", now, occasion, data, who=who, detail=why)])
+        return StandingChange(after, [event], [step_of("alias-not-moved", now, occasion, data, who=who, detail=why)])
     if record.map is not None:
         after = after.model_copy(
             update={"applied": proposal.map}
@@ -358,9 +358,9 @@ def moved(
         ),
     ]
     if occasion.reason is not None:
-        return Change(after, [event], entries)
+        return StandingChange(after, [event], entries)
     entries.append(AuditEntry(at=at(now), action="evidence-restarted", who=who))
-    return Change(after, [event], entries, started_at=next_start(record, now), chores=[])
+    return StandingChange(after, [event], entries, started_at=next_start(record, now), chores=[])
 
 
 def check_unmoved(before: AliasRecord | None, proposal: Proposal) -> None:

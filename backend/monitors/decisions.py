@@ -170,7 +170,7 @@ Tallies = dict[int, tuple[Tally, Tally | None]]
 
 
 @dataclass(frozen=True)
-class Predicted:
+class DecidedPredictions:
     """``entries (n,)`` have the type of waiting predictions, whether they wait or not."""
 
     entries: Entries
@@ -179,7 +179,7 @@ class Predicted:
     @classmethod
     def reduced(
         cls, reduced: Reduced, times: Floats, bucket: int, groups: Integers | None, folds: Integers
-    ) -> Predicted:
+    ) -> DecidedPredictions:
         """Create from reduced predictions with ``times``, ``groups`` and ``folds (n,)``; ``bucket`` is in seconds."""
         entries = np.zeros(len(times), PREDICTION)
         entries["kind"], entries["time"] = WAITING_PREDICTION, times
@@ -192,7 +192,7 @@ class Predicted:
         entries["raw_key"] = _keys(base, reduced.raw_p)
         return cls(entries, mapped=True)
 
-    def of(self, entries: Entries) -> Predicted:
+    def of(self, entries: Entries) -> DecidedPredictions:
         """Predictions of the same monitor with these entries."""
         return replace(self, entries=entries)
 
@@ -243,7 +243,7 @@ def _keys(base: Integers, p: Floats) -> npt.NDArray[np.uint32]:
 
 
 class Countable(Protocol):
-    """Predictions ready to be counted: ``Predicted``, or the forecasts of a monitor of regression."""
+    """Predictions ready to be counted: ``DecidedPredictions``, or the forecasts of a monitor of regression."""
 
     @property
     def entries(self) -> Entries:
@@ -259,7 +259,7 @@ class Countable(Protocol):
         """The tallies of the rows that begin or end to wait for a label, by time bucket."""
 
 
-class Outcome(IntEnum):
+class RowOutcome(IntEnum):
     """The outcome of a row."""
 
     REFUSED = 0
@@ -296,8 +296,8 @@ def decide_rows(known: Entries, first: Integers | None, own: Countable, labels: 
     kept = np.where(has_label, _stored(known), labels)
     fresh = _fresh(first, len(kind))
     counts = (kind != JOINED) & fresh
-    outcome = np.where(counts, np.uint8(Outcome.JOINED), np.uint8(Outcome.DUPLICATE))
-    outcome[labels != _of_first(kept, first)] = Outcome.CONTRADICTED
+    outcome = np.where(counts, np.uint8(RowOutcome.JOINED), np.uint8(RowOutcome.DUPLICATE))
+    outcome[labels != _of_first(kept, first)] = RowOutcome.CONTRADICTED
     predicted = _instead(own, known, waits)
     return Decided(
         outcome,
@@ -319,8 +319,8 @@ def decide_predictions(known: Entries, first: Integers | None, own: Countable, n
     label = labels_of(known)
     changes = ((kind == ABSENT) | meets) & _fresh(first, len(kind))
     counts = meets & changes
-    outcome = np.where(changes, np.uint8(Outcome.STORED), np.uint8(Outcome.DUPLICATE))
-    outcome[counts] = Outcome.JOINED
+    outcome = np.where(changes, np.uint8(RowOutcome.STORED), np.uint8(RowOutcome.DUPLICATE))
+    outcome[counts] = RowOutcome.JOINED
     kept = _stored(known)
     entries = own.entries.copy()
     entries[meets] = padded(counted(kept[meets], True, now), entries.dtype)
@@ -341,9 +341,9 @@ def decide_labels(
     kept = np.where(_has_label(kind), _stored(known), labels)
     changes = ((kind == ABSENT) | meets) & _fresh(first, len(kind))
     counts = meets & changes
-    outcome = np.where(changes, np.uint8(Outcome.WAITING), np.uint8(Outcome.DUPLICATE))
-    outcome[counts] = Outcome.JOINED
-    outcome[labels != _of_first(kept, first)] = Outcome.CONTRADICTED
+    outcome = np.where(changes, np.uint8(RowOutcome.WAITING), np.uint8(RowOutcome.DUPLICATE))
+    outcome[counts] = RowOutcome.JOINED
+    outcome[labels != _of_first(kept, first)] = RowOutcome.CONTRADICTED
     entries = np.zeros(len(kind), _layout(labels))
     entries["kind"], entries["label"], entries["time"] = WAITING_LABEL, kept, times
     entries["kind"][meets], entries["time"][meets] = JOINED, 0.0

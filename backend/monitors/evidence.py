@@ -37,7 +37,7 @@ class CheckedEvidence:
 
 
 @dataclass(frozen=True)
-class Bets:
+class BucketBets:
     """The bets on one bucket, at this version of the bucket, and its number of rows; of forecasts also by bin."""
 
     version: tuple[int, int]
@@ -51,9 +51,9 @@ class Remembered:
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most = most_bytes // log_weights().nbytes
-        self._kept: OrderedDict[tuple[str, int], Bets] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], BucketBets] = OrderedDict()
 
-    def of(self, buckets: Buckets, record: MonitorRecord, numbers: list[int]) -> dict[int, Bets]:
+    def of(self, buckets: Buckets, record: MonitorRecord, numbers: list[int]) -> dict[int, BucketBets]:
         """The bets on some buckets of a monitor."""
         uid = record.uid
         versions = [(now.generation, now.length) for now in buckets.versions(MEASURED, numbers)]
@@ -65,7 +65,7 @@ class Remembered:
             factors, counts = factors_of(tally, record), None
             if record.forecast is not None:
                 counts = counts_of(tally, len(levels_of(record.forecast)))
-            found[number] = Bets((tail.generation, len(tail.parts)), len(tally), factors, counts)
+            found[number] = BucketBets((tail.generation, len(tail.parts)), len(tally), factors, counts)
         for number, bets in found.items():
             self._kept[uid, number] = bets
             self._kept.move_to_end((uid, number))

@@ -18,10 +18,10 @@ from backend.monitors.decisions import (
     Apply,
     Countable,
     Decided,
+    DecidedPredictions,
     Entries,
     Labels,
-    Outcome,
-    Predicted,
+    RowOutcome,
     by_bucket,
     decide_labels,
     decide_predictions,
@@ -49,7 +49,7 @@ from backend.monitors.rows import (
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
 from backend.store.errors import MonitorFull
-from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Change, Groups, Ids, Ledger, Once
+from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Ids, Ledger, MonitorGroups, Once, RowChanges
 from backend.telemetry.observed import note_rows
 from calibrant.core.batch import Integers, Predictions
 from calibrant.core.cells import Floats
@@ -64,11 +64,11 @@ from schemas.monitors import IngestionResult, MonitorRecord, RefusedRow
 Counts = dict[int, Counter[str]]
 
 
-def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> Change:
+def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> RowChanges:
     """The change of rows whose ids had the entries ``read (n,)``; ``ids`` None: no ids are stored."""
     kept, expected, entries = _kept(decided, ids, read)
     times = decided.predicted.entries["time"][decided.arrives]
-    return Change(
+    return RowChanges(
         kept,
         expected,
         entries,
@@ -118,8 +118,8 @@ def _totals(decided: Decided) -> dict[str, int]:
         "predictions": decided.arrives,
         "labels": decided.labelled,
         "joined": decided.counts,
-        "duplicates": decided.outcome == Outcome.DUPLICATE,
-        "contradicted": decided.outcome == Outcome.CONTRADICTED,
+        "duplicates": decided.outcome == RowOutcome.DUPLICATE,
+        "contradicted": decided.outcome == RowOutcome.CONTRADICTED,
     }
     return {field: n for field, rows in found.items() if (n := int(np.count_nonzero(rows)))}
 
@@ -178,16 +178,16 @@ class Account:
 
     def add(self, outcome: npt.NDArray[np.uint8], numbers: Integers, *, other: int = 0) -> None:
         """Add decided rows; ``other`` of them are new and belong to a group beyond the limit."""
-        counts = np.bincount(outcome, minlength=len(Outcome))
-        self._counts.update({kind: int(counts[kind]) for kind in Outcome})
+        counts = np.bincount(outcome, minlength=len(RowOutcome))
+        self._counts.update({kind: int(counts[kind]) for kind in RowOutcome})
         self._other += other
-        if counts[Outcome.CONTRADICTED]:
-            first = np.flatnonzero(outcome == Outcome.CONTRADICTED)[:MOST_NAMED]
+        if counts[RowOutcome.CONTRADICTED]:
+            first = np.flatnonzero(outcome == RowOutcome.CONTRADICTED)[:MOST_NAMED]
             self._name((int(row), Why.CONTRADICTED) for row in numbers[first])
 
     def refuse(self, why: npt.NDArray[np.uint8], numbers: Integers) -> None:
         """Add refused rows, each with its reason."""
-        self._counts[Outcome.REFUSED] += len(why)
+        self._counts[RowOutcome.REFUSED] += len(why)
         for reason in _LISTED_ONCE:
             rows = numbers[why == reason]
             if len(rows):
@@ -205,12 +205,12 @@ class Account:
     @property
     def refused(self) -> int:
         """The number of refused rows."""
-        return self._counts[Outcome.REFUSED]
+        return self._counts[RowOutcome.REFUSED]
 
     @property
     def known(self) -> int:
         """The number of rows that are counted, now or before."""
-        return sum(self._counts[kind] for kind in Outcome if kind is not Outcome.REFUSED)
+        return sum(self._counts[kind] for kind in RowOutcome if kind is not RowOutcome.REFUSED)
 
     def ignore(self, events: int) -> None:
         """Add events without predictions or labels."""
@@ -220,12 +220,12 @@ class Account:
         """The summary for the response."""
         count = self._counts
         return IngestionResult(
-            accepted=count[Outcome.STORED] + count[Outcome.JOINED] + count[Outcome.WAITING],
-            joined=count[Outcome.JOINED],
-            waiting=count[Outcome.WAITING],
-            duplicates=count[Outcome.DUPLICATE],
-            contradicted=count[Outcome.CONTRADICTED],
-            refused=count[Outcome.REFUSED],
+            accepted=count[RowOutcome.STORED] + count[RowOutcome.JOINED] + count[RowOutcome.WAITING],
+            joined=count[RowOutcome.JOINED],
+            waiting=count[RowOutcome.WAITING],
+            duplicates=count[RowOutcome.DUPLICATE],
+            contradicted=count[RowOutcome.CONTRADICTED],
+            refused=count[RowOutcome.REFUSED],
             other_group=self._other,
             ignored=self._ignored,
             refusals=[self._refusal(row, why) for row, why in self._named],
@@ -260,7 +260,12 @@ class Ingestion:
     """
 
     def __init__(
-        self, ledger: Ledger, groups: Groups, record: MonitorRecord, apply: Apply | None = None, seed: str | None = None
+        self,
+        ledger: Ledger,
+        groups: MonitorGroups,
+        record: MonitorRecord,
+        apply: Apply | None = None,
+        seed: str | None = None,
     ) -> None:
         self._ledger = ledger
         self._groups = groups
@@ -285,7 +290,7 @@ class Ingestion:
         """Count the refused rows of a request."""
         if account.refused:
             totals = {"refused": account.refused}
-            self._ledger.commit(Change(None, None, None, now, totals=totals, once=self._once("refused")))
+            self._ledger.commit(RowChanges(None, None, None, now, totals=totals, once=self._once("refused")))
 
     def _add_labels(self, rows: MonitorRows, now: float, account: Account) -> None:
         if rows.ids is None or rows.labels is None:  # a row without either was refused
@@ -329,7 +334,7 @@ class Ingestion:
             decided = self._settle(decide, rows.ids, nothing(len(rows), self._layout), now, sampled)
         other = 0
         if rows.groups is not None:
-            is_new = (decided.outcome == Outcome.STORED) | (decided.outcome == Outcome.JOINED)
+            is_new = (decided.outcome == RowOutcome.STORED) | (decided.outcome == RowOutcome.JOINED)
             other = int(np.count_nonzero(is_new & (rows.groups == OTHER_GROUP)))
         account.add(decided.outcome, rows.numbers, other=other)
 
@@ -349,7 +354,7 @@ class Ingestion:
         if record.forecast is not None:
             return Forecasted.given(record.forecast, self._rng, values, times, bucket, rows.groups, folds)
         reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
-        return Predicted.reduced(reduced, times, bucket, rows.groups, folds)
+        return DecidedPredictions.reduced(reduced, times, bucket, rows.groups, folds)
 
     def _sampled(self, rows: MonitorRows, values: Floats | None) -> Sampled | None:
         """The rows with their vectors, if they are predictions, for a monitor with a reservoir."""
@@ -361,7 +366,9 @@ class Ingestion:
         none = np.broadcast_to(np.float32(0.0), (len(rows), record.n_classes))
         return Sampled(priorities, none if values is None else values)
 
-    def _change(self, decided: Decided, ids: Ids | None, read: Entries, now: float, sampled: Sampled | None) -> Change:
+    def _change(
+        self, decided: Decided, ids: Ids | None, read: Entries, now: float, sampled: Sampled | None
+    ) -> RowChanges:
         """The change of decided rows, with what they add to reservoirs."""
         change = change_of(decided, ids, read, now)
         if sampled is None:
@@ -373,7 +380,7 @@ class Ingestion:
         """The predictions of entries, of which some waited for a label."""
         if self._record.forecast is not None:
             return Forecasted(entries, self._record.forecast, self._rng)
-        return Predicted(entries, self._apply is not None)
+        return DecidedPredictions(entries, self._apply is not None)
 
     def _labels(self, labels: Floats) -> Labels:
         """Labels as integers, or outcomes of forecasts."""
@@ -451,7 +458,7 @@ def ingest(
     ``check_map_now`` for predictions.
     """
     store, account, now, numbered = requester.store, Account(), time(), 0
-    ledger, groups = Ledger(store.redis, store.keys, record), Groups(store.redis, store.keys, record)
+    ledger, groups = Ledger(store.redis, store.keys, record), MonitorGroups(store.redis, store.keys, record)
     ingestion = Ingestion(ledger, groups, record, _apply_of(requester, record), requester.seed)
     account.ignore(ignored)
     for what, rows in parts:

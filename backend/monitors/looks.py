@@ -16,7 +16,7 @@ from backend.monitors.alarms import (
     entry_of,
     happened,
 )
-from backend.monitors.answers import Kept, Reader, ReferenceTally
+from backend.monitors.answers import MonitorCache, MonitorReader, ReferenceTally
 from backend.monitors.class_shift import is_due
 from backend.monitors.decisions import (
     PREDICTION,
@@ -46,10 +46,10 @@ from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
-from backend.store.monitors.ledger import Change as LedgerChange
-from backend.store.monitors.ledger import Ledger, Pieces
+from backend.store.monitors.ledger import Ledger, OldestIds
+from backend.store.monitors.ledger import RowChanges as LedgerChange
 from backend.store.monitors.lists import TallyKind
-from backend.store.monitors.standings import Change, Standings, put_latest
+from backend.store.monitors.standings import StandingChange, Standings, put_latest
 from backend.store.monitors.vectors import read_label_shifts
 from backend.store.store import Store
 from calibrant.measures.measure import MeasureRequest
@@ -85,7 +85,9 @@ _ERRORS = (
 )
 
 
-def latest_values(reader: Reader, ledger: Ledger, meter: Meter, standing: Standing, now: float) -> dict[str, Any]:
+def latest_values(
+    reader: MonitorReader, ledger: Ledger, meter: Meter, standing: Standing, now: float
+) -> dict[str, Any]:
     """The name, the counts, the readings of each window, the state of each rule, and the online map.
 
     All as of ``now``. ``errors`` lists the measures that are calibration errors in units of probability.
@@ -113,7 +115,7 @@ def latest_values(reader: Reader, ledger: Ledger, meter: Meter, standing: Standi
     }
 
 
-def _estimated(reader: Reader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:
+def _estimated(reader: MonitorReader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:
     """The estimated and realised figures of a window, the evidence of drift, and the frequencies under label shift."""
     found, drift, shift = reader.estimates(window, now, reference)
     figures, of_classes = found.figures.items(), reader.record.reservoir is not None
@@ -159,7 +161,7 @@ def expire(ledger: Ledger, now: float, seconds: float, layout: np.dtype[Any] = P
     return True
 
 
-def _forget(ledger: Ledger, pieces: Pieces, now: float, layout: np.dtype[Any]) -> None:
+def _forget(ledger: Ledger, pieces: OldestIds, now: float, layout: np.dtype[Any]) -> None:
     """Delete the ids of some chunks, unless another process does; entries that change meanwhile are read again."""
     while True:
         entries = known(ledger.entries(pieces.ids), layout)
@@ -168,7 +170,7 @@ def _forget(ledger: Ledger, pieces: Pieces, now: float, layout: np.dtype[Any]) -
             return
 
 
-def _change(entries: Entries, pieces: Pieces, now: float) -> LedgerChange:
+def _change(entries: Entries, pieces: OldestIds, now: float) -> LedgerChange:
     """The change that deletes ids; ids with later predictions are kept."""
     stays = came_after(entries, pieces.end)
     pending = entries["bucket"][entries["kind"] == WAITING_PREDICTION]
@@ -256,7 +258,7 @@ LOOK_SECONDS = 60.0
 EXPIRING_SECONDS = 10.0
 
 _LEAVES = Leaves()
-_KEPT = Kept(_LEAVES)
+_KEPT = MonitorCache(_LEAVES)
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
     meter = Meter(store, record, now, _LEAVES)
-    reader = Reader(store.redis, store.keys, record, _KEPT)
+    reader = MonitorReader(store.redis, store.keys, record, _KEPT)
     observed = observe(store, reader, ledger, meter, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
@@ -308,7 +310,9 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     return LOOK_SECONDS if expired else 0.0
 
 
-def observe(store: Store, reader: Reader, ledger: Ledger, meter: Meter, standing: Standing, now: float) -> Observations:
+def observe(
+    store: Store, reader: MonitorReader, ledger: Ledger, meter: Meter, standing: Standing, now: float
+) -> Observations:
     """Read everything that the rules need; ``standing`` is that before the check."""
     applied, record = None, reader.record
     if record.map is not None:
@@ -329,7 +333,7 @@ def observe(store: Store, reader: Reader, ledger: Ledger, meter: Meter, standing
     return Observations(now, seen, applied, record.started_at, ledger.totals().get("joined", 0))
 
 
-def conclude(record: MonitorRecord, standing: Standing, observed: Observations, tenant: str) -> Change:
+def conclude(record: MonitorRecord, standing: Standing, observed: Observations, tenant: str) -> StandingChange:
     """The new standing after a check; rules without observations keep their state."""
     states: dict[str, RuleState] = {}
     events: list[MonitorEvent] = []
@@ -373,7 +377,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
     applied = observed.applied if renewed else standing.applied
     changes = {"rules": states, "asked": requests, "applied": applied, "reference": reference}
     after_all = standing.model_copy(update=changes)
-    return Change(after_all, events, entries, restarted, chores)
+    return StandingChange(after_all, events, entries, restarted, chores)
 
 
 def reference_state(record: MonitorRecord, before: ReferenceState | None, applied: str | None) -> ReferenceState | None:

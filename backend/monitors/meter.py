@@ -6,7 +6,7 @@ from backend.monitors.forecasts import measure_pit
 from backend.monitors.readings import Memory, event_of, measured, read_rows
 from backend.monitors.windows import Gathered, Gatherer, Leaves
 from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.ledger import Groups
+from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
 from calibrant.core.errors import CalibrationError
 from calibrant.core.reductions import Event
@@ -36,7 +36,7 @@ class Meter:
         found = self._window(window)
         if found is None or group is None:
             return None if found is None else found.tally
-        index = Groups(self._store.redis, self._store.keys, self._record).all().get(group)
+        index = MonitorGroups(self._store.redis, self._store.keys, self._record).all().get(group)
         return None if index is None or found.groups is None else found.groups.of_group(index)
 
     def values(self, window: str) -> tuple[int, dict[str, float | None]]:

@@ -28,7 +28,7 @@ from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMap
 from backend.store.keyspace import derived_id
 from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.standings import Change, Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.store import Store
 from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap, load
@@ -78,7 +78,7 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
     except _Declined as declined:
         why, code = declined.why, declined.code
 
-        def stop(record: MonitorRecord, now_standing: Standing) -> Change | None:
+        def stop(record: MonitorRecord, now_standing: Standing) -> StandingChange | None:
             if not _unchanged(now_standing, standing):
                 return None
             # The map starts again after the pause.
@@ -98,7 +98,7 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
         except QuotaExceeded as error:
             draft, failed = None, error
 
-    def change(record: MonitorRecord, now_standing: Standing) -> Change | None:
+    def change(record: MonitorRecord, now_standing: Standing) -> StandingChange | None:
         if not _unchanged(now_standing, standing):
             return None
         if failed is not None:
@@ -110,7 +110,7 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
             why = "no labelled rows were counted since the last version"
             return replace(refused(record, after, why, "no-new-rows", now), states=found.states())
         if draft is None or reason is None:
-            return Change(after, states=found.states())
+            return StandingChange(after, states=found.states())
         return decided(record, now_standing, found, draft, reason, alias, now)
 
     changed = standings.change(change)
@@ -229,7 +229,7 @@ def decided(
     reason: OnlineReason,
     alias: AliasRecord | None,
     now: float,
-) -> Change:
+) -> StandingChange:
     """The change that counts the buckets and decides to move the alias to a version."""
     online = found.online
     occasion = Occasion(number=standing.versions + 1, reason=reason)
@@ -272,12 +272,12 @@ def decided(
             "asked": [],
         }
     )
-    return Change(after, states=written.states())
+    return StandingChange(after, states=written.states())
 
 
 def refused(
     record: MonitorRecord, standing: Standing, why: str, code: str, now: float, *, failed: bool = False
-) -> Change:
+) -> StandingChange:
     """The change if the map cannot follow the stream, or no version can be written."""
     number = standing.versions + 1
     occasion = standing.asked[0] if standing.asked else Occasion(number=number, reason="schedule")
@@ -286,4 +286,4 @@ def refused(
     action: AuditAction = "recalibration-failed" if failed else "recalibration-declined"
     after = standing.model_copy(update={"asked": [], "versions": number, "last_asked": now})
     event = recalibrated(record, occasion, type_, data, now)
-    return Change(after, [event], [step_of(action, now, occasion, data, detail=why)])
+    return StandingChange(after, [event], [step_of(action, now, occasion, data, detail=why)])

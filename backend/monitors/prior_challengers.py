@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from backend.kinds.classes import record_without_fit
-from backend.monitors.answers import Kept, Reader
+from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.challengers import Challenge, opponent, tags_of
 from backend.monitors.class_shift import OF_ROWS, SampledMonitor
 from backend.monitors.windows import window_named
@@ -59,7 +59,7 @@ def _estimate(store: Store, record: MonitorRecord, window: WindowSpec, now: floa
         return _AFTER_THE_MAP
     if record.reduction is None or not record.reduction.startswith(("binary", "class:")):
         return _OF_CONFIDENCE
-    found = Reader(store.redis, store.keys, record, Kept()).event_shift(window, now)
+    found = MonitorReader(store.redis, store.keys, record, MonitorCache()).event_shift(window, now)
     if isinstance(found, str) or found.map is None:
         return found
     made = replace(found.map, reduction=record.reduction, scale=record.scale, n_classes=record.n_classes)

@@ -22,7 +22,7 @@ from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
 from backend.store.keyspace import Keyspace, derived_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger
-from backend.store.monitors.standings import Change, Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.store import Store
 from calibrant.core.errors import PredictionKindMismatch
 from calibrant.io.errors import InvalidField
@@ -109,7 +109,7 @@ def decided(
     revision: int | None,
     wanted: int,
     now: float,
-) -> Change | None:
+) -> StandingChange | None:
     """The change after a challenger; None if the occasion was already processed.
 
     ``wanted`` is the number of labelled rows for the next attempt. Too few rows are reported only once per alarm.
@@ -124,11 +124,11 @@ def decided(
         changes["rows_wanted"] = wanted
     after = standing.model_copy(update=changes)
     if found.draft is None and occasion.attempt > 1 and not found.tried:
-        return Change(after)
+        return StandingChange(after)
     if found.draft is None:
         action: AuditAction = "recalibration-failed" if found.failed else "recalibration-declined"
         entry = step_of(action, now, occasion, data, detail=found.why)
-        return Change(after, [recalibrated(record, occasion, _TYPES[found.failed], data, now)], [entry])
+        return StandingChange(after, [recalibrated(record, occasion, _TYPES[found.failed], data, now)], [entry])
     proposal = Proposal(
         id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
         created_at=at(now),
@@ -145,9 +145,9 @@ def decided(
         entries.insert(0, step_of("proposal-replaced", now, replaced.occasion, replaced.found))
     if record.recalibration.policy == "auto" and found.assumption is None:
         moving = {"proposal": None, "moving": proposal, "moved_by": None}
-        return Change(after.model_copy(update=moving), [], entries)
+        return StandingChange(after.model_copy(update=moving), [], entries)
     event = recalibrated(record, occasion, "monitor.recalibration.proposed", data, now)
-    return Change(after.model_copy(update={"proposal": proposal}), [event], entries)
+    return StandingChange(after.model_copy(update={"proposal": proposal}), [event], entries)
 
 
 def _revision(store: Store, record: MonitorRecord) -> int | None:
@@ -195,7 +195,7 @@ def request_challenger(
         raise PredictionKindMismatch(f"counts of {record.forecast.kind} forecasts determine no map; send quantiles")
     requested, number = record, 0
 
-    def change(record: MonitorRecord, standing: Standing) -> Change:
+    def change(record: MonitorRecord, standing: Standing) -> StandingChange:
         nonlocal requested, number
         requested = record
         if correction is not None and record.recalibration.policy == "online":
@@ -204,12 +204,12 @@ def request_challenger(
         pending = [each for each in standing.asked if each.rule is None and each.correction == correction]
         if pending:
             number = pending[0].number
-            return Change(standing, [], [entry.model_copy(update={"alarm": number})])
+            return StandingChange(standing, [], [entry.model_copy(update={"alarm": number})])
         number = standing.requests + 1
         occasion = Occasion(number=number, correction=correction)
         after = standing.model_copy(update={"asked": [*standing.asked, occasion], "requests": occasion.number})
         chore = Chore("recalibrate", store.keys.tenant, record.uid)
-        return Change(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
+        return StandingChange(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
 
     Standings(store.redis, store.keys, record).change(change)
     return RecalibrationRequested(

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from backend.store.monitors.ledger import NO_GROUP, OTHER, Groups, Ids
+from backend.store.monitors.ledger import NO_GROUP, OTHER, Ids, MonitorGroups
 from calibrant.core.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale, without_rounding
 from calibrant.core.cells import Floats
 from schemas.monitors import MonitorRecord
@@ -351,7 +351,7 @@ def check_times(times: Floats, now: float, *, skew: float, retention: float) -> 
 _AT_ONCE = 1000
 
 
-def group_indices(groups: Groups, codes: Integers | None, names: Sequence[str]) -> Integers | None:
+def group_indices(groups: MonitorGroups, codes: Integers | None, names: Sequence[str]) -> Integers | None:
     """The index of each row's group; ``codes (n,)`` are indices into ``names``, -1 for none, like an empty name.
 
     New groups get an index while the monitor has one left, in the order of their names in the request.

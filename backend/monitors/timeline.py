@@ -13,7 +13,7 @@ import numpy as np
 from backend.monitors.answers import (
     LIGHT_SECONDS,
     Interval,
-    Reader,
+    MonitorReader,
     narrowed,
     seconds_of,
     series_options,
@@ -24,7 +24,7 @@ from backend.monitors.windows import SPANS, Gathered, Span, added, joined
 from backend.requester import Requester
 from backend.store.monitors.buckets import MEASURED
 from backend.store.monitors.deliveries import Deliveries
-from backend.store.monitors.ledger import Groups, Ledger
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.monitors.lists import SPAN
 from backend.store.monitors.standings import Standings
 from backend.store.monitors.vectors import read_label_shifts
@@ -67,7 +67,7 @@ class TimelinePoint:
     log_e: float | None
 
 
-def read_timeline(requester: Requester, reader: Reader, measure: str, moment: float) -> list[TimelinePoint]:
+def read_timeline(requester: Requester, reader: MonitorReader, measure: str, moment: float) -> list[TimelinePoint]:
     """The points from the first stored rows until now; raises ``InvalidField``, ``Busy`` and ``DeadlineExceeded``."""
     one = narrowed(reader, measure)
     each = seconds_of(one.record, intervals=True)
@@ -79,7 +79,7 @@ def read_timeline(requester: Requester, reader: Reader, measure: str, moment: fl
     return [_point(one, span, rows, log_e) for (span, rows), log_e in zip(spans, path, strict=True)]
 
 
-def gathered_points(reader: Reader, chosen: Span) -> list[tuple[Span, Gathered]]:
+def gathered_points(reader: MonitorReader, chosen: Span) -> list[tuple[Span, Gathered]]:
     """At most about ``POINTS`` spans with predictions, oldest first, each with its rows.
 
     Many buckets are combined at the borders of the stored spans, so that few lists are read.
@@ -110,7 +110,7 @@ def gathered_points(reader: Reader, chosen: Span) -> list[tuple[Span, Gathered]]
     ]
 
 
-def _point(reader: Reader, span: Span, gathered: Gathered, log_e: float | None) -> TimelinePoint:
+def _point(reader: MonitorReader, span: Span, gathered: Gathered, log_e: float | None) -> TimelinePoint:
     rows = read_rows(gathered.tally, reader.record, reader.kept.memory, intervals=True)
     (error,) = rows.measures.values()
     delay = None if gathered.delays is None else quantiles(gathered.delays, (_MEDIAN, _LATE))
@@ -168,7 +168,7 @@ def state_of(store: Store, record: MonitorRecord) -> str:
     """A digest that changes with everything that the page of a monitor shows, except with the time."""
     totals = Ledger(store.redis, store.keys, record).totals()
     standing = Standings(store.redis, store.keys, record).read()
-    groups = Groups(store.redis, store.keys, record).all()
+    groups = MonitorGroups(store.redis, store.keys, record).all()
     sent = latest_deliveries(store, record)
     parts = [record.model_dump_json(), repr(sorted(totals.items())), standing.model_dump_json(), repr(len(groups))]
     parts += [one.model_dump_json() for one in sent]

@@ -36,7 +36,7 @@ CONNECT_SECONDS, WHOLE_SECONDS = 5.0, 15.0
 MOST_ADDRESSES = 3
 
 
-class Outcome(NamedTuple):
+class AttemptOutcome(NamedTuple):
     """The outcome of an attempt: a status, or an error. ``wait`` is the value of ``Retry-After`` in seconds."""
 
     status: int | None = None
@@ -64,22 +64,22 @@ class Sender:
     connect_seconds: float = CONNECT_SECONDS
     whole_seconds: float = WHOLE_SECONDS
 
-    def post(self, target: Target, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    def post(self, target: Target, body: bytes, headers: Mapping[str, str]) -> AttemptOutcome:
         """Post a body to an allowed target; never raises because of the receiver."""
         ends = time.monotonic() + self.whole_seconds
         try:
             found = self._find(target)
         except TimeoutError:
-            return Outcome(error="timed-out")
+            return AttemptOutcome(error="timed-out")
         except (OSError, UnicodeError):
-            return Outcome(error="not-resolved")
+            return AttemptOutcome(error="not-resolved")
         fit = self.targets.fit(found)[:MOST_ADDRESSES]
         if not fit:
-            return Outcome(error="address-refused" if found else "not-resolved")
+            return AttemptOutcome(error="address-refused" if found else "not-resolved")
         try:
             return asyncio.run(self._within(target, fit, body, headers, ends))
         except TimeoutError:
-            return Outcome(error="timed-out")
+            return AttemptOutcome(error="timed-out")
 
     def _find(self, target: Target) -> Sequence[str]:
         """The addresses of a target; the system resolver has no timeout, so a thread waits for it."""
@@ -104,16 +104,16 @@ class Sender:
 
     async def _within(
         self, target: Target, addresses: Sequence[str], body: bytes, headers: Mapping[str, str], ends: float
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         async with asyncio.timeout(max(0.0, ends - time.monotonic())):
-            outcome = Outcome(error="not-connected")
+            outcome = AttemptOutcome(error="not-connected")
             for address in addresses:
                 outcome = await self._try(target, address, body, headers)
                 if outcome.error != "not-connected":
                     break
             return outcome
 
-    async def _try(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    async def _try(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> AttemptOutcome:
         import httpx
 
         request = self._request(target, address, body, headers)
@@ -123,14 +123,14 @@ class Sender:
                 response = await transport.handle_async_request(request)
                 await response.aclose()
         except httpx.ConnectTimeout:
-            return Outcome(error="not-connected")
+            return AttemptOutcome(error="not-connected")
         except httpx.ConnectError as error:
-            return Outcome(error="tls-failed" if _is_tls(error) else "not-connected")
+            return AttemptOutcome(error="tls-failed" if _is_tls(error) else "not-connected")
         except httpx.TimeoutException:
-            return Outcome(error="timed-out")
+            return AttemptOutcome(error="timed-out")
         except httpx.HTTPError:
-            return Outcome(error="broken-answer")
-        return Outcome(response.status_code, wait=_seconds(response.headers.get("retry-after", "")))
+            return AttemptOutcome(error="broken-answer")
+        return AttemptOutcome(response.status_code, wait=_seconds(response.headers.get("retry-after", "")))
 
     def _request(self, target: Target, address: str, body: bytes, headers: Mapping[str, str]) -> httpx.Request:
         """The request to an address with the host name of its target."""

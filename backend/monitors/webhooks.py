@@ -14,7 +14,7 @@ from functools import cache
 
 from redis import Redis
 
-from backend.monitors.webhook_requests import InvalidSecret, Outcome, Sender, check_secret, headers, read_secret
+from backend.monitors.webhook_requests import AttemptOutcome, InvalidSecret, Sender, check_secret, headers, read_secret
 from backend.monitors.webhook_targets import (
     TargetRefused,
     Targets,
@@ -257,24 +257,24 @@ def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None
     return deliveries.end(begun, made, status, after)
 
 
-def _is_final(outcome: Outcome) -> bool:
+def _is_final(outcome: AttemptOutcome) -> bool:
     """Whether no further attempt is useful or needed."""
     return outcome.succeeded or outcome.gone or outcome.error == "no-hook"
 
 
-def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender, page: str | None) -> Outcome:
+def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender, page: str | None) -> AttemptOutcome:
     """Sign the event for its hook, and post it with the address of the monitor's page."""
     if hook is None:
-        return Outcome(error="no-hook")
+        return AttemptOutcome(error="no-hook")
     moment = now().timestamp()
     body = begun.event.body(page).encode()
     try:
         signed = headers(keys_of(hook, moment), begun.event.id, int(moment), body)
         target = sender.targets.admit(hook.url)
     except InvalidSecret:
-        return Outcome(error="no-secret")
+        return AttemptOutcome(error="no-secret")
     except TargetRefused:
-        return Outcome(error="not-admitted")
+        return AttemptOutcome(error="not-admitted")
     about = {"Content-Type": "application/json", "User-Agent": f"Calibrant/{__version__}"}
     return sender.post(target, body, about | signed)
 

@@ -15,7 +15,7 @@ from backend.monitors.readings import BINS, FIELDS
 from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets
 from backend.store.monitors.lists import Version, by_span
 from backend.store.monitors.reference import (
-    Reference,
+    StoredReference,
     add_reference_vectors,
     add_to_reference,
     read_reference,
@@ -460,7 +460,7 @@ def in_parts(span: Span, first: int, last: int, read: Callable[[int, int], Tally
     return merged(found)
 
 
-def buckets_left(span: Span, kept: Reference) -> tuple[int, int]:
+def buckets_left(span: Span, kept: StoredReference) -> tuple[int, int]:
     """The first and last bucket of a reference that are not in its stored tally; first > last if there are none."""
     return max(span.first, span.first if kept.following is None else kept.following), span.last
 

@@ -15,7 +15,7 @@ from backend.store.clock import seconds, stamp
 from backend.store.errors import KeyConflict, UnknownKey
 from backend.store.formats import read_stored
 from backend.store.keyspace import Shared
-from backend.store.link import Change, announce
+from backend.store.link import Invalidation, announce
 from backend.store.server.connection import transact
 from schemas.keys import KeyRecord, Scope, Secret
 
@@ -121,7 +121,7 @@ class ApiKeyStore:
     def _write(pipe: Pipeline, record: KeyRecord) -> None:
         pipe.hset(Shared.api_keys(), record.id, record.model_dump_json())
         pipe.sadd(Shared.tenants(), record.tenant)
-        announce(pipe, Change("keys"))
+        announce(pipe, Invalidation("keys"))
 
 
 def is_live(secret: Secret) -> bool:

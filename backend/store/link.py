@@ -26,7 +26,7 @@ What = Literal["keys", "map"]
 
 
 @dataclass(frozen=True)
-class Change:
+class Invalidation:
     """What changed: the API keys, or for a tenant the meaning of a ``name`` or the map with an ``id``."""
 
     what: What
@@ -35,15 +35,15 @@ class Change:
     id: str | None = None
 
 
-def announce(pipe: Pipeline, change: Change) -> None:
+def announce(pipe: Pipeline, change: Invalidation) -> None:
     """Publish a change in the transaction that makes it."""
     pipe.publish(Shared.changes(), orjson.dumps(change))
 
 
-def read_change(data: bytes) -> Change | None:
+def read_change(data: bytes) -> Invalidation | None:
     """Parse a message; None if it comes from a newer version and is not understood."""
     try:
-        return Change(**orjson.loads(data))
+        return Invalidation(**orjson.loads(data))
     except (orjson.JSONDecodeError, TypeError):
         return None
 
@@ -74,7 +74,7 @@ class Link:
     refusal: StorageError | None = None
 
     def __init__(
-        self, url: str, *, opened: Callable[[], Awaitable[None]], changed: Callable[[Change], Awaitable[None]]
+        self, url: str, *, opened: Callable[[], Awaitable[None]], changed: Callable[[Invalidation], Awaitable[None]]
     ) -> None:
         self._redis = connect_async(url, timeout=STALE_SECONDS)
         self._opened = opened

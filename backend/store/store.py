@@ -11,7 +11,7 @@ from redis import Redis
 from backend.store.batches import BatchStore, UploadStore
 from backend.store.budget import NO_QUOTAS, Charges, Quotas
 from backend.store.idempotency import IdempotencyStore
-from backend.store.jobs.backlog import Places
+from backend.store.jobs.backlog import JobPlaces
 from backend.store.jobs.runs import RunStore
 from backend.store.jobs.store import JobStore
 from backend.store.keyspace import DEFAULT_TENANT, Keyspace
@@ -75,9 +75,9 @@ class Store:
         return RunStore(self.redis, self.keys)
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> JobPlaces:
         """The places for unfinished jobs."""
-        return Places(self.redis, self.keys, self.quotas)
+        return JobPlaces(self.redis, self.keys, self.quotas)
 
     @cached_property
     def monitors(self) -> Definitions:

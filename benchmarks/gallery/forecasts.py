@@ -10,15 +10,15 @@ from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams, time
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.distributions.measures import Rows
-from calibrant.plots.canvas import About, Drawn, Format, Theme
+from calibrant.distributions.measures import MeasuredForecasts
+from calibrant.plots.canvas import Caption, Drawn, Format, Theme
 from calibrant.plots.diagram import draw
 
 _DAYS = 1_000
 
 
 @cache
-def forecasts() -> Rows:
+def forecasts() -> MeasuredForecasts:
     """Means and variances, and outcomes whose standard deviation is 1.5 times the predicted one."""
     random = np.random.default_rng(11)
     day = np.arange(_DAYS)
@@ -33,4 +33,4 @@ def diagram_of(name: str, form: Format, theme: Theme, width: int) -> Drawn:
     rows = forecasts()
     (request,) = read_distribution_diagrams([name])
     days = times_with_weight([str(np.datetime64("2024-01-01") + i) for i in range(_DAYS)], None)
-    return draw(name, drawn(request, rows, days), About(len(rows), "normal"), form=form, theme=theme, width=width)
+    return draw(name, drawn(request, rows, days), Caption(len(rows), "normal"), form=form, theme=theme, width=width)

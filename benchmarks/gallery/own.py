@@ -14,7 +14,7 @@ from benchmarks.tables.datasets import Dataset, dataset
 from calibrant.by_size import MeasuresBySize
 from calibrant.measures.measure import MeasureResult
 from calibrant.plots.by_size import draw_by_size
-from calibrant.plots.canvas import About, Drawn, Format, Theme
+from calibrant.plots.canvas import Caption, Drawn, Format, Theme
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import draw, draw_several
 
@@ -85,14 +85,14 @@ def by_size(form: Format, theme: Theme, width: int) -> Drawn:
     ]
     found = calibrant.measure_by_size(data.p, data.y, measures=measures)
     return draw_by_size(
-        found, About(len(data.p), "binary", "Calibrated predictions"), form=form, theme=theme, width=width
+        found, Caption(len(data.p), "binary", "Calibrated predictions"), form=form, theme=theme, width=width
     )
 
 
 def ece_by_size(form: Format, theme: Theme, width: int) -> Drawn:
     """ECE of a calibrated and of two overconfident models of 100 classes (Gruber & Buettner 2022, Figure 2)."""
     found, n = simulated_ece(), 10_000
-    about = About(n, found.reduction, "ECE of a calibrated and of two overconfident models, 100 classes")
+    about = Caption(n, found.reduction, "ECE of a calibrated and of two overconfident models, 100 classes")
     return draw_by_size(found, about, form=form, theme=theme, width=width)
 
 
@@ -117,7 +117,7 @@ def cost_plane(form: Format, theme: Theme, width: int) -> Drawn:
     plane = calibrant.cost_plane(one.values, other.values, one.labels)
     return draw_cost_plane(
         plane,
-        About(len(one.labels), "confidence"),
+        Caption(len(one.labels), "confidence"),
         names=("random forest", "naive Bayes"),
         form=form,
         theme=theme,
@@ -130,7 +130,7 @@ def _before_and_after(diagram: str, method: str, error: str, form: Format, theme
     fitted = calibrant.fit(method, other.p, other.y)
     report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[diagram], map=fitted)
     about = (
-        About(report.n, report.reduction, error=_ece(of) if diagram == "reliability" else None)
+        Caption(report.n, report.reduction, error=_ece(of) if diagram == "reliability" else None)
         for of in (report.measures, report.after or {})
     )
     drawn = (diagrams[diagram] for diagrams in (report.diagrams, report.after_diagrams or {}))
@@ -139,13 +139,13 @@ def _before_and_after(diagram: str, method: str, error: str, form: Format, theme
 
 
 @cache
-def _confidence(name: str, diagram: str) -> tuple[dict[str, Any], About]:
+def _confidence(name: str, diagram: str) -> tuple[dict[str, Any], Caption]:
     found = models()[name]
     report = calibrant.evaluate(
         found.values, found.labels, measures=["ece"], diagrams=[diagram], interval=_LEVEL, resamples=400
     )
     label = name.replace("-", " ").replace("bayes", "Bayes") + ", digits"
-    about = About(report.n, report.reduction, label, _ece(report.measures), report.measures["ece"].interval)
+    about = Caption(report.n, report.reduction, label, _ece(report.measures), report.measures["ece"].interval)
     return report.diagrams[diagram], about
 
 
@@ -164,5 +164,5 @@ def diagram_of(
     report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[asked], interval=_LEVEL, resamples=400)
     error = report.measures["ece"]
     found, own = report.diagrams[asked["name"]], asked["name"] != "reliability"
-    about = About(report.n, report.reduction, None, None if own else _ece(report.measures), error.interval)
+    about = Caption(report.n, report.reduction, None, None if own else _ece(report.measures), error.interval)
     return draw(asked["name"], found, about, form=form, theme=theme, width=width)

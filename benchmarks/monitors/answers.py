@@ -21,7 +21,7 @@ from redis import Redis
 
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from benchmarks.timing import machine
@@ -153,7 +153,9 @@ def add_rows(ledger: Ledger, tally: Tally, bucket: int, now: float) -> None:
     totals = {"predictions": 2 * n, "labels": n, "joined": n}
     one = tally.pooled()
     unlabelled = tally_of_keys(one.keys & ~np.uint32(1), one.p_sum / one.rows, one.rows)
-    ledger.commit(Change(None, None, None, now, {bucket: (tally, None)}, counts, totals, waiting={bucket: unlabelled}))
+    ledger.commit(
+        RowChanges(None, None, None, now, {bucket: (tally, None)}, counts, totals, waiting={bucket: unlabelled})
+    )
 
 
 if __name__ == "__main__":

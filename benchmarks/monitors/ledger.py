@@ -19,7 +19,7 @@ from redis import Redis
 from backend.store.clock import stamp
 from backend.store.keyspace import Keyspace, new_id
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import MOST_ROWS, Change, Ids, Ledger, padded
+from backend.store.monitors.ledger import MOST_ROWS, Ids, Ledger, RowChanges, padded
 from backend.store.monitors.lists import KINDS
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
@@ -54,7 +54,7 @@ def _commits(redis: Redis, width: int) -> None:
     before, seconds = _memory(redis), []
     for start in range(0, ROWS, MOST_ROWS):
         some = Ids(ids[start : start + MOST_ROWS].tobytes(), ends)
-        change = Change(some, None, entries, NOW, added, {7: {"joined": MOST_ROWS}}, {"joined": MOST_ROWS})
+        change = RowChanges(some, None, entries, NOW, added, {7: {"joined": MOST_ROWS}}, {"joined": MOST_ROWS})
         began = time.perf_counter()
         conflict = ledger.commit(change)
         seconds.append(time.perf_counter() - began)
@@ -71,7 +71,7 @@ def _merges(redis: Redis) -> None:
     tallies = [_tally(seed, ROWS_OF_BUCKET) for seed in range(100)]
     before = _memory(redis)
     for bucket in range(BUCKETS):
-        ledger.commit(Change(None, None, None, NOW, {bucket: (tallies[bucket % 100], None)}))
+        ledger.commit(RowChanges(None, None, None, NOW, {bucket: (tallies[bucket % 100], None)}))
     _line(f"cells of a bucket, of {BUCKETS} buckets", f"{len(tallies[0].keys)}")
     _line("memory for a bucket", f"{(_memory(redis) - before) / BUCKETS:,.0f} bytes")
     buckets, last = ledger.buckets, BUCKETS - 1

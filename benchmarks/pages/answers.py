@@ -166,7 +166,7 @@ def _class(model: type[BaseModel], names: _Names) -> str:
         return _dictionary(model, names)
     names.use("dataclasses", "dataclass")
     bases = [names.use(f"calibrant.client.answers.{_module(base)}", base.__name__) for base in _shared(model)]
-    bases = bases or [names.use("calibrant.client.answers.document", "Document")]
+    bases = bases or [names.use("calibrant.client.answers.document", "WireAnswer")]
     mixin = conveniences.OF.get(model.__name__)
     if mixin is not None:
         bases.insert(0, names.use(mixin.__module__, mixin.__name__))
@@ -347,7 +347,7 @@ def __dir__() -> list[str]:
 
 def _package(by_module: Mapping[str, Sequence[type[BaseModel]]]) -> str:
     names = {module: [model.__name__ for model in models] for module, models in by_module.items()}
-    names["document"] = ["Document", "Mismatch", "decode"]
+    names["document"] = ["WireAnswer", "Mismatch", "decode"]
     names["final"] = ["FINAL"]
     lines = []
     for module in sorted(names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from schemas.problem_table import PREFIX, TABLE, Row
+from schemas.problem_table import PREFIX, TABLE, ProblemRow
 
 _HEAD = """# Problems
 
@@ -32,5 +32,5 @@ def problems_page() -> str:
     return "".join(parts)
 
 
-def _entry(code: str, row: Row) -> str:
+def _entry(code: str, row: ProblemRow) -> str:
     return f"\n### `{code}`\n\n**{row.title}**\n\n{row.cause}\n\n*Remedy:* {row.remedy}\n"

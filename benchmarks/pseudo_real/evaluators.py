@@ -11,7 +11,7 @@ import numpy as np
 import calibrant
 from calibrant import METHODS
 from calibrant.calibrators import FitContext
-from calibrant.core.binning import Bins, equal_mass, equal_width
+from calibrant.core.binning import BinnedCells, equal_mass, equal_width
 from calibrant.core.cells import Floats
 from calibrant.core.reductions import Event
 from calibrant.core.validation import simplest
@@ -116,7 +116,7 @@ def _binned(name: str, event: Event, seed: int) -> Estimate:
     method, options = _BINNED[name]
     fitted, diagnostics = _curve(method, options, event, seed)
     count = options.get("n_bins") or diagnostics["bins"]
-    bins: Bins = equal_width(event, count) if name.startswith("EW") else equal_mass(event.cells, count)
+    bins: BinnedCells = equal_width(event, count) if name.startswith("EW") else equal_mass(event.cells, count)
     return Estimate(fitted, (expected_calibration_error(bins, 1)[1], expected_calibration_error(bins, 2)[1]))
 
 

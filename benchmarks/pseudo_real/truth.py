@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import calibrant
-from calibrant.core.binning import Bins, equal_mass, equal_mass_borders
+from calibrant.core.binning import BinnedCells, equal_mass, equal_mass_borders
 from calibrant.core.cells import Floats
 from calibrant.core.reductions import Event
 from calibrant.maps.curves import Curve
@@ -26,7 +26,7 @@ class BinnedMap:
     """
 
     first: Floats
-    bins: Bins
+    bins: BinnedCells
 
     @classmethod
     def fit(cls, event: Event, n_bins: int) -> BinnedMap:

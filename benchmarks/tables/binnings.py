@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.tables.datasets import Floats
-from calibrant.core.binning import Bins
+from calibrant.core.binning import BinnedCells
 from calibrant.core.validation import fold_of_rows, simplest
 from calibrant.measures.binned import expected_calibration_error
 
@@ -24,7 +24,7 @@ class Roof:
     inner: Floats
     offset: Floats
     empty: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    bins: Bins
+    bins: BinnedCells
 
     def __call__(self, p: Floats) -> Floats:
         """The map at ``p``."""
@@ -56,7 +56,7 @@ def roof(kind: Kind, p: Floats, y: Floats, count: int) -> Roof:
     mean_y = (sum_y[bounds[1:]] - sum_y[bounds[:-1]]) / rows
     full = sizes > 0
     mass = sizes[full].astype(np.float64)
-    return Roof(inner, mean_y - mean_p, ~full, Bins(mass, mass, mean_p[full], mean_y[full], p[starts[full]]))
+    return Roof(inner, mean_y - mean_p, ~full, BinnedCells(mass, mass, mean_p[full], mean_y[full], p[starts[full]]))
 
 
 def swept(kind: Kind, p: Floats, y: Floats) -> Roof:

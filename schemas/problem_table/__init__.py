@@ -12,15 +12,15 @@ from types import MappingProxyType
 from schemas.problem_table.of_numbers import OF_NUMBERS
 from schemas.problem_table.of_requests import OF_REQUESTS
 from schemas.problem_table.of_the_service import OF_THE_SERVICE
-from schemas.problem_table.row import Row
+from schemas.problem_table.row import ProblemRow
 from schemas.problems import Problem, ProblemError
 
-__all__ = ["PREFIX", "TABLE", "Row", "problem"]
+__all__ = ["PREFIX", "TABLE", "ProblemRow", "problem"]
 
 #: What a problem's ``type`` begins with; the code follows. Relative to the service, which answers it.
 PREFIX = "/problems/"
 
-TABLE: Mapping[str, Row] = MappingProxyType({**OF_REQUESTS, **OF_NUMBERS, **OF_THE_SERVICE})
+TABLE: Mapping[str, ProblemRow] = MappingProxyType({**OF_REQUESTS, **OF_NUMBERS, **OF_THE_SERVICE})
 
 
 def problem(code: str, detail: str, errors: Sequence[ProblemError] = ()) -> Problem:

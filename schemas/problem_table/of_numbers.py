@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from schemas.problem_table.row import Row
+from schemas.problem_table.row import ProblemRow
 
 OF_NUMBERS = {
-    "calibration-error": Row(
+    "calibration-error": ProblemRow(
         422,
         "The computation failed",
         "The computation does not accept these values or options; the detail gives the reason.",
         "Change what the detail names.",
     ),
-    "not-a-number": Row(
+    "not-a-number": ProblemRow(
         422,
         "A value is not a number",
         "A numeric array contains a string, a boolean, null, an object or a number too large for a double, or the "
         "name of a group is not a string.",
         "Send plain numbers, and leave out rows without a value.",
     ),
-    "not-finite": Row(
+    "not-finite": ProblemRow(
         422,
         "A number is not finite",
         "A numeric array contains NaN or infinity.",
         "Find out why the model returns these values, and leave out the rows that the detail names. Calibrant does not "
         "impute values.",
     ),
-    "out-of-range": Row(
+    "out-of-range": ProblemRow(
         422,
         "A number is out of range",
         "A probability lies outside [0, 1] by more than 1e-4, or the sum of a row differs from 1 by more than 1e-4. "
         "For forecasts: a level is not between 0 and 1, levels do not increase, or an outcome is outside the support.",
         'Send probabilities. If the values are logits, set `"scale": "logit"`. Send levels such as 0.05, not 5.',
     ),
-    "crossing-quantiles": Row(
+    "crossing-quantiles": ProblemRow(
         422,
         "Quantiles cross",
         "A quantile is below a quantile at a lower level, or an upper bound is below the lower one, by more than a "
@@ -40,20 +40,20 @@ OF_NUMBERS = {
         "Send the columns of quantiles in the order of the levels. If the model returns crossing quantiles, sort each "
         "row.",
     ),
-    "invalid-variance": Row(
+    "invalid-variance": ProblemRow(
         422,
         "A variance is not positive",
         "A variance or standard deviation is 0 or negative.",
         "Leave out the rows that the detail names, or send forecasts without spread as quantiles.",
     ),
-    "prediction-kind-mismatch": Row(
+    "prediction-kind-mismatch": ProblemRow(
         422,
         "The prediction kind differs",
         "The request is for classification, but the map, batch or monitor is for regression, or the reverse. Or the "
         "call or option supports only one of them.",
         "Set `prediction_kind` to that of the map, batch or monitor.",
     ),
-    "wrong-shape": Row(
+    "wrong-shape": ProblemRow(
         422,
         "An array has the wrong shape",
         "An array has the wrong number of dimensions or columns, its rows differ in length, or its number of classes "
@@ -61,7 +61,7 @@ OF_NUMBERS = {
         "Send predictions with shape (n,) or (n, K), quantiles and samples with shape (n, columns), and all other "
         "arrays with shape (n,).",
     ),
-    "length-mismatch": Row(
+    "length-mismatch": ProblemRow(
         422,
         "Arrays differ in length",
         "An array such as `labels`, `weights` or `groups` has more or fewer rows than the predictions. For forecasts: "
@@ -70,13 +70,13 @@ OF_NUMBERS = {
         "Send one value per row in each array, in the order of the predictions, and one level per column of "
         "`quantiles`.",
     ),
-    "empty-batch": Row(
+    "empty-batch": ProblemRow(
         422,
         "There are no rows",
         "The arrays are empty, or no row has a label among the `classes` of the request.",
         "Send at least one row.",
     ),
-    "invalid-label": Row(
+    "invalid-label": ProblemRow(
         422,
         "A label is invalid",
         "A label is neither an integer from 0 to K - 1 (for predictions of shape (n,): 0 or 1) nor one of the "
@@ -84,76 +84,76 @@ OF_NUMBERS = {
         "Number the classes from 0 in the order of the columns of the predictions, or send their names as "
         "`class_names`.",
     ),
-    "invalid-weight": Row(
+    "invalid-weight": ProblemRow(
         422,
         "A weight is invalid",
         "A weight is negative, all weights are 0, or frequency weights are not whole numbers or have too large a sum.",
         "Send weights of at least 0, at least one of them positive. Frequency weights are whole numbers; for others, "
         "omit `weights_kind`, which is `importance` by default.",
     ),
-    "nothing-to-draw": Row(
+    "nothing-to-draw": ProblemRow(
         422,
         "The diagram cannot be drawn",
         "These rows do not determine the diagram; the detail gives the reason. For example, there are too few rows, "
         "all labels are equal, or the reduction (`canonical` or `classwise`) has no single event.",
         "Use the reduction `confidence` or `class:k`, another diagram, or more rows.",
     ),
-    "no-labels": Row(
+    "no-labels": ProblemRow(
         422,
         "Labels are missing",
         "The batch was stored without labels.",
         "Store the batch again with labels, and send the request for the new batch.",
     ),
-    "one-class": Row(
+    "one-class": ProblemRow(
         422,
         "The labels contain only one class",
         "All labels are equal, and the fit or measure needs both outcomes.",
         "Send rows of both outcomes, for example from a longer period.",
     ),
-    "missing-class": Row(
+    "missing-class": ProblemRow(
         422,
         "A class has no rows",
         "No label belongs to one of the classes, and the fit needs rows of every class.",
         "Send rows of every class, or use a method or reduction that does not need them.",
     ),
-    "one-prediction": Row(
+    "one-prediction": ProblemRow(
         422,
         "The predictions are all equal",
         "All predictions are equal or almost equal, so they determine no map or measure.",
         "Send the probabilities of the model, not its decisions. For a model that always returns the same prediction, "
         "use the method `accuracy-constant`.",
     ),
-    "too-few-rows": Row(
+    "too-few-rows": ProblemRow(
         422,
         "There are too few rows",
         "The method, its folds or its bins need more rows, or more rows of one class.",
         "Send more rows, use fewer folds or bins, or use a method with fewer parameters.",
     ),
-    "scale-mismatch": Row(
+    "scale-mismatch": ProblemRow(
         422,
         "The scale differs from that of the map",
         "The map was fitted to predictions on another scale.",
         "Send probabilities to a map that was fitted to probabilities, and logits to a map that was fitted to logits.",
     ),
-    "unknown-measure": Row(
+    "unknown-measure": ProblemRow(
         422,
         "Unknown measure",
         "There is no measure with this name.",
         "Use a name from `GET /measures`.",
     ),
-    "unknown-diagram": Row(
+    "unknown-diagram": ProblemRow(
         422,
         "Unknown diagram",
         "There is no diagram with this name.",
         "Use a name from `GET /diagrams`.",
     ),
-    "unknown-method": Row(
+    "unknown-method": ProblemRow(
         422,
         "Unknown method",
         "There is no method with this name, or it does not support this kind of prediction.",
         "Use a name from `GET /methods`.",
     ),
-    "unknown-reduction": Row(
+    "unknown-reduction": ProblemRow(
         422,
         "Unknown or unsuitable reduction",
         "There is no reduction with this name, or it does not fit the number of classes or the request.",
@@ -161,26 +161,26 @@ OF_NUMBERS = {
         "`classwise` or `canonical`; for measures also `pooled`; for maps also `top-label`, `ranks` or "
         "`within-ranks`.",
     ),
-    "invalid-option": Row(
+    "invalid-option": ProblemRow(
         422,
         "An option is unknown or invalid",
         "A measure, diagram or method does not have this option, or the value has the wrong type or is out of range.",
         "See `GET /measures`, `GET /diagrams` or `GET /methods` for the options.",
     ),
-    "extra-not-installed": Row(
+    "extra-not-installed": ProblemRow(
         422,
         "An optional package is missing",
         "The method or file format needs a package that is not installed on the server.",
         "Use another method or file format, or ask the operator to install the extra that the detail names.",
     ),
-    "invalid-document": Row(
+    "invalid-document": ProblemRow(
         422,
         "A map document is invalid",
         "The map document is damaged, or has a format that this version does not support.",
         'Send the document exactly as the service returned it. The page "Map document" of the documentation describes '
         "the format.",
     ),
-    "not-converged": Row(
+    "not-converged": ProblemRow(
         422,
         "The fit did not converge",
         "The fit has no optimum for these rows, often because the predictions separate the classes perfectly.",

@@ -2,101 +2,101 @@
 
 from __future__ import annotations
 
-from schemas.problem_table.row import Row
+from schemas.problem_table.row import ProblemRow
 
 OF_THE_SERVICE = {
-    "unknown-batch": Row(
+    "unknown-batch": ProblemRow(
         404,
         "Unknown batch",
         "There is no batch with this id. It was never stored, was deleted, or has expired.",
         "Check the id, or store the batch again. `expires_at` in its record shows when it expires.",
     ),
-    "unknown-map": Row(
+    "unknown-map": ProblemRow(
         404,
         "Unknown map",
         "There is no map with this id, name, version or alias.",
         "Check the reference: an id, a name, `name:version` or `name@alias`.",
     ),
-    "unknown-job": Row(
+    "unknown-job": ProblemRow(
         404,
         "Unknown job",
         "There is no job with this id. It never existed, or its record has expired.",
         "Check the id. A fitted map is kept after its job expires; for any other result, send the request again.",
     ),
-    "unknown-alias": Row(
+    "unknown-alias": ProblemRow(
         404,
         "Unknown alias",
         "No map with this name has this alias.",
         "List the aliases with `GET /maps/{name}/aliases`.",
     ),
-    "map-in-use": Row(
+    "map-in-use": ProblemRow(
         409,
         "An alias points at the map",
         "A version cannot be deleted while an alias points at it.",
         "Point the aliases that the detail names at another version, or delete them, and try again.",
     ),
-    "output-shape-changed": Row(
+    "output-shape-changed": ProblemRow(
         409,
         "The new version returns output of another shape",
         "The newest version with this name returns output of a different shape, such as one column instead of "
         "several. Programs may rely on that shape.",
         "Use another name, use the reduction of the earlier versions, or send `allow_shape_change: true`.",
     ),
-    "batch-in-use": Row(
+    "batch-in-use": ProblemRow(
         409,
         "A job needs the batch",
         "A batch cannot be deleted while a queued or running job needs it.",
         "Wait until these jobs have ended, or cancel them, and try again. `GET /jobs` lists them.",
     ),
-    "unknown-key": Row(
+    "unknown-key": ProblemRow(
         404,
         "Unknown API key",
         "There is no API key with this id.",
         "List the keys with `calibrant keys list`.",
     ),
-    "key-conflict": Row(
+    "key-conflict": ProblemRow(
         409,
         "The API key cannot be changed",
         "The key is revoked, or already has two valid secrets.",
         "Wait until the older secret has expired, or create another key.",
     ),
-    "job-final": Row(
+    "job-final": ProblemRow(
         409,
         "The job has ended",
         "The job has succeeded or failed and can no longer be cancelled.",
         "There is nothing to do. `GET /jobs/{job_id}` returns the result.",
     ),
-    "job-not-final": Row(
+    "job-not-final": ProblemRow(
         409,
         "The job has not ended",
         "A job has no diagrams until it has ended.",
         "Try again after the number of seconds in `Retry-After`, or send `Prefer: wait=10`.",
     ),
-    "job-cancelled": Row(
+    "job-cancelled": ProblemRow(
         409,
         "The job was cancelled",
         "The job was cancelled while the request waited for it.",
         "Send the request again if you need the result.",
     ),
-    "batch-full": Row(
+    "batch-full": ProblemRow(
         413,
         "The batch is full",
         "With these rows, the batch would exceed the allowed number of rows or parts.",
         "Create another batch. If the limit on parts was reached, append more rows per request.",
     ),
-    "unknown-monitor": Row(
+    "unknown-monitor": ProblemRow(
         404,
         "Unknown monitor",
         "This tenant has no monitor with this name. It may have been deleted.",
         "List the monitors with `GET /monitors`.",
     ),
-    "monitor-exists": Row(
+    "monitor-exists": ProblemRow(
         409,
         "The monitor exists",
         "There is already a monitor with this name.",
         "Change the monitor with `PATCH /monitors/{name}`, delete it, or choose another name.",
     ),
-    "monitor-full": Row(
+    "monitor-full": ProblemRow(
         429,
         "The monitor has reached its limit of ids",
         "With these rows, the monitor would hold more ids than its `max_ids` allows. Long requests are ingested in "
@@ -105,50 +105,50 @@ OF_THE_SERVICE = {
         "Send the whole request again after the number of seconds in `Retry-After`. The monitor removes ids after "
         "`horizon` plus `skew` seconds.",
     ),
-    "unknown-delivery": Row(
+    "unknown-delivery": ProblemRow(
         404,
         "Unknown delivery",
         "The monitor has no delivery with this id. It never existed, or was removed after 30 days or 1,000 newer "
         "deliveries.",
         "List the deliveries with `GET /monitors/{name}/deliveries`.",
     ),
-    "unknown-hook": Row(
+    "unknown-hook": ProblemRow(
         404,
         "Unknown hook",
         "The monitor has no hook with this name.",
         "List the hooks with `GET /monitors/{name}`.",
     ),
-    "unknown-rule": Row(
+    "unknown-rule": ProblemRow(
         404,
         "Unknown rule",
         "The monitor has no rule with this name.",
         "List the rules with `GET /monitors/{name}/alarms`.",
     ),
-    "no-alarm": Row(
+    "no-alarm": ProblemRow(
         409,
         "The alarm is not raised",
         "The alarm of the rule is not raised, or was already acknowledged.",
         "There is nothing to do. `GET /monitors/{name}/alarms` shows the current state of the rule.",
     ),
-    "unknown-proposal": Row(
+    "unknown-proposal": ProblemRow(
         404,
         "There is no proposal",
         "No challenger of this monitor is waiting to be accepted or rejected.",
         "List earlier proposals with `GET /monitors/{name}/audit`.",
     ),
-    "proposal-outdated": Row(
+    "proposal-outdated": ProblemRow(
         409,
         "The proposal is outdated",
         "The alias no longer points at the map that the challenger was compared with.",
         "Reject the proposal, and request a new challenger with `POST /monitors/{name}/recalibrate`.",
     ),
-    "quota-exceeded": Row(
+    "quota-exceeded": ProblemRow(
         429,
         "The tenant has reached a quota",
         "The tenant has reached its quota of stored bytes, maps or monitors.",
         "Delete what is no longer needed, wait until batches expire, or ask the operator for a higher quota.",
     ),
-    "store-full": Row(
+    "store-full": ProblemRow(
         507,
         "The store is full",
         "The stored data has reached the budget of the store, or the part of it that one tenant may use. The detail "
@@ -158,19 +158,19 @@ OF_THE_SERVICE = {
         "give the store more memory (`maxmemory`), or allow requests to use a larger share of that memory "
         "(`--store-budget`).",
     ),
-    "too-many-jobs": Row(
+    "too-many-jobs": ProblemRow(
         429,
         "The tenant has too many jobs",
         "The tenant has reached its limit of queued and running jobs.",
         "Try again after the number of seconds in `Retry-After`, cancel jobs, or ask the operator for a higher quota.",
     ),
-    "storage-error": Row(
+    "storage-error": ProblemRow(
         500,
         "The store failed",
         "The store returned data that the service cannot read.",
         "Tell the operator: the log has the cause. Repeating the request is unlikely to help.",
     ),
-    "later-format": Row(
+    "later-format": ProblemRow(
         503,
         "The stored data was written by a newer version",
         "The store contains a document in a newer format than this version supports. This happens during an upgrade, "
@@ -178,77 +178,77 @@ OF_THE_SERVICE = {
         "Send the request again after the number of seconds in `Retry-After`. If the problem remains, the operator "
         "must install a newer version.",
     ),
-    "damaged-backup": Row(
+    "damaged-backup": ProblemRow(
         422,
         "The backup is damaged",
         "The file given to `calibrant restore` is not a backup, or is incomplete. Nothing was written.",
         "Use another copy of the file, or another backup.",
     ),
-    "store-not-empty": Row(
+    "store-not-empty": ProblemRow(
         409,
         "The store is not empty",
         "The store that `calibrant restore` would write to already contains data.",
         "Restore into an empty store, or use `--merge` to add only what is missing; existing data is kept.",
     ),
-    "embedded-store-failed": Row(
+    "embedded-store-failed": ProblemRow(
         500,
         "The store did not start",
         "The embedded Redis server ended, or was not ready in time.",
         "See `redis.log` in the data folder.",
     ),
-    "folder-in-use": Row(
+    "folder-in-use": ProblemRow(
         500,
         "The data folder is in use",
         "Another service uses the same data folder.",
         "Stop the other service, or give each service a folder of its own with `--data`.",
     ),
-    "worker-lost": Row(
+    "worker-lost": ProblemRow(
         500,
         "The worker was lost",
         "The job ran several times, and each time its worker process ended. It ran out of memory, or the process or "
         "its machine was stopped.",
         "Send the request again. If it fails again, send fewer rows, or give the workers more memory.",
     ),
-    "time-limit": Row(
+    "time-limit": ProblemRow(
         504,
         "The job took too long",
         "A run of the job exceeded `--fit-timeout` or `--evaluate-timeout`.",
         "Send fewer rows, measures or resamples, use a faster method, or ask the operator for a higher limit.",
     ),
-    "run-lost": Row(
+    "run-lost": ProblemRow(
         409,
         "The run of the job was replaced",
         "A worker returned a result after the job had been cancelled or assigned to another worker.",
         "There is nothing to do: only workers receive this problem.",
     ),
-    "internal-error": Row(
+    "internal-error": ProblemRow(
         500,
         "Internal error",
         "The service failed unexpectedly. The error has been logged.",
         "Tell the operator when the error occurred. If the log shows a fault in Calibrant, please report it.",
     ),
-    "deadline-exceeded": Row(
+    "deadline-exceeded": ProblemRow(
         503,
         "The response took too long",
         "The response did not begin within `--request-timeout` seconds.",
         "Send fewer rows. For `POST /evaluate` and `POST /maps`, you can also send `Prefer: respond-async`, which "
         "makes a job.",
     ),
-    "too-many-streams": Row(
+    "too-many-streams": ProblemRow(
         503,
         "Too many event streams are open",
         "The limit of open event streams per process was reached. One tenant may use half of the streams, and one API "
         "key a quarter. The detail names the limit that was reached.",
         "Try again after the number of seconds in `Retry-After`, or poll `GET /jobs/{job_id}`.",
     ),
-    "too-many-connections": Row(
+    "too-many-connections": ProblemRow(
         503,
         "Too many connections from one address",
         "This address has as many connections to one process as `--max-connections-per-address` allows.",
         "Close idle connections and use a connection pool. If clients connect through a reverse proxy, the operator "
         "must list the proxy in `CALIBRANT_TRUSTED_PROXIES`.",
     ),
-    "busy": Row(
+    "busy": ProblemRow(
         503,
         "The service is busy",
         "The service has reached one of its limits: concurrent heavy requests (a large body or a long computation), "
@@ -256,20 +256,20 @@ OF_THE_SERVICE = {
         "detail names the limit that was reached.",
         "Try again after the number of seconds in `Retry-After`.",
     ),
-    "spool-full": Row(
+    "spool-full": ProblemRow(
         507,
         "There is no room for the temporary file",
         "The volume for temporary files is full, or the files of the tenant occupy half of it.",
         "Send a smaller file, try again later, or send the rows to `POST /batches`, which needs no temporary file. The "
         "operator can enlarge the volume (`TMPDIR`, by default `/tmp`) to at least twice `--max-body-bytes`.",
     ),
-    "queue-full": Row(
+    "queue-full": ProblemRow(
         503,
         "The queue is full",
         "The service has reached its limit of queued and running jobs, counted over all tenants.",
         "Try again after the number of seconds in `Retry-After`. More workers shorten the queue.",
     ),
-    "unsuitable-store": Row(
+    "unsuitable-store": ProblemRow(
         503,
         "The configuration is unsafe",
         "There are two possible causes. Redis would delete stored data when its memory is full, because its "
@@ -277,7 +277,7 @@ OF_THE_SERVICE = {
         "Set `maxmemory-policy noeviction` in Redis, or run `calibrant keys create`; the detail says which. The API "
         "then recovers without a restart.",
     ),
-    "store-unavailable": Row(
+    "store-unavailable": ProblemRow(
         503,
         "The store is unavailable",
         "Redis cannot be reached, is loading its data or refuses writes. The request may not have been applied.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class ProblemRow(NamedTuple):
     """HTTP status and title of one code, what causes it and how to remedy it, each a sentence or two."""
 
     status: int

@@ -43,7 +43,7 @@ class Result(NamedTuple):
 
 
 @dataclass
-class Steps:
+class DemoSteps:
     """The steps of the demo; ``under_way`` is the current step, named if the demo fails."""
 
     console: Console
@@ -62,7 +62,7 @@ def run_demo() -> None:
     """Start a service, run the workflow and stop the service; exits with 1 if a step fails."""
     # In a pipe or a file, use a fixed width, and no escape codes.
     console = Console() if Console().is_terminal else Console(width=_WIDTH)
-    steps = Steps(console)
+    steps = DemoSteps(console)
     console.print("Start a service, fit maps of two classifiers, and measure before and after: about 10 s.")
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="calibrant-demo-") as folder:
@@ -90,7 +90,7 @@ def _command() -> str:
     return str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)
 
 
-def _run(steps: Steps, data: Path, log_path: Path) -> list[Result]:
+def _run(steps: DemoSteps, data: Path, log_path: Path) -> list[Result]:
     with log_path.open("ab") as log, ExitStack() as running:
         with steps("train the classifiers"):
             trained = [boosted(), naive_bayes()]
@@ -104,7 +104,7 @@ def _run(steps: Steps, data: Path, log_path: Path) -> list[Result]:
     return results
 
 
-def _one(steps: Steps, client: Calibrant, classifier: Classifier) -> Result:
+def _one(steps: DemoSteps, client: Calibrant, classifier: Classifier) -> Result:
     """Upload both halves, evaluate, fit to the first half, apply to the second, and evaluate again."""
     steps.console.print(f"{classifier.title}: {len(classifier.labels)} rows", style="bold")
     fit_half, held_out = classifier.halves()
@@ -134,7 +134,7 @@ def _plain() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
 
 
-class _Watch:
+class _JobProgress:
     """Show the progress of a job."""
 
     def __init__(self, bar: Progress, method: str) -> None:
@@ -148,10 +148,10 @@ class _Watch:
 
 
 @contextmanager
-def _bar(console: Console, method: str) -> Iterator[_Watch]:
+def _bar(console: Console, method: str) -> Iterator[_JobProgress]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[stage]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield _Watch(bar, method)
+        yield _JobProgress(bar, method)
 
 
 def table(results: list[Result]) -> Table:

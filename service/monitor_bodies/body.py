@@ -20,7 +20,7 @@ from service.guard import RequestMemory, Slots
 from service.headers import read_header
 from service.monitor_bodies.arrays import read_arrow_rows, read_npz_rows
 from service.monitor_bodies.documents import Columns, check_text, of_text, read_json_rows, read_lines
-from service.monitor_bodies.events import Event, is_binary, read_binary, read_structured
+from service.monitor_bodies.events import CloudEvent, is_binary, read_binary, read_structured
 from service.settings import Settings
 
 #: The readers of rows.
@@ -53,7 +53,7 @@ class Sent:
             self.limits.reserve(_TEXT_COPIES * len(body))
         return body
 
-    def events(self, headers: Headers) -> Iterable[Event | None]:
+    def events(self, headers: Headers) -> Iterable[CloudEvent | None]:
         """The events of the body, None for an invalid event of a batch; raises the error of a single event."""
         if self.kind == BINARY:
             return [read_binary(self.plain(), headers, self.limits)]

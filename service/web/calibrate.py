@@ -29,7 +29,7 @@ from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoo
 from calibrant.io.files import open_table, read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
-from calibrant.io.table import Floats, ForecastSheet, Table
+from calibrant.io.table import Floats, ForecastSheet, OpenTable
 from calibrant.io.texts import plain
 from schemas.maps import MapRecord
 from service.calls import Call, Calls
@@ -161,7 +161,7 @@ def _written(
     here: Context,
     record: MapRecord | None,
     name: str,
-    table: Table,
+    table: OpenTable,
     calibrated: Floats,
     names: Sequence[str] | None,
     decimal: str,
@@ -207,12 +207,12 @@ class _Positions(Pieces):
         return self._at
 
 
-def _parquet(table: Table, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+def _parquet(table: OpenTable, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
     arrow, made = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.parquet.ParquetWriter, schema=made.schema))
 
 
-def _arrow(table: Table, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+def _arrow(table: OpenTable, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
     arrow, made = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.ipc.new_file, schema=made.schema))
 

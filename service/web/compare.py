@@ -58,7 +58,7 @@ class Cell(NamedTuple):
     best: bool
 
 
-class Row(NamedTuple):
+class ComparisonRow(NamedTuple):
     """One contestant; ``link`` is the page of its map, None for the uncalibrated predictions."""
 
     name: str
@@ -68,7 +68,7 @@ class Row(NamedTuple):
     cells: list[Cell]
 
 
-class Column(NamedTuple):
+class ComparisonColumn(NamedTuple):
     """One measure: its title, the reduction of all its values, which value is shown, and why it was not compared."""
 
     key: str
@@ -82,8 +82,8 @@ class Column(NamedTuple):
 class ComparisonView(NamedTuple):
     """The table of a comparison."""
 
-    columns: list[Column]
-    rows: list[Row]
+    columns: list[ComparisonColumn]
+    rows: list[ComparisonRow]
     level: float
     correction: str
 
@@ -92,14 +92,14 @@ def view_of_comparison(report: Mapping[str, Any]) -> ComparisonView:
     """The table for a response of ``POST /evaluate`` with maps."""
     found = ComparisonAnswer.model_validate(report["comparison"])
     columns = [
-        Column(key, _title(found, key), report["reduction"], each.of == "debiased", each.problem, each.pairs)
+        ComparisonColumn(key, _title(found, key), report["reduction"], each.of == "debiased", each.problem, each.pairs)
         for key, each in found.measures.items()
     ]
     held_out = {who.name for who in found.contestants if not who.in_sample}
     best = {key: _best(each, held_out) for key, each in found.measures.items()}
     shared = {key: _letters(each, found.level) for key, each in found.measures.items()}
     rows = [
-        Row(
+        ComparisonRow(
             "Uncalibrated" if who.name == RAW else who.name,
             None if who.map is None else f"/ui/maps/{who.map}",
             who.map,

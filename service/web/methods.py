@@ -31,7 +31,7 @@ _APART = ("held_out_losses", "weights", "fit", "scores", "candidates", "warning"
 # --- The explanation of one map
 
 
-class Fact(NamedTuple):
+class ParameterFact(NamedTuple):
     """A name with its meaning, value and unit."""
 
     name: str
@@ -64,13 +64,13 @@ class Explanation:
     method: Method | None
     subject: str
     formula: str
-    parameters: list[Fact]
+    parameters: list[ParameterFact]
     curves: list[Part]
     hidden: int
-    options: list[Fact]
+    options: list[ParameterFact]
     tried: list[Tried]
     score: str
-    diagnostics: list[Fact]
+    diagnostics: list[ParameterFact]
     warning: str
 
 
@@ -90,13 +90,13 @@ def explained(record: MapRecord) -> Explanation:
         describe_reduction(record.reduction or ""),
         family.marked_formula(),
         [
-            Fact(name, parameter.meaning, _value(given[name]), parameter.unit)
+            ParameterFact(name, parameter.meaning, _value(given[name]), parameter.unit)
             for name, parameter in family.known_parameters().items()
             if name in given
         ],
         [_part(record, k, curve) for k, curve in enumerate(curves[:_LISTED])],
         max(0, len(curves) - _LISTED),
-        [Fact(name, _allowed(known.get(name)), _value(value), "") for name, value in record.options.items()],
+        [ParameterFact(name, _allowed(known.get(name)), _value(value), "") for name, value in record.options.items()],
         _tried(found),
         "Brier score" if found.get("select") == "brier" else "log loss",
         [_diagnostic(name, value) for name, value in found.items() if name not in _APART],
@@ -130,9 +130,9 @@ def _tried(found: Mapping[str, Any]) -> list[Tried]:
     ]
 
 
-def _diagnostic(name: str, value: Any) -> Fact:
+def _diagnostic(name: str, value: Any) -> ParameterFact:
     known = DIAGNOSTICS.get(name, Diagnostic(""))
-    return Fact(name, known.meaning, _value(value), known.unit)
+    return ParameterFact(name, known.meaning, _value(value), known.unit)
 
 
 def _allowed(option: Mapping[str, Any] | None) -> str:
@@ -186,7 +186,7 @@ async def methods(visit: Visiting, prediction_kind: str = "classification") -> R
         return visit.page("catalogue.html", catalogue=_distribution_methods())
     options = {
         name: [
-            Fact(option, about["allowed"] or "", _value(about["default"]), "")
+            ParameterFact(option, about["allowed"] or "", _value(about["default"]), "")
             for option, about in method.known_options().items()
         ]
         for name, method in METHODS.items()
@@ -194,7 +194,7 @@ async def methods(visit: Visiting, prediction_kind: str = "classification") -> R
     return visit.page("methods.html", methods=METHODS, options=options)
 
 
-class Entry(NamedTuple):
+class EntryPage(NamedTuple):
     """A measure or a diagram on its page; ``cell`` is its cell in the table of all."""
 
     name: str
@@ -202,23 +202,23 @@ class Entry(NamedTuple):
     cell: str
     definition: str
     facts: Mapping[str, str]
-    options: list[Fact]
+    options: list[ParameterFact]
 
 
-class Catalogue(NamedTuple):
+class CataloguePage(NamedTuple):
     """The page of all measures or diagrams; ``path`` is that of the same as JSON."""
 
     title: str
     lead: str
     path: str
     column: str
-    entries: list[Entry]
+    entries: list[EntryPage]
     is_regression: bool = False
 
 
-def _distribution_methods() -> Catalogue:
+def _distribution_methods() -> CataloguePage:
     entries = [
-        Entry(
+        EntryPage(
             method.name,
             method.title,
             ", ".join(method.kinds),
@@ -229,12 +229,12 @@ def _distribution_methods() -> Catalogue:
         for method in DISTRIBUTION_METHODS.values()
     ]
     lead = "How a map of predictive distributions of a number can be fitted."
-    return Catalogue("Methods for predictive distributions", lead, "methods", "Forecasts", entries, True)
+    return CataloguePage("Methods for predictive distributions", lead, "methods", "Forecasts", entries, True)
 
 
-def _distribution_measures() -> Catalogue:
+def _distribution_measures() -> CataloguePage:
     entries = [
-        Entry(
+        EntryPage(
             measure.name,
             measure.name,
             ", ".join(measure.kinds),
@@ -245,7 +245,7 @@ def _distribution_measures() -> Catalogue:
         for measure in DISTRIBUTION_MEASURES.values()
     ]
     lead = "What can be measured of predictive distributions of a number."
-    return Catalogue("Measures of predictive distributions", lead, "measures", "Forecasts", entries, True)
+    return CataloguePage("Measures of predictive distributions", lead, "measures", "Forecasts", entries, True)
 
 
 @calls.add(Call("GET", "/ui/measures"))
@@ -254,7 +254,7 @@ async def measures(visit: Visiting, prediction_kind: str = "classification") -> 
     if prediction_kind == "regression":
         return visit.page("catalogue.html", catalogue=_distribution_measures())
     entries = [
-        Entry(
+        EntryPage(
             measure.name,
             measure.title,
             measure.family,
@@ -272,7 +272,7 @@ async def measures(visit: Visiting, prediction_kind: str = "classification") -> 
         for measure in MEASURES.values()
     ]
     lead = "What can be measured: how far predictions are from calibrated, and how good they are."
-    return visit.page("catalogue.html", catalogue=Catalogue("Measures", lead, "measures", "Family", entries))
+    return visit.page("catalogue.html", catalogue=CataloguePage("Measures", lead, "measures", "Family", entries))
 
 
 @calls.add(Call("GET", "/ui/diagrams"))
@@ -280,7 +280,7 @@ async def diagrams(visit: Visiting, prediction_kind: str = "classification") -> 
     """All diagrams, with definition, options and source."""
     is_regression = prediction_kind == "regression"
     entries = [
-        Entry(
+        EntryPage(
             diagram.name,
             diagram.title,
             diagram.cost,
@@ -293,11 +293,13 @@ async def diagrams(visit: Visiting, prediction_kind: str = "classification") -> 
     title = "Diagrams of predictive distributions" if is_regression else "Diagrams"
     subject = "predictive distributions of a number" if is_regression else "predictions with labels"
     lead = f"What can be drawn of {subject}."
-    return visit.page("catalogue.html", catalogue=Catalogue(title, lead, "diagrams", "Cost", entries, is_regression))
+    return visit.page(
+        "catalogue.html", catalogue=CataloguePage(title, lead, "diagrams", "Cost", entries, is_regression)
+    )
 
 
-def _options(options: Mapping[str, Option]) -> list[Fact]:
-    return [Fact(name, option.allowed or "", _value(option.default), "") for name, option in options.items()]
+def _options(options: Mapping[str, Option]) -> list[ParameterFact]:
+    return [ParameterFact(name, option.allowed or "", _value(option.default), "") for name, option in options.items()]
 
 
 def _end(end: float | None, sign: str) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi import Request, Response
 
 from backend.monitors.alarms import acknowledge
-from backend.monitors.answers import Reader, reader_of, weighted_rows, window_of
+from backend.monitors.answers import MonitorReader, reader_of, weighted_rows, window_of
 from backend.monitors.challengers import RequireSeen, accept, reject
 from backend.monitors.estimates import Weighted
 from backend.monitors.online_maps import read_online
@@ -58,7 +58,7 @@ _GROUPS = 20
 
 
 @dataclass(frozen=True)
-class Listed:
+class MonitorListed:
     """A monitor in the list, with the states of its rules and its counts."""
 
     monitor: MonitorAnswer
@@ -77,7 +77,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Shown:
+class MonitorShown:
     """What is shown of one monitor: the ``window`` for the diagram, and the ``measure`` for the chart over time.
 
     ``reference`` is the id of a batch of weighted rows that the estimates of the window use, or empty.
@@ -95,7 +95,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Figures:
+class MonitorFigures:
     """The numbers of a monitor: its counts, and one window."""
 
     counts: Counts
@@ -151,14 +151,16 @@ def status_of(rules: Sequence[RuleState]) -> str:
     return next((status for status in ("alarm", "ok") if status in found), "unknown")
 
 
-def read_shown(reader: Reader, query: Mapping[str, str]) -> Shown:
+def read_shown(reader: MonitorReader, query: Mapping[str, str]) -> MonitorShown:
     """The chosen window and measure, by default the first of each; raises ``InvalidField``."""
     record = reader.record
     keys = measure_keys(record)
     measure = query.get("measure") or keys[0]
     if measure not in keys:
         raise InvalidField.at("/measure", f"must be a measure of the monitor: {', '.join(keys)}")
-    return Shown(window_of(record, query.get("window") or None).name, measure, query.get("reference", "").strip())
+    return MonitorShown(
+        window_of(record, query.get("window") or None).name, measure, query.get("reference", "").strip()
+    )
 
 
 def sample_prediction(record: MonitorRecord) -> str:
@@ -174,16 +176,16 @@ def sample_prediction(record: MonitorRecord) -> str:
     return f"[{', '.join(['1.0', *['0.0'] * (k - 1)])}]"
 
 
-def read_weighted(visit: Visit, reader: Reader, shown: Shown) -> Weighted | None:
+def read_weighted(visit: Visit, reader: MonitorReader, shown: MonitorShown) -> Weighted | None:
     """The weighted rows that the estimates use, if any."""
     return weighted_rows(visit.here, reader.record, shown.reference) if shown.reference else None
 
 
-def read_figures(reader: Reader, shown: Shown, weighted: Weighted | None) -> Figures:
+def read_figures(reader: MonitorReader, shown: MonitorShown, weighted: Weighted | None) -> MonitorFigures:
     """The current numbers of a monitor."""
     chosen, reference = window_of(reader.record, shown.window), reader.reference()
     window = reader.window(chosen, now().timestamp(), reference=reference, groups=_GROUPS, weighted=weighted)
-    return Figures(reader.counts(), window)
+    return MonitorFigures(reader.counts(), window)
 
 
 def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
@@ -200,7 +202,7 @@ def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
     )
 
 
-def read_charts(visit: Visit, reader: Reader, shown: Shown, key: str | None = None) -> ChartData:
+def read_charts(visit: Visit, reader: MonitorReader, shown: MonitorShown, key: str | None = None) -> ChartData:
     """What the charts show; only what the chart ``key`` needs, if given."""
     moment = now().timestamp()
     points = [] if key == "groups" else read_timeline(visit.here, reader, shown.measure, moment)
@@ -210,11 +212,11 @@ def read_charts(visit: Visit, reader: Reader, shown: Shown, key: str | None = No
     return ChartData(reader.record, shown.measure, points, groups, raised_alarms(reader))
 
 
-def _reader(visit: Visit, name: str) -> Reader:
+def _reader(visit: Visit, name: str) -> MonitorReader:
     return reader_of(visit.here, visit.here.process.monitors, name)
 
 
-def _values(reader: Reader, shown: Shown) -> dict[str, Any]:
+def _values(reader: MonitorReader, shown: MonitorShown) -> dict[str, Any]:
     """Values that all parts of the page of a monitor use."""
     record = reader.record
     return {
@@ -239,12 +241,12 @@ async def monitors(request: Request, visit: Visiting) -> Response:
     return visit.page("monitors.html", listed=listed, next=following)
 
 
-def _listed(visit: Visit, query: PageRequest) -> tuple[list[Listed], str | None]:
+def _listed(visit: Visit, query: PageRequest) -> tuple[list[MonitorListed], str | None]:
     page = visit.here.store.monitors.page(query)
     kept = visit.here.process.monitors
     store = visit.here.store
-    readers = [Reader(store.redis, store.keys, record, kept) for record in page.items]
-    return [Listed(answer_of(one.record), one.rules(), one.counts()) for one in readers], page.next
+    readers = [MonitorReader(store.redis, store.keys, record, kept) for record in page.items]
+    return [MonitorListed(answer_of(one.record), one.rules(), one.counts()) for one in readers], page.next
 
 
 @calls.add(Call("GET", "/ui/monitors/{name}"))
@@ -298,7 +300,7 @@ async def chart(name: str, key: str, request: Request, visit: Visiting) -> Respo
     return await picture(visit.here, await run_in_thread(read), {"Cache-Control": "no-store"})
 
 
-def _diagram(visit: Visit, name: str, shown: Shown) -> Callable[[], Drawn]:
+def _diagram(visit: Visit, name: str, shown: MonitorShown) -> Callable[[], Drawn]:
     """The function that draws the reliability diagram of the window; raises ``NothingToDraw``."""
     return window_drawing(visit.here, name, WindowPictureQuery(window=shown.window), "svg")
 
@@ -321,7 +323,7 @@ async def monitor_events(name: str, request: Request, visit: Visiting) -> Respon
     return EventStream(_updates(visit, name, shown, last), visit.here)
 
 
-async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> AsyncGenerator[bytes, None]:
+async def _updates(visit: Visit, name: str, shown: MonitorShown, last: str | None) -> AsyncGenerator[bytes, None]:
     """Yield the parts of the page at each change, until the monitor, the store or the service is gone."""
     loop, watcher = asyncio.get_running_loop(), visit.here.watcher
     until = loop.time() + _STREAM_SECONDS
@@ -344,7 +346,9 @@ async def _updates(visit: Visit, name: str, shown: Shown, last: str | None) -> A
             await watcher.pause(never, _LOOK_SECONDS)
 
 
-async def _update(visit: Visit, reader: Reader, shown: Shown, state: str, weighted: Weighted | None) -> bytes:
+async def _update(
+    visit: Visit, reader: MonitorReader, shown: MonitorShown, state: str, weighted: Weighted | None
+) -> bytes:
     """The figures with their charts, and the actions, as two events; the last one has the id of the state."""
     try:
         data = await run_in_thread(read_charts, visit, reader, shown)

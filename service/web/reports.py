@@ -22,7 +22,7 @@ from service.errors import NotFound
 from service.formats.options import read_options_of_kind
 from service.formats.payload import Payload
 from service.html import SEALED
-from service.reports import Whole, report_at_once, whole_of
+from service.reports import FullReport, report_at_once, whole_of
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
 from service.web.visit import Visit, Visiting, redirect_to
@@ -39,7 +39,7 @@ class ReportView:
     """A report, its batch, and the query string of its page."""
 
     batch: BatchRecord
-    made: Whole
+    made: FullReport
     query: str
 
     @property
@@ -97,7 +97,9 @@ def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str
     return ReportView(batch, _named(made, upload), f"?{query}" if query else "")
 
 
-def _made_already(here: Context, batch_id: str, known: str | None, requested: str | None) -> Whole | JobRecord | None:
+def _made_already(
+    here: Context, batch_id: str, known: str | None, requested: str | None
+) -> FullReport | JobRecord | None:
     """The report of a job, or the job while it runs; None if there is no report yet.
 
     ``known`` is the stored id of the report's job; ``requested`` is the id in the query, which must exist.
@@ -124,7 +126,7 @@ def makes_page(job: JobRecord) -> bool:
     return job.spec.get("prediction_kind") != "regression" or bool(job.spec.get("report"))
 
 
-def _named(made: Whole, upload: UploadRecord) -> Whole:
+def _named(made: FullReport, upload: UploadRecord) -> FullReport:
     """Add the name of the uploaded file, and what was inferred from it, to a report."""
     if upload.file is None:
         return made

@@ -29,7 +29,7 @@ def is_page(path: str) -> bool:
     return path == "/" or path.startswith(PAGES)
 
 
-class Place(NamedTuple):
+class NavigationEntry(NamedTuple):
     """An entry of the navigation; ``inside`` entries need a signed-in visitor, if the service uses keys."""
 
     title: str
@@ -38,12 +38,12 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place("Evaluate", "/", inside=False),
-    Place("Maps", "/ui/maps"),
-    Place("Monitors", "/ui/monitors"),
-    Place("Jobs", "/ui/jobs"),
-    Place("Compare", "/ui/compare"),
-    Place("API docs", "/docs", inside=False),
+    NavigationEntry("Evaluate", "/", inside=False),
+    NavigationEntry("Maps", "/ui/maps"),
+    NavigationEntry("Monitors", "/ui/monitors"),
+    NavigationEntry("Jobs", "/ui/jobs"),
+    NavigationEntry("Compare", "/ui/compare"),
+    NavigationEntry("API docs", "/docs", inside=False),
 )
 
 
@@ -66,11 +66,11 @@ class Visitor:
         return self.inside and self.caller.may(scope)
 
     @property
-    def places(self) -> list[tuple[Place, bool]]:
+    def places(self) -> list[tuple[NavigationEntry, bool]]:
         """The entries of the navigation, each with whether it is the current page."""
         return [(place, self._stands_in(place)) for place in PLACES if self.inside or not place.inside]
 
-    def _stands_in(self, place: Place) -> bool:
+    def _stands_in(self, place: NavigationEntry) -> bool:
         return self.path == place.path or (place.path != "/" and self.path.startswith(place.path + "/"))
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 import schemas
 from benchmarks.pages import answers as generated
 from calibrant.client import answers
-from calibrant.client.answers import Document, decode
+from calibrant.client.answers import WireAnswer, decode
 from schemas.jobs import FINAL
 from service.app import create_app
 from service.openapi import operations
@@ -31,7 +31,7 @@ from tests.drawn import examples
 ANSWERS: dict[str, Any] = {
     name: found
     for name, found in ((name, getattr(answers, name)) for name in answers.__all__)
-    if isinstance(found, type) and issubclass(found, Document) and found is not Document
+    if isinstance(found, type) and issubclass(found, WireAnswer) and found is not WireAnswer
 }
 WRITTEN_BY_HAND = ("conveniences", "document", "final")
 _JSON = st.recursive(

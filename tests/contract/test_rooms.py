@@ -17,6 +17,7 @@ import calibrant
 from backend.store.chores import KINDS, ChoreJob
 from backend.store.errors import NoLabels, StorageError
 from backend.store.jobs.queues import TASKS
+from benchmarks.pages import answers
 from calibrant import client
 from calibrant.core.errors import CalibrationError, UnusableRows
 from schemas.problem_table import TABLE
@@ -56,6 +57,19 @@ def _imported(path: Path, modules: set[str]) -> set[str]:
             parts = {f"{node.module}.{alias.name}" for alias in node.names}
             names |= {str(node.module), *parts} if not parts <= modules else parts
     return names & modules
+
+
+def test_a_name_of_a_class_is_used_once() -> None:
+    generated = answers.files()
+    places: dict[str, list[str]] = {}
+    for room in ROOMS:
+        for path in _folder(room).rglob("*.py"):
+            if path.parent.name == "answers" and path.stem in generated:
+                continue  # the classes of the schemas
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_no_imports_of_the_product_make_a_circle() -> None:

@@ -16,7 +16,7 @@ from backend.store.backup.restoring import _Writer, restore
 from backend.store.errors import StoreNotEmpty
 from backend.store.keyspace import Shared
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import FIRST_GROUP, Change, Groups, Ids, Ledger, padded
+from backend.store.monitors.ledger import FIRST_GROUP, Ids, Ledger, MonitorGroups, RowChanges, padded
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally
 from tests.integration.monitors.stored import NOW, change, fill_monitor, monitor, unnamed
@@ -57,13 +57,13 @@ def test_a_restored_monitor_goes_on_counting(redis: Redis, store: Store) -> None
         ledger.commit(unnamed(10, 64, seed))
     assert len(ledger.buckets.tally(64, 64)) == 1300
     assert len(ledger.buckets.tally(0, 999)) == 1600
-    assert Groups(redis, store.keys, record).indices(["c", "a"]) == [FIRST_GROUP + 2, FIRST_GROUP]
+    assert MonitorGroups(redis, store.keys, record).indices(["c", "a"]) == [FIRST_GROUP + 2, FIRST_GROUP]
     forgotten = 0
     for slot in ledger.due_slots(1e12):
         while (pieces := ledger.oldest(slot)) is not None:
             entries = ledger.entries(pieces.ids)
             assert None not in entries
-            expected = Change(pieces.ids, padded(entries, 40), None, NOW, forgets=pieces)
+            expected = RowChanges(pieces.ids, padded(entries, 40), None, NOW, forgets=pieces)
             assert ledger.commit(expected) is None
             forgotten += len(pieces.ids)
     assert (forgotten, ledger.known()) == (900, 0)

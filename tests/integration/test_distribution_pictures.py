@@ -10,7 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.client.calls.pictures import Form
-from calibrant.plots.canvas import About
+from calibrant.plots.canvas import Caption
 from calibrant.plots.diagram import draw
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
@@ -46,7 +46,7 @@ def test_every_diagram_is_that_of_the_library(api: httpx.Client, kind: str) -> N
         if shown["data"] is None:
             assert problem_of(drawn)[:2] == (422, "nothing-to-draw")
             continue
-        picture = draw(name, shown, About(60, kind))
+        picture = draw(name, shown, Caption(60, kind))
         assert drawn.content == picture.content, name
         assert numbers["alt"] == picture.alt
         assert api.post("/diagrams", json=body, headers={"Accept": PNG}).content[:4] == b"\x89PNG"

@@ -17,7 +17,7 @@ from backend.monitors.alarms import happened
 from backend.store.api_keys import ApiKeyStore
 from backend.store.clock import stamp
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.standings import Change, Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.store import Store
 from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData
 from schemas.monitor_online import OnlineStanding, OnlineVersion
@@ -80,7 +80,7 @@ def alarm(redis: Redis, tenant: str = "default", number: int = 1, evidence: Evid
     state = RuleState(rule="evidence", kind="evidence", status="alarm", alarms=number, rows=200, evidence=evidence)
     state = state.model_copy(update={"since": stamp()})
     standing_of(redis, tenant).change(
-        lambda record, standing: Change(
+        lambda record, standing: StandingChange(
             standing.model_copy(update={"rules": {"evidence": state}}),
             [happened(record, state, "raised", time.time())],
         )
@@ -92,7 +92,7 @@ def propose(redis: Redis, map_id: str, number: str = "1") -> None:
     found = RecalibrationData(monitor="inbox", gain=0.02, low=0.01, high=0.03, rows=500)
     proposal = Proposal(id=f"proposal_{number}", created_at=stamp(), occasion=Occasion(number=1), map=map_id,
                         name="spam", alias="champion", revision=None, found=found)  # fmt: skip
-    standing_of(redis).change(lambda _, standing: Change(standing.model_copy(update={"proposal": proposal})))
+    standing_of(redis).change(lambda _, standing: StandingChange(standing.model_copy(update={"proposal": proposal})))
 
 
 def events_of(visitor: Visitor, path: str, until: Callable[[dict[str, str]], bool]) -> dict[str, str]:
@@ -144,7 +144,9 @@ def test_evidence_below_its_threshold_is_not_shown_as_a_change(visitor: Visitor,
     created(visitor)
     below = DRIFT.model_copy(update={"change": None, "log_e": -0.1, "largest": 0.9})
     state = RuleState(rule="evidence", kind="evidence", status="ok", rows=200, since=stamp(), evidence=below)
-    standing_of(redis).change(lambda _, standing: Change(standing.model_copy(update={"rules": {"evidence": state}})))
+    standing_of(redis).change(
+        lambda _, standing: StandingChange(standing.model_copy(update={"rules": {"evidence": state}}))
+    )
     text = visitor.get("/ui/monitors/inbox").text
     assert "The evidence against calibration does not reach the threshold." in text
     assert "too low" not in text
@@ -160,7 +162,7 @@ def test_an_online_map_shows_its_versions_and_its_experts(visitor: Visitor, redi
         in_force="map_1", started_at=stamp(), rounds=47, rows=2345, weights={"identity": 0.25, "platt-500": 0.75},
         versions=[version], options={}, following=0, written_at=0.0,
     )  # fmt: skip
-    standing_of(redis).change(lambda _, standing: Change(standing.model_copy(update={"online": found})))
+    standing_of(redis).change(lambda _, standing: StandingChange(standing.model_copy(update={"online": found})))
     text = visitor.get("/ui/monitors/inbox").text
     words = re.sub(r"<[^>]+>|\s+", " ", text[text.index('id="online"') :])
     assert re.search(r"Time buckets +47 +Labelled rows +2,345 ", words)

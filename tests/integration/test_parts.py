@@ -14,7 +14,7 @@ import calibrant
 from backend.store.clock import stamp
 from backend.store.errors import RunLost, UnknownJob
 from backend.store.jobs.leases import read_leases
-from backend.store.jobs.queues import FITS, Line, Message, rq_queue
+from backend.store.jobs.queues import FITS, Message, TenantLine, rq_queue
 from backend.store.jobs.recovery import Recovery
 from backend.store.jobs.runs import MOST_KILLS, Run, part_id
 from backend.store.keyspace import Keyspace, Shared, new_id
@@ -173,7 +173,7 @@ def test_parts_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> Non
     redis.delete(f"rq:queue:{FITS}", Keyspace().taken(FITS), Keyspace().line(FITS), Shared.leases())
     Recovery(redis).look()
     found = {name for part, run in ((0, 2), (1, 1), (2, 1)) for name in [f"{part_id(job.id, part)}-{run}"]}
-    assert set(Line(redis, Keyspace(), FITS).messages()) == found
+    assert set(TenantLine(redis, Keyspace(), FITS).messages()) == found
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from backend.store.jobs.queues import (
     FITS,
     GPU_FITS,
     MOST_SECONDS_AHEAD,
-    Line,
     Message,
+    TenantLine,
     forget_worker,
     queue_key,
     read_workers,
@@ -63,7 +63,7 @@ def test_how_many_of_a_tenants_jobs_wait_before_one_is_known(redis: Redis, store
 
 
 def _queued(redis: Redis, queue: str = FITS) -> list[str]:
-    return Line(redis, Keyspace(), queue).messages()
+    return TenantLine(redis, Keyspace(), queue).messages()
 
 
 def _next(store: Store, redis: Redis) -> Run:
@@ -270,7 +270,7 @@ def test_jobs_for_a_gpu_go_to_a_cpu_once_no_gpu_worker_is_left(store: Store, red
     redis.delete(Shared.supervisor("a"))
     _looks(recovery, clock, 2 * LOST_SECONDS)
     assert _queued(redis, GPU_FITS) == []
-    assert sorted(Line(redis, Keyspace(), FITS).messages()) == sorted(f"{job.id}-1" for job in jobs)
+    assert sorted(TenantLine(redis, Keyspace(), FITS).messages()) == sorted(f"{job.id}-1" for job in jobs)
     assert {store.jobs.get(job.id).queue for job in jobs} == {FITS}
 
 

@@ -14,7 +14,7 @@ from calibrant.io.csv import layout_of, read_fast, read_plain
 from calibrant.io.errors import TabularError
 from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import FileLimits
-from calibrant.io.table import Places, Values
+from calibrant.io.table import ColumnPlaces, Values
 from tests.drawn import examples
 from tests.traced import PeakOf
 from tests.unit.io import files
@@ -124,7 +124,7 @@ def test_pyarrow_gives_what_the_standard_library_gives_or_leaves_it_to_it(
     rows: list[tuple[str, str]], end: str
 ) -> None:
     file = io.BytesIO(f"label,p{end}{end.join(f'{label},{p}' for label, p in rows)}".encode("utf-8", "replace"))
-    places, bounds = Places((1,), labels=0), FileLimits()
+    places, bounds = ColumnPlaces((1,), labels=0), FileLimits()
     try:
         layout = layout_of(file, bounds)
         fast = read_fast(file, layout, places, bounds)

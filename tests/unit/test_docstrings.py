@@ -28,7 +28,16 @@ CHECKS = {
 MOST_LINES = 64
 #: Public names of ``calibrant.comparison`` beyond those of ``calibrant``.
 COMPARISON = (
-    *("CalibrationLaw", "ContestantReport", "MeasureComparison", "Pair", "Point", "PowerLaw", "PowerLaws", "Standing"),
+    *(
+        "CalibrationLaw",
+        "ContestantReport",
+        "MeasureComparison",
+        "Pair",
+        "Point",
+        "PowerLaw",
+        "PowerLaws",
+        "ContestantValue",
+    ),
     *("compare_pairs", "pareto_front", "power_law"),
 )
 

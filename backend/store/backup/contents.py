@@ -38,7 +38,7 @@ _RECORDS_AT_ONCE = 200
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-class Kept(NamedTuple):
+class BackedUp(NamedTuple):
     """A stored document: its tenant, name and JSON, and its remaining milliseconds, None if it does not expire."""
 
     tenant: str
@@ -47,7 +47,7 @@ class Kept(NamedTuple):
     life: int | None
 
 
-def kept(redis: Redis, keys: Iterable[bytes]) -> Iterator[Kept]:
+def kept(redis: Redis, keys: Iterable[bytes]) -> Iterator[BackedUp]:
     """Yield the strings at these keys, skipping missing ones."""
     for some in chunks(keys, _RECORDS_AT_ONCE):
         with redis.pipeline(transaction=False) as pipe:
@@ -82,7 +82,7 @@ def _groups(keys: list[bytes], sizes: list[int]) -> Iterator[list[bytes]]:
     yield group
 
 
-def _read(redis: Redis, keys: list[bytes]) -> Iterator[Kept]:
+def _read(redis: Redis, keys: list[bytes]) -> Iterator[BackedUp]:
     with redis.pipeline() as pipe:
         for key in keys:
             pipe.get(key)
@@ -90,7 +90,7 @@ def _read(redis: Redis, keys: list[bytes]) -> Iterator[Kept]:
         found = pipe.execute()
     for key, json, life in zip(keys, found[::2], found[1::2], strict=True):
         if json is not None:
-            yield Kept(*read_key(key), json, life_of(life))
+            yield BackedUp(*read_key(key), json, life_of(life))
 
 
 # --- A batch as lines: its fields in pieces, then its record, which proves that they are complete
@@ -337,7 +337,7 @@ class Contents:
         for found in self._kept("idempotency"):
             yield _line("answer", tenant=found.tenant, digest=found.name, record=found.json, life=found.life)
 
-    def _kept(self, kind: str) -> Iterator[Kept]:
+    def _kept(self, kind: str) -> Iterator[BackedUp]:
         return kept(self.redis, self.redis.scan_iter(keys_of_all_tenants(kind, "*"), count=_AT_ONCE))
 
     def _tenants(self) -> list[str]:

@@ -31,7 +31,7 @@ _LEAST = 0.001
 _ENDED, _TAKE, _BEGIN, _END = (Script(f"backlog/{name}") for name in ("ended", "take", "begin", "end"))
 
 
-class End(NamedTuple):
+class JobEnd(NamedTuple):
     """When a job ended, and when it was queued, in seconds since 1970."""
 
     moment: float
@@ -64,12 +64,12 @@ def ended(pipe: Pipeline, record: JobRecord) -> None:
         _ENDED.run(pipe, [Shared.ends(record.queue)], repr(seconds(record.created_at)), KEPT)
 
 
-def read_ends(stored: Iterable[bytes]) -> list[End]:
+def read_ends(stored: Iterable[bytes]) -> list[JobEnd]:
     """Parse stored ends."""
-    return [End(*map(float, entry.split())) for entry in stored]
+    return [JobEnd(*map(float, entry.split())) for entry in stored]
 
 
-def pace_of(ends: Sequence[End]) -> Pace:
+def pace_of(ends: Sequence[JobEnd]) -> Pace:
     """The rate computed from the latest ends of one or several queues, in any order."""
     last = sorted(ends)[-KEPT:]
     # The first of a full list only marks the start of the measurement, because its predecessor is unknown.
@@ -165,7 +165,7 @@ def end(pipe: Pipeline, keys: Keyspace, record: JobRecord) -> None:
     _END.run(pipe, counts, record.id, keys.tenant)
 
 
-class Places:
+class JobPlaces:
     """The places for one tenant's jobs."""
 
     def __init__(self, redis: Redis, keys: Keyspace, quotas: Quotas) -> None:

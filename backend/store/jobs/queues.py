@@ -139,7 +139,7 @@ _ENTER, _LEAVE, _REPLACE, _TAKE = (
 )
 
 
-class Line:
+class TenantLine:
     """The line of one tenant for one queue."""
 
     def __init__(self, redis: Redis, keys: Keyspace, queue: str) -> None:

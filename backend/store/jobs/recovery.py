@@ -19,7 +19,7 @@ from redis import Redis
 from backend.store.clock import seconds_of
 from backend.store.errors import StorageError
 from backend.store.jobs.leases import ALIVE_SECONDS, LOST_SECONDS, RENEWAL_SECONDS, Lease, read_leases, serves
-from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message, forget_worker, lines, missing, read_workers
+from backend.store.jobs.queues import FITS, GPU_FITS, Message, TenantLine, forget_worker, lines, missing, read_workers
 from backend.store.jobs.runs import DELAYS, RunStore, part_id, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.scripts import Script
@@ -44,7 +44,7 @@ Thing = TypeVar("Thing", bound=Hashable)
 Result = TypeVar("Result")
 
 
-class Unchanged:
+class UnchangedThings:
     """Tracks unchanged things: a thing is reported once it has been observed for ``seconds``.
 
     A pause between two checks, for example while the store was down, counts as at most twice the normal interval.
@@ -73,10 +73,10 @@ class Recovery:
         self._clock = clock
         self._id = secrets.token_hex(8)
         self._audited = float("-inf")
-        self._leases = Unchanged(LOST_SECONDS, clock)
-        self._workers = Unchanged(ALIVE_SECONDS, clock)
-        self._missing = Unchanged(MISSING_SECONDS, clock)
-        self._stranded = Unchanged(LOST_SECONDS, clock)
+        self._leases = UnchangedThings(LOST_SECONDS, clock)
+        self._workers = UnchangedThings(ALIVE_SECONDS, clock)
+        self._missing = UnchangedThings(MISSING_SECONDS, clock)
+        self._stranded = UnchangedThings(LOST_SECONDS, clock)
 
     def look(self) -> None:
         """Check once, and recover what was lost; raises the errors of redis-py while the store is down."""
@@ -134,8 +134,8 @@ class Recovery:
                 job_id = message.rpartition("-")[0]
                 _with_readable(job_id, self._runs(tenant).move, job_id, FITS)
 
-    def _line(self, tenant: str, queue: str) -> Line:
-        return Line(self._redis, Keyspace(tenant), queue)
+    def _line(self, tenant: str, queue: str) -> TenantLine:
+        return TenantLine(self._redis, Keyspace(tenant), queue)
 
     def _audit(self) -> None:
         """Recover jobs that neither wait nor run, such as those of an earlier version.

@@ -15,7 +15,7 @@ from backend.store.errors import RunLost
 from backend.store.formats import read_stored
 from backend.store.jobs.events import write_job
 from backend.store.jobs.leases import Lease, grant, holds
-from backend.store.jobs.queues import FITS, GPU_FITS, Line, Message
+from backend.store.jobs.queues import FITS, GPU_FITS, Message, TenantLine
 from backend.store.keyspace import Keyspace, Shared, job_field
 from backend.store.scripts import Script
 from backend.store.server.connection import transact
@@ -104,7 +104,7 @@ def end_whole(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, change
         return
     write_job(pipe, keys, found.whole.model_copy(update=changes))
     for part in found.parts:
-        Line(redis, keys, part.queue).leave(pipe, Message.next_of(keys.tenant, part).id)
+        TenantLine(redis, keys, part.queue).leave(pipe, Message.next_of(keys.tenant, part).id)
         field = job_field(keys.tenant, part.id)
         pipe.zrem(Shared.delayed(), field)
         pipe.hdel(Shared.leases(), field)
@@ -128,7 +128,7 @@ def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, result:
         # The queue of the parts: the job's original queue may have no workers left.
         join = _part(whole.model_copy(update={"queue": record.queue}), whole.parts)
         write_job(pipe, keys, join)
-        Line(redis, keys, join.queue).enter(pipe, join, front=True)
+        TenantLine(redis, keys, join.queue).enter(pipe, join, front=True)
 
 
 def read_results(redis: Redis, keys: Keyspace, record: JobRecord) -> list[dict[str, Any]]:
@@ -239,7 +239,7 @@ class RunStore:
 
         In both cases the message is removed.
         """
-        line = Line(self._redis, self._keys, queue)
+        line = TenantLine(self._redis, self._keys, queue)
         lease = Lease(message.tenant, message.job_id, message.run, owner)
 
         def write(pipe: Pipeline) -> Run | None:
@@ -267,7 +267,7 @@ class RunStore:
     def drop(self, message: Message, queue: str) -> None:
         """Remove a message whose job cannot be read."""
         with self._redis.pipeline() as pipe:
-            Line(self._redis, self._keys, queue).leave(pipe, message.id)
+            TenantLine(self._redis, self._keys, queue).leave(pipe, message.id)
             pipe.execute()
 
     def report(self, job: JobRecord, progress: Progress) -> None:
@@ -349,7 +349,7 @@ class RunStore:
             if delay:
                 pipe.zadd(Shared.delayed(), {job_field(self._keys.tenant, record.id): moment + delay})
             else:
-                Line(self._redis, self._keys, queue).enter(pipe, waiting, front=True)
+                TenantLine(self._redis, self._keys, queue).enter(pipe, waiting, front=True)
 
         self._transact(lease.job_id, write)
 
@@ -364,7 +364,7 @@ class RunStore:
                 return
             waiting = _waiting(found.record)
             write_job(pipe, self._keys, waiting)
-            Line(self._redis, self._keys, waiting.queue).enter(pipe, waiting, front=True)
+            TenantLine(self._redis, self._keys, waiting.queue).enter(pipe, waiting, front=True)
 
         self._transact(lease.job_id, write)
 
@@ -378,10 +378,10 @@ class RunStore:
             if record is None or record.status != "queued" or record.queue == queue:
                 return
             message = Message.next_of(self._keys.tenant, record)
-            Line(self._redis, self._keys, record.queue).leave(pipe, message.id)
+            TenantLine(self._redis, self._keys, record.queue).leave(pipe, message.id)
             moved = record.model_copy(update={"queue": queue})
             write_job(pipe, self._keys, moved)
-            Line(self._redis, self._keys, queue).enter(pipe, moved)
+            TenantLine(self._redis, self._keys, queue).enter(pipe, moved)
 
         transact(self._redis, write, key)
 
@@ -394,7 +394,7 @@ class RunStore:
             pipe.multi()
             pipe.zrem(Shared.delayed(), job_field(self._keys.tenant, job_id))
             if record is not None and record.status == "queued":
-                Line(self._redis, self._keys, record.queue).enter(pipe, record)
+                TenantLine(self._redis, self._keys, record.queue).enter(pipe, record)
 
         transact(self._redis, write, key)
 

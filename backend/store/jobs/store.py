@@ -18,7 +18,7 @@ from backend.store.errors import JobFinal, UnknownJob
 from backend.store.jobs.backlog import begin
 from backend.store.jobs.events import JobEvent, batches_of, hold, read_events, write_job
 from backend.store.jobs.leases import read_leases
-from backend.store.jobs.queues import Line, Message
+from backend.store.jobs.queues import Message, TenantLine
 from backend.store.jobs.runs import end_whole, find, parts_of, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field
 from backend.store.pages import Page, PageRequest, read_page
@@ -51,7 +51,7 @@ class JobStore:
             for part in parts:
                 write_job(pipe, self._keys, part)
             for piece in parts or [record]:
-                Line(self._redis, self._keys, record.queue).enter(pipe, piece)
+                TenantLine(self._redis, self._keys, record.queue).enter(pipe, piece)
             pipe.sadd(Shared.tenants(), self._keys.tenant)
             begin(pipe, self._keys, record)
             pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
@@ -98,7 +98,7 @@ class JobStore:
                 return record, []
             if record.status == "queued" and record.parts == 1:
                 message = Message.next_of(self._keys.tenant, record)
-                Line(self._redis, self._keys, record.queue).leave(pipe, message.id)
+                TenantLine(self._redis, self._keys, record.queue).leave(pipe, message.id)
                 pipe.zrem(Shared.delayed(), job_field(self._keys.tenant, job_id))
             changes = {"status": "cancelled", "finished_at": stamp()}
             end_whole(pipe, self._redis, self._keys, found, changes)
@@ -122,7 +122,7 @@ class JobStore:
         if record.status != "queued" or record.parts > 1:
             return None
         message = Message.next_of(self._keys.tenant, record)
-        return Line(self._redis, self._keys, record.queue).before(message.id)
+        return TenantLine(self._redis, self._keys, record.queue).before(message.id)
 
     def status(self, job_id: str) -> str:
         """The status of a job, ``forgotten`` if there is none."""

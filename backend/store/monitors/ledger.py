@@ -204,7 +204,7 @@ _COMMIT, _GROUPS = Script("ledger/commit"), Script("ledger/groups")
 
 
 @dataclass(frozen=True)
-class Pieces:
+class OldestIds:
     """The oldest ids of a slot: its first ``number`` chunks, when ``taken`` had been deleted.
 
     The slot ended at ``end``, in seconds since 1970.
@@ -226,7 +226,7 @@ class Once:
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChanges:
     """The changes of up to ``MOST_ROWS`` rows.
 
     ``ids`` is None for rows without ids. ``expected (n,)`` are the entries as read, zeros for missing ones; None if all
@@ -244,7 +244,7 @@ class Change:
     tallies: Tallies = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
     totals: Mapping[str, int] = field(default_factory=dict)
-    forgets: Pieces | None = None
+    forgets: OldestIds | None = None
     once: Once | None = None
     waiting: Waiting = field(default_factory=dict)
     vectors: Reservoirs = field(default_factory=dict)
@@ -294,7 +294,7 @@ class Ledger:
         found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.totals()))
         return {name.decode(): int(count) for name, count in found.items()}
 
-    def commit(self, change: Change) -> Conflict | None:
+    def commit(self, change: RowChanges) -> Conflict | None:
         """Write a change completely, or write nothing and return the conflict.
 
         Raises ``MonitorFull`` if there would be too many ids, and ``UnknownMonitor``.
@@ -318,7 +318,7 @@ class Ledger:
         found = cast(list[bytes], self._redis.zrangebyscore(self._keys.slots(), "-inf", last))
         return [int(slot) for slot in found]
 
-    def oldest(self, slot: int) -> Pieces | None:
+    def oldest(self, slot: int) -> OldestIds | None:
         """The oldest chunks of a slot, to be deleted by a change of exactly their ids; None if none is left."""
         with self._redis.pipeline() as pipe:
             pipe.lrange(self._keys.slot(slot), 0, _AT_ONCE - 1)
@@ -334,9 +334,9 @@ class Ledger:
         if not pieces:
             return None
         end = (slot + 1) * self._slot_seconds
-        return Pieces(slot, len(pieces), "0" if taken is None else taken.decode(), read_pieces(pieces), end)
+        return OldestIds(slot, len(pieces), "0" if taken is None else taken.decode(), read_pieces(pieces), end)
 
-    def _plan(self, change: Change) -> tuple[list[str], list[bytes]]:
+    def _plan(self, change: RowChanges) -> tuple[list[str], list[bytes]]:
         """The keys and arguments of the script."""
         k, slot, forgets = self._keys, int(change.now // self._slot_seconds), change.forgets
         once = change.once or Once(uuid4().hex, _KNOWN_FOR)
@@ -355,7 +355,7 @@ class Ledger:
         return fixed + added.keys, [self._record.uid.encode(), plan_json, *strings, piece, *added.blobs]
 
 
-def _strings(change: Change) -> tuple[list[bytes], bytes, int]:
+def _strings(change: RowChanges) -> tuple[list[bytes], bytes, int]:
     """The six strings of ids, expected and new entries; the ids to store, in one chunk; the number of new ids."""
     if change.ids is None:
         return [b""] * 6, b"", 0
@@ -386,7 +386,7 @@ NO_GROUP, OTHER_GROUP, FIRST_GROUP = 0, 1, 2
 OTHER = "(other)"
 
 
-class Groups:
+class MonitorGroups:
     """The groups of one monitor."""
 
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:

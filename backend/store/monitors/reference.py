@@ -19,7 +19,7 @@ from schemas.monitors import MonitorRecord, StoredMonitor
 _FOLLOWING = "reference"
 
 
-class Reference(NamedTuple):
+class StoredReference(NamedTuple):
     """The stored tally of the reference, if any; for a span it covers the buckets before ``following``."""
 
     tally: Tally | None
@@ -45,14 +45,14 @@ def write_reference(
         pipe.set(own.reference_vectors(), vectors.to_bytes())
 
 
-def read_reference(redis: Redis, keys: Keyspace, uid: str) -> Reference:
+def read_reference(redis: Redis, keys: Keyspace, uid: str) -> StoredReference:
     """The stored tally of a monitor's reference."""
     own = keys.monitor(uid)
     with redis.pipeline() as pipe:
         pipe.get(own.reference())
         pipe.hget(own.state(), _FOLLOWING)
         tally, following = pipe.execute()
-    return Reference(None if tally is None else from_bytes(tally), None if following is None else int(following))
+    return StoredReference(None if tally is None else from_bytes(tally), None if following is None else int(following))
 
 
 def read_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord) -> Reservoir:
@@ -80,7 +80,7 @@ def add_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord, r
 
 
 def add_to_reference(
-    redis: Redis, keys: Keyspace, record: MonitorRecord, before: Reference, tally: Tally, following: int
+    redis: Redis, keys: Keyspace, record: MonitorRecord, before: StoredReference, tally: Tally, following: int
 ) -> None:
     """Add the rows of the next buckets of a span to the tally stored ``before``; raises ``UnknownMonitor``.
 

@@ -66,7 +66,7 @@ States = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
-class Change:
+class StandingChange:
     """A change of a standing with its events and audit entries; ``started_at`` if that of the monitor changes.
 
     ``states`` replace the stored states of the online map, if given.
@@ -103,14 +103,14 @@ class Standings:
             standing, states = pipe.execute()
         return _read(standing), {name.decode(): state for name, state in states.items()}
 
-    def change(self, change: Callable[[MonitorRecord, Standing], Change | None]) -> Change | None:
+    def change(self, change: Callable[[MonitorRecord, Standing], StandingChange | None]) -> StandingChange | None:
         """Apply ``change`` to the current monitor and standing; write the result with its tasks, or nothing for None.
 
         It is called again after a conflicting write. Raises ``UnknownMonitor``, and the errors of ``change``.
         """
         definitions = self._of_tenant.monitor_definitions()
 
-        def write(pipe: Pipeline) -> Change | None:
+        def write(pipe: Pipeline) -> StandingChange | None:
             found = pipe.hget(definitions, self._record.name)
             record = None if found is None else read_stored(StoredMonitor, found).record()
             if record is None or record.uid != self._record.uid:
@@ -142,7 +142,7 @@ class Standings:
         page = self._audit.page(request)
         return Page(tuple(map(AuditEntry.model_validate, page.items)), page.next)
 
-    def _write(self, pipe: Pipeline, record: MonitorRecord, made: Change) -> None:
+    def _write(self, pipe: Pipeline, record: MonitorRecord, made: StandingChange) -> None:
         pipe.set(self._keys.standing(), made.standing.model_dump_json())
         self._events.append(pipe, [event.model_dump() for event in made.events])
         self._audit.append(pipe, [entry.model_dump() for entry in made.entries])

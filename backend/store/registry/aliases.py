@@ -12,7 +12,7 @@ from backend.store.clock import seconds, stamp
 from backend.store.errors import UnknownAlias, UnknownMap
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
-from backend.store.link import Change, announce
+from backend.store.link import Invalidation, announce
 from backend.store.registry.maps import facet, is_name, next_version, read_map, unknown_map, write_summary
 from backend.store.server.connection import transact
 from schemas.aliases import AliasRecord, StoredAlias
@@ -69,7 +69,7 @@ class AliasStore:
             pipe.multi()
             if after is not before:
                 write_alias(pipe, keys, before, after, created or 0.0)
-                announce(pipe, Change("map", keys.tenant, name=name))
+                announce(pipe, Invalidation("map", keys.tenant, name=name))
             return after
 
         # Deleting a version changes the hash of versions, and checks the aliases.
@@ -88,7 +88,7 @@ class AliasStore:
                 return False
             pipe.hset(keys.aliases(name), record.alias, StoredAlias.of(record).model_dump_json())
             pipe.zadd(keys.index(facet("alias", record.alias)), {record.map: created or 0.0})
-            announce(pipe, Change("map", keys.tenant, name=name))
+            announce(pipe, Invalidation("map", keys.tenant, name=name))
             return True
 
         return transact(self._redis, write, keys.versions(name), keys.aliases(name))
@@ -107,7 +107,7 @@ class AliasStore:
             pipe.multi()
             pipe.hdel(keys.aliases(name), alias)
             pipe.zrem(keys.index(facet("alias", alias)), before.map)
-            announce(pipe, Change("map", keys.tenant, name=name))
+            announce(pipe, Invalidation("map", keys.tenant, name=name))
 
         transact(self._redis, write, keys.aliases(name))
 
@@ -173,7 +173,7 @@ def promote(
         if after is not before:
             write_alias(pipe, keys, before, after, seconds(draft.created_at))
         # Processes also cache the map by its id, without a version.
-        announce(pipe, Change("map", keys.tenant, name=name, id=map_id))
+        announce(pipe, Invalidation("map", keys.tenant, name=name, id=map_id))
         return after
 
     # Assigning or deleting a version changes the hash of versions or that of the newest versions.

@@ -14,7 +14,7 @@ from backend.store.errors import MapInUse, OutputShapeChanged, RunLost, UnknownM
 from backend.store.formats import read_stored
 from backend.store.jobs.runs import Run
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.link import Change, announce
+from backend.store.link import Invalidation, announce
 from backend.store.server.connection import transact
 from schemas.aliases import StoredAlias
 from schemas.base import ID_PREFIX
@@ -27,7 +27,7 @@ _ID = re.compile(rf"{ID_PREFIX}[A-Za-z0-9._-]{{1,64}}\Z")
 _NAMED = re.compile(rf"({_WORD})(?::([1-9][0-9]{{0,8}})|@({_WORD}))?\Z")
 
 
-class Reference(NamedTuple):
+class MapReference(NamedTuple):
     """``map_id``; or ``name``, with ``version`` or ``alias``, or alone for its newest version."""
 
     map_id: str | None = None
@@ -41,12 +41,12 @@ class Reference(NamedTuple):
         return self.map_id is not None or self.version is not None
 
 
-def read_reference(ref: str) -> Reference | None:
+def read_reference(ref: str) -> MapReference | None:
     """Parse ``map_ID``, ``name``, ``name:version`` or ``name@alias``; None for invalid text."""
     if ref.startswith(ID_PREFIX):
-        return Reference(map_id=ref) if _ID.match(ref) else None
+        return MapReference(map_id=ref) if _ID.match(ref) else None
     named = _NAMED.match(ref)
-    return Reference(None, *named.groups()) if named else None
+    return MapReference(None, *named.groups()) if named else None
 
 
 def is_name(text: str) -> bool:
@@ -270,7 +270,7 @@ class MapStore:
             if record.name is not None:
                 # Pointing an alias at this version watches this hash.
                 pipe.hdel(keys.versions(record.name), str(record.version))
-            announce(pipe, Change("map", keys.tenant, name=record.name, id=map_id))
+            announce(pipe, Invalidation("map", keys.tenant, name=record.name, id=map_id))
 
         transact(self._redis, write, key)
 
@@ -284,7 +284,7 @@ class MapStore:
         if record.name is not None and newest is not None:
             pipe.hset(keys.newest_versions(), record.name, str(newest))
             pipe.hset(keys.versions(record.name), str(record.version), record.id)
-            announce(pipe, Change("map", keys.tenant, name=record.name))
+            announce(pipe, Invalidation("map", keys.tenant, name=record.name))
 
     def _aliased(self, name: str, alias: str) -> str | None:
         data = self._redis.hget(self._keys.aliases(name), alias)

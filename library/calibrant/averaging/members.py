@@ -39,7 +39,7 @@ _SINGLE = 1 << 23
 
 
 @dataclass(frozen=True)
-class Rows:
+class MemberRows:
     """Rows of a fit: logits ``z (K, n)``, probabilities ``p (K, n)``, labels, and weights ``w (n,)`` that count rows.
 
     Row ``fold[i]`` is held out of one of ``folds`` fits; ``prior (K,)`` are the smoothed frequencies of the labels.
@@ -149,7 +149,7 @@ class Member:
 
     name: str
     held_out: Floats
-    refit: Callable[[Rows], Transform]
+    refit: Callable[[MemberRows], Transform]
 
 
 def structured_penalty(K: int, *, diagonal: bool) -> Floats:
@@ -173,7 +173,7 @@ def identity_start(K: int, width: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Regression:
+class RegressionMember:
     """A member that is a softmax regression; ``ridge`` times the mean squared feature penalises its parameters."""
 
     name: str
@@ -182,14 +182,14 @@ class Regression:
     ridge: float | None = None
     squares: bool = False
 
-    def form(self, rows: Rows) -> Form:
+    def form(self, rows: MemberRows) -> Form:
         """Return the features, at the scale of the optimal temperature."""
         temperature = rows.temperature(self.smoothing)
         if self.ridge is None:  # SVS and SMS: smoothed after temperature scaling
             return _structured_form(temperature, float(rows.w.sum()), rows.n_classes)
         return Form(1.0, self.smoothing, rows.prior, 1.0 / temperature, self.squares)
 
-    def fit(self, rows: Rows) -> Member:
+    def fit(self, rows: MemberRows) -> Member:
         """Fit outside each fold."""
         form = self.form(rows)
         design = Design(form.features(rows.z), rows.labels, rows.n_classes, self.diagonal)
@@ -200,7 +200,7 @@ class Regression:
         return Member(self.name, held_out, lambda others: self.refit(others, middle, form)[0])
 
     def refit(
-        self, rows: Rows, start: Floats | None = None, form: Form | None = None
+        self, rows: MemberRows, start: Floats | None = None, form: Form | None = None
     ) -> tuple[SoftmaxRegression, Solution]:
         """Fit to all rows; return the map and the solution of the solver."""
         form = self.form(rows) if form is None else form
@@ -240,7 +240,7 @@ class HiddenLayer:
     name: str
     ridge: float
 
-    def fit(self, rows: Rows) -> Member:
+    def fit(self, rows: MemberRows) -> Member:
         """Fit outside each fold."""
         empty = self._features(rows)
         design = Design(np.ascontiguousarray(empty.features(rows.z.T).T), rows.labels, rows.n_classes)
@@ -250,7 +250,7 @@ class HiddenLayer:
         ).theta
         middle = theta.mean(axis=0)
 
-        def refit(others: Rows) -> Transform:
+        def refit(others: MemberRows) -> Transform:
             same = Design(np.ascontiguousarray(empty.features(others.z.T).T), others.labels, others.n_classes)
             mass = float(others.w.sum())
             penalty = self._penalty(same, np.array([mass]))
@@ -259,7 +259,7 @@ class HiddenLayer:
 
         return Member(self.name, rows.held_out(log_softmax(design.scores(design.x, theta))), refit)
 
-    def _features(self, rows: Rows) -> HiddenSoftmax:
+    def _features(self, rows: MemberRows) -> HiddenSoftmax:
         K, share = rows.n_classes, rows.w / rows.w.sum()
         smoothing = 0.0 if rows.logits else _LEAST_SMOOTHING
         u, _ = smoothed_logits(rows.z.T, 1.0, smoothing, rows.prior)
@@ -306,7 +306,7 @@ def fit_structured(
             logarithms(z)
         x[:, rows] = smoothed_logits(z, form.temperature, form.smoothing, form.prior)[0].T
     design = Design(x, labels, K, diagonal)
-    member = Regression("sms", diagonal=diagonal)
+    member = RegressionMember("sms", diagonal=diagonal)
     share, masses, start = counts[None] / mass, np.array([mass]), None
     fast = None if given.size > _FEW_NUMBERS else _in_single(design)
     if fast is not None and not diagonal and K > _FEW_CLASSES:
@@ -331,7 +331,7 @@ def _in_single(design: Design) -> Design | None:
     return None
 
 
-def _losses_outside(member: Regression, design: Design, counts: Floats, fold: Integers) -> Floats:
+def _losses_outside(member: RegressionMember, design: Design, counts: Floats, fold: Integers) -> Floats:
     """Return the log loss of each row from a fit outside its fold, or NaN: many classes are fitted outside one fold."""
     folds = GAIN_FOLDS if design.diagonal or design.n_classes <= _FEW_CLASSES else 1
     outside = np.where(fold == np.arange(folds)[:, None], 0.0, counts)
@@ -370,11 +370,11 @@ def _temperature(logits: VectorLogits, w: Floats | None) -> float:
         return 1.0
 
 
-def temperature_member(rows: Rows) -> Member:
+def temperature_member(rows: MemberRows) -> Member:
     """Fit temperature scaling, mixed with the weight of one row with the uniform distribution (as in SMS)."""
     K, n = rows.n_classes, len(rows)
 
-    def fitted(of: Rows) -> SoftmaxRegression:
+    def fitted(of: MemberRows) -> SoftmaxRegression:
         return _structured_form(of.temperature(0.0), float(of.w.sum()), K).map(identity_start(K, 2))
 
     held_out = np.empty((K, n))
@@ -385,7 +385,7 @@ def temperature_member(rows: Rows) -> Member:
     return Member("temperature", held_out, fitted)
 
 
-def isotonic_member(rows: Rows) -> Member:
+def isotonic_member(rows: MemberRows) -> Member:
     """Fit isotonic regression to each class against the others, with a row of frequency 1 / K added to each block."""
     K = rows.n_classes
     orders = [np.argsort(rows.p[k], kind="stable") for k in range(K)]
@@ -395,13 +395,13 @@ def isotonic_member(rows: Rows) -> Member:
         curves = _isotonic(rows, ~out, orders)
         held_out[:, out] = np.log(curves(rows.p[:, out].T)).T
 
-    def refit(others: Rows) -> Transform:
+    def refit(others: MemberRows) -> Transform:
         return _isotonic(others, np.ones(len(others), bool))
 
     return Member("isotonic", held_out, refit)
 
 
-def _isotonic(rows: Rows, kept: Integers, orders: list[Integers] | None = None) -> OneVsRest:
+def _isotonic(rows: MemberRows, kept: Integers, orders: list[Integers] | None = None) -> OneVsRest:
     curves = []
     for k in range(rows.n_classes):
         p = rows.p[k]
@@ -421,7 +421,7 @@ def _isotonic(rows: Rows, kept: Integers, orders: list[Integers] | None = None) 
     return OneVsRest(tuple(curves), True, False)
 
 
-def choose(candidates: Sequence[Regression], rows: Rows) -> tuple[Regression, float]:
+def choose(candidates: Sequence[RegressionMember], rows: MemberRows) -> tuple[RegressionMember, float]:
     """Return the candidate with the smallest out-of-fold log loss, and that loss; raise ``NotConverged`` for none."""
     share, best = rows.w / rows.w.sum(), None
     for i, candidate in enumerate(candidates):
@@ -438,7 +438,7 @@ def choose(candidates: Sequence[Regression], rows: Rows) -> tuple[Regression, fl
 # --- Rows
 
 
-def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
+def rows_of(vector: Vector, folds: int, seed: int) -> MemberRows:
     """Return the rows with weight, with folds that do not depend on the order of the rows or of the classes."""
     given = vector.p if vector.logits is None else vector.logits
     labels, w, groups = vector.labels, vector.counted, vector.groups
@@ -453,7 +453,7 @@ def rows_of(vector: Vector, folds: int, seed: int) -> Rows:
     z = np.ascontiguousarray(logits_block(given[order], vector.logits is None).T)
     counts = np.ones(n) if w is None else w[order]
     frequencies = np.bincount(labels, counts[np.argsort(order)], minlength=K) + 1.0
-    return Rows(
+    return MemberRows(
         z,
         labels[order],
         counts,
@@ -476,7 +476,7 @@ def _order(given: Floats, labels: Integers, w: Floats | None, groups: Integers |
     return np.lexsort([given @ apart, labels, *(key for key in (groups, w) if key is not None), *keys])
 
 
-def drawn(rows: Rows, most: int, seed: int) -> Rows:
+def drawn(rows: MemberRows, most: int, seed: int) -> MemberRows:
     """Return at most ``most`` rows, drawn without replacement."""
     if len(rows) <= most:
         return rows

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from calibrant.core.cells import Floats
 from calibrant.core.logistic import Modes, fit_logistic, product
-from calibrant.maps.curves import Places, Predicted, logit_of, logit_of_mixture
+from calibrant.maps.curves import CurvePlaces, Predicted, logit_of, logit_of_mixture
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.folds import FoldCells
 
@@ -79,7 +79,7 @@ class Posterior:
 
     def mean(self, p: Floats) -> Floats:
         """Return the mean map at ``p (n,)`` over the hypotheses and the identity. O(S n D)."""
-        averaged: Floats = expit(self.log_odds(Places(p)))
+        averaged: Floats = expit(self.log_odds(CurvePlaces(p)))
         return averaged
 
     def log_odds(self, of: Predicted) -> Floats:
@@ -90,7 +90,7 @@ class Posterior:
 
     def away(self, p: Floats) -> Floats:
         """Return the mean map at ``p (n,)``, conditional on not being the identity. O(S n D)."""
-        averaged: Floats = self._shares @ expit(self._curves(Places(p))[0])
+        averaged: Floats = self._shares @ expit(self._curves(CurvePlaces(p))[0])
         return averaged
 
     @property

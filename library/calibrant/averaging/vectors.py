@@ -13,8 +13,8 @@ from calibrant.averaging.members import (
     Form,
     HiddenLayer,
     Member,
-    Regression,
-    Rows,
+    MemberRows,
+    RegressionMember,
     drawn,
     identity_start,
     isotonic_member,
@@ -59,12 +59,12 @@ _FLOOR = float(np.log(PROBABILITY_CLIP))
 # --- Members
 
 
-def _members(n_classes: int) -> list[Regression | HiddenLayer]:
+def _members(n_classes: int) -> list[RegressionMember | HiddenLayer]:
     """Return the softmax regressions that are tried for this number of classes."""
-    diagonals: list[Regression | HiddenLayer] = [
-        Regression("svs", diagonal=True),
-        *(Regression(f"vector, smoothing {a:g}", a, diagonal=True, ridge=1e-3) for a in _AMOUNTS),
-        *(Regression(f"temperature, smoothing {a:g}", a, diagonal=True, ridge=1e9) for a in (*_AMOUNTS, _MOST)),
+    diagonals: list[RegressionMember | HiddenLayer] = [
+        RegressionMember("svs", diagonal=True),
+        *(RegressionMember(f"vector, smoothing {a:g}", a, diagonal=True, ridge=1e-3) for a in _AMOUNTS),
+        *(RegressionMember(f"temperature, smoothing {a:g}", a, diagonal=True, ridge=1e9) for a in (*_AMOUNTS, _MOST)),
     ]
     if n_classes >= _VERY_MANY:
         return diagonals
@@ -75,10 +75,10 @@ def _members(n_classes: int) -> list[Regression | HiddenLayer]:
     squares = (0.003, 0.3) if n_classes <= _FEW else ()
     return [
         *diagonals,
-        Regression("sms"),
-        *(Regression(f"matrix, ridge {ridge:g}", ridge=ridge) for ridge in plain),
-        *(Regression(f"matrix, smoothing {a:g}, ridge {ridge:g}", a, ridge=ridge) for a, ridge in smoothed),
-        *(Regression(f"squares, ridge {ridge:g}", ridge=ridge, squares=True) for ridge in squares),
+        RegressionMember("sms"),
+        *(RegressionMember(f"matrix, ridge {ridge:g}", ridge=ridge) for ridge in plain),
+        *(RegressionMember(f"matrix, smoothing {a:g}, ridge {ridge:g}", a, ridge=ridge) for a, ridge in smoothed),
+        *(RegressionMember(f"squares, ridge {ridge:g}", ridge=ridge, squares=True) for ridge in squares),
         *(
             HiddenLayer(f"hidden layer, ridge {ridge:g}", ridge)
             for ridge in ((0.3, 1.0) if n_classes <= _HIDDEN else ())
@@ -103,7 +103,7 @@ class Combination:
     gain: Floats
 
 
-def combine(members: Sequence[Member], rows: Rows) -> Combination:
+def combine(members: Sequence[Member], rows: MemberRows) -> Combination:
     """Return the weights of the members from their out-of-fold predictions; the first member is the identity.
 
     Four predictions are averaged: the log-linear pool of the best members, the mixture of all members, the mixture of
@@ -133,7 +133,9 @@ def combine(members: Sequence[Member], rows: Rows) -> Combination:
     return Combination(given[:-1], pool, float(given[-1]), gain)
 
 
-def _cross_fitted_gain(members: Sequence[Member], weighed: Sequence[Member], rows: Rows, *, keep_order: bool) -> Floats:
+def _cross_fitted_gain(
+    members: Sequence[Member], weighed: Sequence[Member], rows: MemberRows, *, keep_order: bool
+) -> Floats:
     """Return the gain ``(n,)`` of each row, from weights of the ``weighed`` members fitted outside its fold."""
     gain = np.empty(len(rows))
     for fold in range(rows.folds):
@@ -143,12 +145,12 @@ def _cross_fitted_gain(members: Sequence[Member], weighed: Sequence[Member], row
     return gain
 
 
-def _in_order(member: Member, rows: Rows) -> Member:
+def _in_order(member: Member, rows: MemberRows) -> Member:
     """Return the member with out-of-fold predictions sorted to preserve the order of the classes of each row."""
     return replace(member, held_out=np.ascontiguousarray(in_order_of(member.held_out.T, rows.z.T).T))
 
 
-def _gain_in_order(members: Sequence[Member], found: Combination, rows: Rows, some: Integers) -> Floats:
+def _gain_in_order(members: Sequence[Member], found: Combination, rows: MemberRows, some: Integers) -> Floats:
     """Return the gain of ``some`` rows if the calibrated values of a row are sorted to preserve the classes' order."""
     pooled = np.zeros((len(some), rows.n_classes))
     mixed = np.zeros_like(pooled)

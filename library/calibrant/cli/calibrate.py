@@ -15,7 +15,7 @@ from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
 from calibrant.cli.regression import (
-    InOrder,
+    InOrderFlags,
     RemoteForecasts,
     SupportOf,
     check_alone,
@@ -192,7 +192,7 @@ def calibrate(
             _in_order(
                 file,
                 columns,
-                InOrder(half_life, columns["scale"], read_support(support), read_options(option)),
+                InOrderFlags(half_life, columns["scale"], read_support(support), read_options(option)),
                 out,
                 server,
             )
@@ -223,7 +223,7 @@ def calibrate(
             write_calibrated(source, file, calibrated, classes, out, columns["decimal"], columns["encoding"])
 
 
-def _in_order(file: Path, columns: Columns, how: InOrder, out: Path, server: str | None) -> None:
+def _in_order(file: Path, columns: Columns, how: InOrderFlags, out: Path, server: str | None) -> None:
     """Recalibrate forecasts in the order of time, and write them like those of a map."""
     for flag, column in (("--time", columns["times"]), ("--known", columns["known"])):
         if column is None:

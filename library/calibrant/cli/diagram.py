@@ -10,7 +10,7 @@ import typer
 
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
-from calibrant.cli.options import SEED, Picture, Seed, parse_diagram
+from calibrant.cli.options import SEED, PictureFlags, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say
 from calibrant.cli.regression import FAN_TIME, RemoteForecasts, check_alone, read_distribution_map
 from calibrant.cli.rows import (
@@ -115,7 +115,7 @@ def diagram(
     with engine_of(server) as engine:
         applied = None if map_of is None else read_map(map_of, server)
         png = target.suffix == ".png"
-        picture = Picture(requested, reduction, applied, interval, seed, theme, width, png)
+        picture = PictureFlags(requested, reduction, applied, interval, seed, theme, width, png)
         of_class = reduction is not None and reduction.startswith("class:")  # perhaps a name in the file
         (replace(picture, reduction=None) if of_class else picture).check()
         sheet = read_rows(file, columns_for(columns, applied))
@@ -136,7 +136,7 @@ def _drawn_forecasts(
 ) -> bytes:
     """Draw a diagram of predictive distributions."""
     from calibrant.kinds.distributions import DistributionEvaluation
-    from calibrant.plots.canvas import About
+    from calibrant.plots.canvas import Caption
     from calibrant.plots.diagram import draw
 
     fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
@@ -145,6 +145,6 @@ def _drawn_forecasts(
     ((key, shown),) = found["diagrams"].items()
     after = None
     if found["after"] is not None:
-        after = found["after"]["diagrams"][key], About(found["n"], found["after"]["kind"])
-    about = About(found["n"], found["kind"], name_of(file))
+        after = found["after"]["diagrams"][key], Caption(found["n"], found["after"]["kind"])
+    about = Caption(found["n"], found["kind"], name_of(file))
     return draw(shown["definition"]["name"], shown, about, after=after, **style).content

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import typer
 
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import Evaluate, Fit, Picture, read_json
+from calibrant.cli.options import EvaluateFlags, Fit, PictureFlags, read_json
 from calibrant.cli.output import STANDARD
 from calibrant.cli.results import Fitted
 from calibrant.cli.server_url import client_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """Runs the operations of the commands."""
 
-    def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
+    def evaluate(self, rows: Sheet, request: EvaluateFlags) -> dict[str, Any]:
         """Evaluate the rows; returns the JSON of ``POST /evaluate``."""
         ...
 
@@ -41,7 +41,7 @@ class Engine(Protocol):
         """Apply a map to the predictions."""
         ...
 
-    def draw(self, rows: Sheet, request: Picture) -> bytes:
+    def draw(self, rows: Sheet, request: PictureFlags) -> bytes:
         """Draw a diagram of the rows; returns the SVG or PNG of ``POST /diagrams``."""
         ...
 

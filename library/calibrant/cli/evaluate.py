@@ -14,7 +14,7 @@ from calibrant.cli.gate import FailAbove, FailBy, Gate
 from calibrant.cli.options import (
     RESAMPLES,
     SEED,
-    Evaluate,
+    EvaluateFlags,
     Interval,
     Measure,
     Resamples,
@@ -110,7 +110,7 @@ def evaluate(
 
             rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
         reduction = reduction_of(rows, reduction)
-        report = engine.evaluate(rows, Evaluate(measures, None, reduction, applied, interval, resamples, seed))
+        report = engine.evaluate(rows, EvaluateFlags(measures, None, reduction, applied, interval, resamples, seed))
     with errors_in_a_line():
         if as_json:
             write_json(report)

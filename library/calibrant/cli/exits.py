@@ -46,7 +46,7 @@ _OF_SUMS = "; name one column per class with --prediction, or a single column fo
 _OF_ROWS = ("predictions", "labels", "weights", "groups", "observed", "quantiles", "by", "clusters")
 
 
-class Place(Protocol):
+class InvalidPlace(Protocol):
     """One invalid place of a request, as reported by the library and by a server."""
 
     @property
@@ -55,7 +55,7 @@ class Place(Protocol):
     def detail(self) -> str: ...  # noqa: D102
 
 
-def line_of(detail: str, places: Sequence[Place]) -> str:
+def line_of(detail: str, places: Sequence[InvalidPlace]) -> str:
     """Return the message for an error: its first invalid place, or its ``detail`` if it has none.
 
     >>> from calibrant.core.errors import Offence

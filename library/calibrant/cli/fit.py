@@ -12,7 +12,7 @@ import typer
 
 from calibrant.cli.engine import engine_of
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, AllowShapeChange, Evaluate, Fit, Seed, read_options
+from calibrant.cli.options import SEED, AllowShapeChange, EvaluateFlags, Fit, Seed, read_options
 from calibrant.cli.output import STANDARD, counted, in_a_folder, say, weighted, write_json, write_lines
 from calibrant.cli.regression import (
     EvaluateForecasts,
@@ -274,7 +274,7 @@ def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) 
     from calibrant.maps.calibration_map import VECTORS, binned, scored
 
     def changes(reduction: str, **titles: str) -> str:
-        requested = Evaluate(list(titles), None, reduction, fitted.ref or fitted.document, seed=seed)
+        requested = EvaluateFlags(list(titles), None, reduction, fitted.ref or fitted.document, seed=seed)
         report = engine.evaluate(held, requested)
         before, after = report["measures"], report["after"]["measures"]
         return ", ".join(

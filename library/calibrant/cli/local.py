@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.exits import Refused
-from calibrant.cli.options import Evaluate, Fit, Picture
+from calibrant.cli.options import EvaluateFlags, Fit, PictureFlags
 from calibrant.cli.output import bar
 from calibrant.cli.results import Fitted, as_sent
 
@@ -22,7 +22,7 @@ LEVEL = 0.95
 class Local:
     """The ``Engine`` in this process."""
 
-    def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
+    def evaluate(self, rows: Sheet, request: EvaluateFlags) -> dict[str, Any]:
         """Evaluate the rows."""
         from calibrant.diagrams.catalogue import read_diagrams
         from calibrant.evaluation import Evaluation
@@ -79,7 +79,7 @@ class Local:
 
         return load(_document(map)).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
 
-    def draw(self, rows: Sheet, request: Picture) -> bytes:
+    def draw(self, rows: Sheet, request: PictureFlags) -> bytes:
         """Draw a diagram of the rows."""
         from calibrant.core.inputs import reduction_with_name
         from calibrant.plots.canvas import PictureError
@@ -96,18 +96,20 @@ class Local:
         except PictureError as error:
             raise Refused(error.detail) from error
 
-    def _diagram(self, rows: Sheet, request: Picture) -> dict[str, Any]:
+    def _diagram(self, rows: Sheet, request: PictureFlags) -> dict[str, Any]:
         """The report for a diagram of the catalogue, with the error for its title."""
         from calibrant.reports.pictures import read_diagram, shown_error
 
         diagram = read_diagram(request.diagram)
         error = shown_error({"name": diagram.diagram.name, **diagram.options}) | {"as": "error"}
         interval = LEVEL if request.interval is None else request.interval
-        measured = Evaluate([error], [request.diagram], request.reduction, request.map, interval, seed=request.seed)
+        measured = EvaluateFlags(
+            [error], [request.diagram], request.reduction, request.map, interval, seed=request.seed
+        )
         return self.evaluate(rows, measured)
 
 
-def _by_size(rows: Sheet, request: Picture) -> dict[str, Any]:
+def _by_size(rows: Sheet, request: PictureFlags) -> dict[str, Any]:
     from calibrant.core.errors import CalibrationError
     from calibrant.maps.calibration_map import check_class_names, load
     from calibrant.measures.cross_fitting import UNKNOWN, training_of

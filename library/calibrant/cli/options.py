@@ -36,7 +36,7 @@ MIN_WIDTH, MAX_WIDTH = 320, 2000
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class EvaluateFlags:
     """Options of an evaluation; ``map`` is a reference on the server or a map document."""
 
     measures: list[str | dict[str, Any]] | None = None
@@ -67,7 +67,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureFlags:
     """Options of a diagram; ``map`` is a reference on the server or a map document."""
 
     diagram: str | dict[str, Any]

@@ -252,7 +252,7 @@ def with_others(
 # --- In the order of time
 
 
-class InOrder(NamedTuple):
+class InOrderFlags(NamedTuple):
     """Options of a recalibration in the order of time; ``scale`` is the value of --scale."""
 
     half_life: float
@@ -261,7 +261,9 @@ class InOrder(NamedTuple):
     options: Mapping[str, Any]
 
 
-def recalibrated(recalibrate: Callable[..., AdaptiveForecasts], rows: ForecastSheet, how: InOrder) -> AdaptiveForecasts:
+def recalibrated(
+    recalibrate: Callable[..., AdaptiveForecasts], rows: ForecastSheet, how: InOrderFlags
+) -> AdaptiveForecasts:
     """Recalibrate the rows with the function of the library or of a client."""
     unknown = [name for name in how.options if name not in ("shift", "widen", "narrow")]
     if unknown:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from calibrant.cli.options import Evaluate, Fit, Picture
+from calibrant.cli.options import EvaluateFlags, Fit, PictureFlags
 from calibrant.cli.output import bar
 from calibrant.cli.results import Fitted, as_sent
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
     from calibrant.client.calls.pictures import Theme
-    from calibrant.client.frames import Rows
+    from calibrant.client.frames import RowArguments
     from calibrant.core.cells import Floats
     from calibrant.io.table import Sheet
 
@@ -22,7 +22,7 @@ class Remote:
     def __init__(self, client: Calibrant) -> None:
         self._client = client
 
-    def evaluate(self, rows: Sheet, request: Evaluate) -> dict[str, Any]:
+    def evaluate(self, rows: Sheet, request: EvaluateFlags) -> dict[str, Any]:
         """Evaluate the rows."""
         with bar() as shown:
             report = self._client.evaluate(**_rows(rows), **request.options(), progress=shown.of_job)
@@ -55,7 +55,7 @@ class Remote:
         calibrated: Floats = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale)
         return calibrated
 
-    def draw(self, rows: Sheet, request: Picture) -> bytes:
+    def draw(self, rows: Sheet, request: PictureFlags) -> bytes:
         """Draw a diagram of the rows."""
         with bar() as shown:
             return self._client.diagram(
@@ -72,7 +72,7 @@ class Remote:
             )
 
 
-def _rows(rows: Sheet) -> Rows:
+def _rows(rows: Sheet) -> RowArguments:
     return {
         "predictions": rows.predictions,
         "labels": rows.labels,

@@ -11,7 +11,7 @@ import typer
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.local import batch_of
-from calibrant.cli.options import SEED, Evaluate, Seed
+from calibrant.cli.options import SEED, EvaluateFlags, Seed
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
     FAN_TIME,
@@ -197,10 +197,10 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
-    found = engine.evaluate(replace(rows, groups=None), Evaluate(reduction=reduction, map=applied, **options))
+    found = engine.evaluate(replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
-        found = joined(found, engine.evaluate(rows, Evaluate(reduction=reduction, map=applied, **grouped)))
+        found = joined(found, engine.evaluate(rows, EvaluateFlags(reduction=reduction, map=applied, **grouped)))
     with working("comparing maps"):
         found |= _beside(rows, reduction, seed, recommended=applied is None)
     return found, options if reduction is None else {**options, "reduction": reduction}

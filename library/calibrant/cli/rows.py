@@ -203,14 +203,14 @@ def refused(error: TabularError, file: Path, columns: Columns | None = None) -> 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
-    from calibrant.io.errors import DecimalComma, InvalidForecasts, NoPredictions, OutOfRange, UnclearColumns
+    from calibrant.io.errors import DecimalComma, InvalidForecasts, NoPredictions, UnclearColumns, UnclearScale
     from calibrant.io.forecast_columns import are_of_forecasts
     from calibrant.io.texts import quoted
 
     # The message may already begin with the file name.
     message = f"{name_of(file)}: {error.detail.removeprefix(quoted(name_of(file))).lstrip()}"
     flag, offer = _FLAGS.get(error.field), error.offer
-    if isinstance(error, OutOfRange):
+    if isinstance(error, UnclearScale):
         return f"{message} (--scale logit)"
     if isinstance(error, DecimalComma):
         return f"{message}; add --decimal ,"

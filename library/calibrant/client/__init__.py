@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from calibrant.client.async_client import AsyncCalibrant
     from calibrant.client.client import Calibrant
     from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
-    from calibrant.client.events import Event
+    from calibrant.client.events import StreamedEvent
 
 with requires("client", "the client"):
     for _package in ("httpx", "orjson"):
@@ -24,13 +24,13 @@ with requires("client", "the client"):
 _MODULE_OF = {
     "AsyncCalibrant": "async_client",
     "Calibrant": "client",
-    "Event": "events",
+    "StreamedEvent": "events",
     "JobFailed": "errors",
     "JobTimeout": "errors",
     "ProblemResponse": "errors",
 }
 
-__all__ = ["AsyncCalibrant", "Calibrant", "Event", "JobFailed", "JobTimeout", "ProblemResponse", "UnusableRows"]
+__all__ = ["AsyncCalibrant", "Calibrant", "JobFailed", "JobTimeout", "ProblemResponse", "StreamedEvent", "UnusableRows"]
 
 
 def _loaded(name: str) -> Any:

@@ -22,7 +22,7 @@ from calibrant.client.steps import (
     Done,
     Item,
     Items,
-    Line,
+    NextLine,
     Open,
     Outcome,
     Pause,
@@ -43,7 +43,7 @@ _Iterated: TypeAlias = "Callable[Concatenate[AsyncCalibrant, P], AsyncIterator[T
 
 async def _run(http: httpx.AsyncClient, steps: Steps[T]) -> T:
     """Run the steps of a call and return its result."""
-    async with _Wire(http) as wire:
+    async with _AsyncWire(http) as wire:
         at = advance(steps)
         while not isinstance(at, Done):
             at = advance(steps, await wire.take(at))
@@ -53,7 +53,7 @@ async def _run(http: httpx.AsyncClient, steps: Steps[T]) -> T:
 
 async def _iterate(http: httpx.AsyncClient, items: Items[T]) -> AsyncIterator[T]:
     """Run the steps of a call and yield its items as they arrive."""
-    async with _Wire(http) as wire:
+    async with _AsyncWire(http) as wire:
         at = advance(items)
         while not isinstance(at, Done):
             if isinstance(at, Item):
@@ -63,7 +63,7 @@ async def _iterate(http: httpx.AsyncClient, items: Items[T]) -> AsyncIterator[T]
                 at = advance(items, await wire.take(at))
 
 
-class _Wire:
+class _AsyncWire:
     """The connection during one call; at most one stream is open, and it is closed at the end."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -85,7 +85,7 @@ class _Wire:
             return None, noted(error, self._http.base_url)
 
     async def _take(self, step: Step) -> Answer | str | None:
-        if isinstance(step, Line):
+        if isinstance(step, NextLine):
             return None if self._lines is None else await anext(self._lines, None)
         await self._stream.aclose()
         if isinstance(step, Pause):

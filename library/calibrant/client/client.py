@@ -22,7 +22,7 @@ from calibrant.client.steps import (
     Done,
     Item,
     Items,
-    Line,
+    NextLine,
     Open,
     Outcome,
     Pause,
@@ -83,7 +83,7 @@ class _Wire:
             return None, noted(error, self._http.base_url)
 
     def _take(self, step: Step) -> Answer | str | None:
-        if isinstance(step, Line):
+        if isinstance(step, NextLine):
             return next(self._lines, None)
         self._stream.close()
         if isinstance(step, Pause):

@@ -11,13 +11,13 @@ from httpx import RemoteProtocolError, TransportError
 from calibrant.client.answers import FINAL, JobSummary, decode
 from calibrant.client.errors import problem_of, unreadable
 from calibrant.client.retries import Patience, backoff, pause_of
-from calibrant.client.steps import Answer, Item, Items, Line, Open, Pause, Request
+from calibrant.client.steps import Answer, Item, Items, NextLine, Open, Pause, Request
 
 #: Seconds without data after which a stream counts as broken; the server sends a heartbeat every 5 s.
 _SILENCE_SECONDS = 15.0
 
 
-class Event(NamedTuple):
+class StreamedEvent(NamedTuple):
     """A change of a job.
 
     Attributes
@@ -41,7 +41,7 @@ class EventReader:
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
 
-    def read(self, line: str) -> Event | None:
+    def read(self, line: str) -> StreamedEvent | None:
         """Read a line; returns an event if the line completes one. Raises ``ValueError`` for an invalid event.
 
         >>> reader = EventReader()
@@ -57,10 +57,10 @@ class EventReader:
             return None
         if not {"id", "event"} <= fields.keys():
             raise ValueError("an event must have an id and a name")
-        return Event(fields["id"], fields["event"], decode(JobSummary, orjson.loads(fields["data"])))
+        return StreamedEvent(fields["id"], fields["event"], decode(JobSummary, orjson.loads(fields["data"])))
 
 
-def follow(patience: Patience, path: str, last: str | None, *, until: float | None = None) -> Items[Event]:
+def follow(patience: Patience, path: str, last: str | None, *, until: float | None = None) -> Items[StreamedEvent]:
     """Yield the events after ``last``, each once, until the job ends or the monotonic clock passes ``until``.
 
     A broken stream is resumed after the last event. If it breaks repeatedly without an event, this raises
@@ -79,7 +79,7 @@ def follow(patience: Patience, path: str, last: str | None, *, until: float | No
             elif answer.status == 204:
                 return
             reader = EventReader()
-            while answer.is_success and (line := (yield Line())) is not None:
+            while answer.is_success and (line := (yield NextLine())) is not None:
                 if (event := _event(reader, line, answer)) is not None:
                     yield Item(event)
                     last = event.id
@@ -94,14 +94,14 @@ def follow(patience: Patience, path: str, last: str | None, *, until: float | No
         yield Pause(pause)
 
 
-def _event(reader: EventReader, line: str, answer: Answer) -> Event | None:
+def _event(reader: EventReader, line: str, answer: Answer) -> StreamedEvent | None:
     try:
         return reader.read(line)
     except ValueError as error:
         raise unreadable(answer, error) from error
 
 
-def _is_over(event: Event | None, until: float | None) -> bool:
+def _is_over(event: StreamedEvent | None, until: float | None) -> bool:
     ended = event is not None and event.job.status in FINAL
     return ended or (until is not None and time.monotonic() >= until)
 

@@ -144,7 +144,7 @@ def given_back(given: Any, values: npt.NDArray[np.float64], columns: Sequence[st
 # --- The rows of a call
 
 
-class Rows(TypedDict, total=False):
+class RowArguments(TypedDict, total=False):
     """Rows as keyword arguments; arrays, lists, or Series and DataFrames of pandas or polars.
 
     Attributes
@@ -273,7 +273,7 @@ def with_positional(
 
     ``known`` are other arguments of the call.
     """
-    refuse_unknown(rows, [*arguments_of(call), *Rows.__annotations__, *known])
+    refuse_unknown(rows, [*arguments_of(call), *RowArguments.__annotations__, *known])
     batch = id_of(batch)
     if batch is None or (isinstance(batch, str) and not labels):
         return batch, rows

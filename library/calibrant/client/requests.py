@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import orjson
 
-from calibrant.client.answers import Document, decode
+from calibrant.client.answers import WireAnswer, decode
 from calibrant.client.errors import unreadable
 from calibrant.client.packing import NPY, NPZ, Array, Arrays, pack, pack_one
 from calibrant.client.steps import JSON, Answer, Request
@@ -16,7 +16,7 @@ from calibrant.client.steps import JSON, Answer, Request
 T = TypeVar("T")
 
 
-def path_of(*parts: str | Document) -> str:
+def path_of(*parts: str | WireAnswer) -> str:
     """Build a path from parts, which are percent-encoded; a record stands for its id.
 
     >>> path_of("maps", "spam@champion", "aliases", "a/b")
@@ -27,7 +27,7 @@ def path_of(*parts: str | Document) -> str:
 
 def id_of(value: Any) -> Any:
     """Return the id of a record that a call returned, such as a batch, a map or a job; other values unchanged."""
-    return getattr(value, "id", value) if isinstance(value, Document) else value
+    return getattr(value, "id", value) if isinstance(value, WireAnswer) else value
 
 
 def _text_of(part: Any) -> str:

@@ -61,7 +61,7 @@ class Open(NamedTuple):
     seconds: float
 
 
-class Line(NamedTuple):
+class NextLine(NamedTuple):
     """Read the next line of the open stream, None at its end. Every other step but ``Item`` closes the stream."""
 
 
@@ -83,7 +83,7 @@ class Done(NamedTuple, Generic[T]):
     value: T
 
 
-Step: TypeAlias = Send | Open | Line | Pause
+Step: TypeAlias = Send | Open | NextLine | Pause
 Steps: TypeAlias = Generator[Step, Any, T]
 #: The steps of a call that yields items.
 Items: TypeAlias = Generator[Step | Item[T], Any, None]

@@ -19,7 +19,7 @@ from calibrant.comparison.comparison import (
     read_contestants,
 )
 from calibrant.comparison.laws import LEAST_BATCHES, CalibrationLaw, Point, PowerLaw, PowerLaws, power_law
-from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
+from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
@@ -39,13 +39,13 @@ __all__ = [
     "ComparisonReport",
     "Contestant",
     "ContestantReport",
+    "ContestantValue",
     "Correction",
     "MeasureComparison",
     "Pair",
     "Point",
     "PowerLaw",
     "PowerLaws",
-    "Standing",
     "Training",
     "compare",
     "compare_pairs",

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calibrant.comparison.pairs import Correction, Pair, Standing, compare_pairs
+from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
 from calibrant.core.batch import Batch, Integers
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, InvalidOption, Offence
@@ -562,7 +562,7 @@ class Comparison:
                         moved[name] = deviations(
                             request, plain[name] or 0.0, rows[name], resampling, debiased=of == "debiased"
                         )
-                standings = [Standing(name, values[name], moved[name].draws, moved[name].bias) for name in out]
+                standings = [ContestantValue(name, values[name], moved[name].draws, moved[name].bias) for name in out]
                 tested = compare_pairs(
                     standings,
                     level=self._level,

@@ -23,7 +23,7 @@ from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps.tables import interval_of as intervals_of
 from calibrant.distributions.maps.tables import quantiles_of
-from calibrant.distributions.measures import Rows
+from calibrant.distributions.measures import MeasuredForecasts
 from calibrant.distributions.pit import ForecastSize
 from calibrant.distributions.streams import diebold_mariano, read_lags
 
@@ -334,7 +334,7 @@ def _interval(field: str, own: Forecasts, level: float) -> Forecasts:
         raise InvalidOption.at(field, reason) from error
 
 
-def _score_of(rows: Rows, name: str) -> Floats:
+def _score_of(rows: MeasuredForecasts, name: str) -> Floats:
     """Return the score of each row."""
     forecasts, y = rows.forecasts, rows.y
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -356,7 +356,7 @@ def _score_of(rows: Rows, name: str) -> Floats:
 # --- The differences
 
 
-def _pairs(found: Mapping[str, Floats], rows: Rows, lags: int, interval: float) -> tuple[Pair, ...]:
+def _pairs(found: Mapping[str, Floats], rows: MeasuredForecasts, lags: int, interval: float) -> tuple[Pair, ...]:
     chosen = list(combinations(found, 2))
     with np.errstate(invalid="ignore"):  # of two infinite scores, which have a problem
         differences = [found[one] - found[two] for one, two in chosen]
@@ -372,7 +372,7 @@ def _pairs(found: Mapping[str, Floats], rows: Rows, lags: int, interval: float) 
     return tuple(pairs)
 
 
-def _pair(one: str, two: str, difference: Floats, rows: Rows, lags: int, level: float) -> Pair:
+def _pair(one: str, two: str, difference: Floats, rows: MeasuredForecasts, lags: int, level: float) -> Pair:
     """Return a pair whose p-value is not adjusted yet."""
     if not np.isfinite(difference).all():
         return Pair((one, two), float("nan"), problem="no value: the score of a row is infinite")

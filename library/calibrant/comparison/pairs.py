@@ -17,7 +17,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Standing:
+class ContestantValue:
     """Value of one contestant and its uncertainty.
 
     Attributes
@@ -38,8 +38,8 @@ class Standing:
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant.comparison import Standing
-    >>> Standing("isotonic", 0.05, np.zeros(100)).bias
+    >>> from calibrant.comparison import ContestantValue
+    >>> ContestantValue("isotonic", 0.05, np.zeros(100)).bias
     (0.0, 0.0)
     """
 
@@ -88,7 +88,7 @@ class Pair:
 
 
 def compare_pairs(
-    standings: Sequence[Standing],
+    standings: Sequence[ContestantValue],
     *,
     level: float,
     correction: Correction = "max-t",
@@ -98,7 +98,7 @@ def compare_pairs(
 
     Parameters
     ----------
-    standings : sequence of Standing
+    standings : sequence of ContestantValue
         Two or more contestants with paired draws.
     level : float
         Simultaneous level of the intervals, in (0, 1).
@@ -129,9 +129,9 @@ def compare_pairs(
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant.comparison import Standing, compare_pairs
+    >>> from calibrant.comparison import ContestantValue, compare_pairs
     >>> draws = np.linspace(-0.01, 0.01, 101)
-    >>> pair = compare_pairs([Standing("one", 0.05, draws), Standing("two", 0.02, -draws)], level=0.95)[0]
+    >>> pair = compare_pairs([ContestantValue("one", 0.05, draws), ContestantValue("two", 0.02, -draws)], level=0.95)[0]
     >>> round(pair.difference, 3), round(pair.p_value, 3)
     (0.03, 0.01)
     """

@@ -35,7 +35,7 @@ _SWEEP_AREA = 1 << 18
 
 
 @dataclass(frozen=True)
-class Bins:
+class BinnedCells:
     """Non-empty bins in ascending order, all arrays ``(b,)``.
 
     ``mass`` is the sum of the weights, ``rows`` the effective number of rows (Kish's for
@@ -77,14 +77,14 @@ def _bins(
     kind: str,
     closed: Closed = "left",
     start_logit: Floats | None = None,
-) -> Bins:
+) -> BinnedCells:
     kept = mass > 0
     mass, w2, sum_p, sum_y = mass[kept], w2[kept], sum_p[kept], sum_y[kept]
     rows = mass if kind == "frequency" else np.maximum(mass * mass / w2, 1.0)
-    return Bins(mass, rows, sum_p / mass, sum_y / mass, start[kept], closed, take(start_logit, kept))
+    return BinnedCells(mass, rows, sum_p / mass, sum_y / mass, start[kept], closed, take(start_logit, kept))
 
 
-def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
+def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> BinnedCells:
     """Return the non-empty bins [i/b, (i+1)/b), the last one closed at 1. O(n + b).
 
     The borders are the doubles i / b. Closed on the right they are (i/b, (i+1)/b], the first one closed at 0. Few rows
@@ -95,7 +95,7 @@ def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
     return equal_width_of_rows(event, n_bins, closed)
 
 
-def equal_width_of_cells(cells: Cells, n_bins: int, closed: Closed = "left") -> Bins:
+def equal_width_of_cells(cells: Cells, n_bins: int, closed: Closed = "left") -> BinnedCells:
     """Return equal-width bins from cells. O(b log m)."""
     edges = np.arange(n_bins) / n_bins
     at = np.append(np.searchsorted(cells.p, edges, side=closed), len(cells))
@@ -105,7 +105,7 @@ def equal_width_of_cells(cells: Cells, n_bins: int, closed: Closed = "left") -> 
     return replace(bins, start=edges[full], closed=closed, start_logit=None)
 
 
-def equal_width_of_rows(event: Event, n_bins: int, closed: Closed = "left") -> Bins:
+def equal_width_of_rows(event: Event, n_bins: int, closed: Closed = "left") -> BinnedCells:
     """Return equal-width bins in one pass over the rows, without a sort. O(n + b).
 
     In floating point neither floor(p b) nor p // (1/b) is exact: .29 x 100 is 28.999..., and .3 // .1 is 2.
@@ -176,12 +176,12 @@ def equal_mass_borders(
     return nearest
 
 
-def equal_mass(cells: Cells, n_bins: int) -> Bins:
+def equal_mass(cells: Cells, n_bins: int) -> BinnedCells:
     """Return bins of equal mass with borders between cells; bins that become empty by ties are dropped. O(b log m)."""
     return bins_between(cells, np.unique(equal_mass_borders(cells, np.array(n_bins), np.arange(n_bins + 1))))
 
 
-def adaptive(cells: Cells, n_bins: int) -> Bins:
+def adaptive(cells: Cells, n_bins: int) -> BinnedCells:
     """Return bins that start at the predictions of ranks round(i n / b), i = 0, ..., b - 1. O(b log m).
 
     These are the edges of Nixon et al. (2019). Ties at an edge belong to the upper bin. Halves round to even ranks.
@@ -191,12 +191,12 @@ def adaptive(cells: Cells, n_bins: int) -> Bins:
     return bins_between(cells, np.unique(np.append(np.append(0, np.clip(at, 0, len(cells) - 1)), len(cells))))
 
 
-def exact(cells: Cells) -> Bins:
+def exact(cells: Cells) -> BinnedCells:
     """Return one bin for each distinct prediction. O(m)."""
     return bins_between(cells, np.arange(len(cells) + 1))
 
 
-def bins_between(cells: Cells, at: npt.NDArray[np.int64]) -> Bins:
+def bins_between(cells: Cells, at: npt.NDArray[np.int64]) -> BinnedCells:
     """Return bins of the cells from ``at[i]`` up to ``at[i + 1]``, ``at`` ascending. O(b), with weights O(m)."""
     starts, logits = cells.p[at[:-1]], take(cells.logit, at[:-1])
     if cells.w is cells.rows:

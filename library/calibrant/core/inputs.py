@@ -212,7 +212,7 @@ def read_rows(
     return Rows(batch, None if groups is None else group_names(groups), read.names, read.by_position)
 
 
-def _with_columns(error: OutOfRange, columns: _Columns) -> OutOfRange:
+def _with_columns(error: OutOfRange, columns: _FrameColumns) -> OutOfRange:
     """Return the error with the names of columns that are no probabilities, beside others that are."""
     values, names = columns.values, columns.names
     if columns.readings and names is not None:
@@ -236,7 +236,7 @@ def _with_columns(error: OutOfRange, columns: _Columns) -> OutOfRange:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _FrameColumns:
     """Predictions (n,) or (n, K), the names of their columns, if there are any, and whether their order means anything.
 
     ``readings`` are the class names that the names of the columns may stand for.
@@ -251,7 +251,7 @@ class _Columns:
         names = self.names or ()
         return class_readings(names) if len(names) > 1 and self.values.shape[1:] == (len(names),) else []
 
-    def taken(self, order: Sequence[int]) -> _Columns:
+    def taken(self, order: Sequence[int]) -> _FrameColumns:
         names = None if self.names is None else [self.names[k] for k in order]
         return replace(self, values=self.values[:, order], names=names)
 
@@ -270,7 +270,7 @@ def predictions_for(predictions: Any, scale: Scale, names: tuple[str, ...] | Non
     return read_predictions(prediction_array(predictions, names)[0], scale=scale)
 
 
-def _read_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> _Columns:
+def _read_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> _FrameColumns:
     """Convert predictions like ``prediction_array``; ``labels`` are for the error about more than two dimensions."""
     columns = _named_columns(predictions, known, labels)
     k = len(columns.readings[0]) if columns.readings else 0
@@ -287,10 +287,10 @@ def _read_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) 
     return columns
 
 
-def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> _Columns:
+def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any) -> _FrameColumns:
     """Convert predictions to an array, with the names of its columns, if it has any."""
     if is_records(predictions):
-        return _Columns(*read_records(predictions, known))
+        return _FrameColumns(*read_records(predictions, known))
     fields = getattr(getattr(predictions, "dtype", None), "names", None) or ()
     if len(fields) > 1:  # of a structured array
         predictions = {name: predictions[name] for name in fields}
@@ -302,7 +302,7 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
         parts = [_flat(array_of(column, "predictions")) for column in predictions.values()]
         if len({part.shape for part in parts}) > 1 or parts[0].ndim > 1:
             raise WrongShape.at("/predictions", "must be columns of one length by name; pass one of these arrays")
-        return _Columns(np.column_stack(parts), text_names([*predictions]))
+        return _FrameColumns(np.column_stack(parts), text_names([*predictions]))
     if known is not None and is_frame(predictions) and set(known) < {*text_names(predictions.columns)}:
         pairs = zip(predictions.columns, text_names(predictions.columns), strict=True)
         predictions = predictions[[given for given, name in pairs if name in known]]
@@ -310,10 +310,10 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
     if values.ndim > 2:
         raise WrongShape.at("/predictions", f"have {values.ndim} dimensions; {_as_rows(predictions, values, labels)}")
     if values.ndim == 2 and values.shape[1] == 1:
-        return _Columns(values[:, 0])
+        return _FrameColumns(values[:, 0])
     names = predictions.columns if is_frame(predictions) else getattr(predictions, "column_names", None)
     named = is_frame(predictions) or isinstance(names, list)  # ``columns`` of a table of Arrow are arrays
-    return _Columns(values, text_names(names) if named and names is not None else None)
+    return _FrameColumns(values, text_names(names) if named and names is not None else None)
 
 
 def _as_rows(predictions: Any, values: Array, labels: Any) -> str:
@@ -364,7 +364,7 @@ def _is_one_hot(values: Array, axis: int = 1) -> bool:
 class _Labels:
     """Labels as numbers, the names of the classes if they are known, and predictions in the order of the classes."""
 
-    columns: _Columns
+    columns: _FrameColumns
     numbers: Array
     names: tuple[str, ...] | None = None
     by_position: bool = False
@@ -450,7 +450,7 @@ def _distinct(values: Array) -> set[Any]:
         raise InvalidLabel.at("/labels", "must be integers, booleans or strings") from error
 
 
-def _of_numbers(columns: _Columns, values: Array, n_classes: int, known: tuple[str, ...] | None) -> _Labels:
+def _of_numbers(columns: _FrameColumns, values: Array, n_classes: int, known: tuple[str, ...] | None) -> _Labels:
     """Return labels that are numbers: of columns with other numbers than 0 to K - 1, or else as they are."""
     numbers = tuple(map(str, range(n_classes)))
     for names in columns.readings:
@@ -515,7 +515,7 @@ def _no_column(
 
 
 def _of_positive(
-    columns: _Columns, values: Array, n_classes: int, pos_label: Any, known: tuple[str, ...] | None
+    columns: _FrameColumns, values: Array, n_classes: int, pos_label: Any, known: tuple[str, ...] | None
 ) -> _Labels:
     """Return labels of two values of which one is positive, and columns with that of the positive class last."""
     if n_classes != 2:

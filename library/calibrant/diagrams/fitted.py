@@ -12,7 +12,7 @@ from calibrant.averaging.process import fit_process
 from calibrant.core.cells import Floats
 from calibrant.core.reductions import Event
 from calibrant.diagrams.diagram import DEPENDENT, Picture
-from calibrant.maps.curves import Curve, Places, calibrated, clipped_logit, interpolate
+from calibrant.maps.curves import Curve, CurvePlaces, calibrated, clipped_logit, interpolate
 from calibrant.measures.fitted import Belief, fitted_error, plugged_error, process_belief
 from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
@@ -74,9 +74,9 @@ def fitted_curve(
     even = np.linspace(cells.p[0], cells.p[-1], _EVEN)
     at = cells.key[np.minimum(by_mass, len(cells) - 1)]
     if cells.logit is None:
-        places = Places(np.union1d(at, even))
+        places = CurvePlaces(np.union1d(at, even))
     else:
-        places = Places.at_logits(np.union1d(at, clipped_logit(even)))
+        places = CurvePlaces.at_logits(np.union1d(at, clipped_logit(even)))
     mapped = np.clip(calibrated(curve, places), 0.0, 1.0)
     low, high = (mapped + interpolate(places.p, belief.p, off) for off in _deviations(belief, level))
     dependent = event.per_row > 1

@@ -16,7 +16,7 @@ from calibrant.core.options import Catalogue, Option, read_entries
 from calibrant.core.results import n_rows
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture
 from calibrant.distributions import pit, spread
-from calibrant.distributions.measures import Rows
+from calibrant.distributions.measures import MeasuredForecasts
 
 #: Levels of the central intervals of normal distributions and samples, and of the bands of a fan.
 CENTRAL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
@@ -93,7 +93,7 @@ class Fan(Picture):
 # --- Computation
 
 
-def pit_histogram(rows: Rows, *, level: float) -> PitHistogram:
+def pit_histogram(rows: MeasuredForecasts, *, level: float) -> PitHistogram:
     """Return the PIT histogram between the declared levels, or in 20 bins."""
     found = rows.coverage()
     edges = np.concatenate([[0.0], found.levels, [1.0]])
@@ -103,7 +103,7 @@ def pit_histogram(rows: Rows, *, level: float) -> PitHistogram:
     return PitHistogram(edges, share / width, low, high, float(np.abs(found.gap).max()))
 
 
-def quantile_reliability(rows: Rows, *, level: float) -> QuantileReliability:
+def quantile_reliability(rows: MeasuredForecasts, *, level: float) -> QuantileReliability:
     """Return the observed share of each level."""
     found = rows.coverage()
     half = pit.bands(found, level, seed=rows.seed)
@@ -111,7 +111,7 @@ def quantile_reliability(rows: Rows, *, level: float) -> QuantileReliability:
     return QuantileReliability(found.levels, found.share, low, high, float(np.abs(found.gap).mean()))
 
 
-def central_intervals(rows: Rows, *, level: float) -> CentralIntervals:
+def central_intervals(rows: MeasuredForecasts, *, level: float) -> CentralIntervals:
     """Return coverage and mean width of central intervals; of quantiles, between symmetric levels."""
     known = pit.some_levels(pit.levels_of(rows.forecasts))
     if rows.forecasts.kind in ("normal", "samples"):
@@ -133,7 +133,7 @@ def central_intervals(rows: Rows, *, level: float) -> CentralIntervals:
     return CentralIntervals(nominal, covered, *ends, width)
 
 
-def mean_variance(rows: Rows, *, n_bins: int, level: float) -> MeanVariance:
+def mean_variance(rows: MeasuredForecasts, *, n_bins: int, level: float) -> MeanVariance:
     """Return the mean squared error in bins of the predicted variance, with an interval by the chi-square law."""
     if rows.forecasts.kind not in ("normal", "samples"):
         raise InvalidOption.at("/diagram", "needs means and variances, or samples")
@@ -144,7 +144,7 @@ def mean_variance(rows: Rows, *, n_bins: int, level: float) -> MeanVariance:
     return MeanVariance(predicted, observed, low, high, mass / mass.sum(), spread.expected_normalised_error(bins))
 
 
-def fan(rows: Rows, times: Sequence[str] | None, *, most: int) -> Fan:
+def fan(rows: MeasuredForecasts, times: Sequence[str] | None, *, most: int) -> Fan:
     """Return the last ``most`` rows in the order of ``times (n,)``, or in the given order."""
     x, seconds = np.arange(len(rows), dtype=np.float64), False
     if times is not None:
@@ -314,7 +314,7 @@ def times_with_weight(times: Sequence[str] | None, weights: Any) -> Sequence[str
     return [time for time, weight in zip(times, np.asarray(weights), strict=True) if weight]
 
 
-def drawn(request: DiagramRequest, rows: Rows, times: Sequence[str] | None = None) -> dict[str, Any]:
+def drawn(request: DiagramRequest, rows: MeasuredForecasts, times: Sequence[str] | None = None) -> dict[str, Any]:
     """Return the diagram of rows as JSON, like ``DiagramRequest.drawn``; ``times (n,)`` are for a fan."""
     definition = {"name": request.diagram.name, **request.options}
     also: dict[str, Any] = {"times": times} if request.diagram.name == "fan" else {}

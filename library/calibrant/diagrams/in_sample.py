@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibrant.core.batch import Batch
-from calibrant.core.binning import Bins, equal_mass
+from calibrant.core.binning import BinnedCells, equal_mass
 from calibrant.core.digest import digest
 from calibrant.core.reductions import Event, Vector, reduce, whole_vector
 from calibrant.diagrams.reliability import counts
@@ -33,12 +33,12 @@ class FitSummary:
     log_loss: float
     brier: float
     ece: float
-    bins: Bins
+    bins: BinnedCells
     counts: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class InSample:
+class InSampleRows:
     """The rows of a fit, ``before`` and ``after`` the map.
 
     Both are in-sample, so the improvement is optimistic. ``label_rate`` in [0, 1] is the weighted frequency of the
@@ -55,7 +55,7 @@ class InSample:
     after: FitSummary
 
 
-def in_sample(batch: Batch, fitted: CalibrationMap) -> InSample:
+def in_sample(batch: Batch, fitted: CalibrationMap) -> InSampleRows:
     """Summarise the rows that a map was fitted to, before and after it. O(n K + n log n).
 
     Raises what ``apply`` raises if the batch does not match the map.
@@ -69,7 +69,7 @@ def in_sample(batch: Batch, fitted: CalibrationMap) -> InSample:
     """
     before, after = _sides(batch, fitted)
     rate = mean_over_rows(before.y.astype(np.float64), before.w) if isinstance(before, Event) else None
-    return InSample(
+    return InSampleRows(
         len(batch),
         digest(batch),
         rate,

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from calibrant.core.binning import (
-    Bins,
+    BinnedCells,
     Closed,
     adaptive,
     cross_validated_count,
@@ -241,14 +241,14 @@ def wilson(share: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
     return np.clip(centre - reach, 0.0, share), np.clip(centre + reach, share, 1.0)
 
 
-def counts(event: Event, bins: Bins) -> Floats:
+def counts(event: Event, bins: BinnedCells) -> Floats:
     """Return the number of rows with weight in each bin. O(m log b)."""
     return np.bincount(bins.index_of(event.cells), event.cells.rows, len(bins)).astype(np.float64)
 
 
 def _cut(
     event: Event, resampling: Resampling, *, binning: BinningName, count: Count, n_bins: int, closed: Closed = "left"
-) -> tuple[Bins, tuple[Floats, Floats]]:
+) -> tuple[BinnedCells, tuple[Floats, Floats]]:
     """Return the bins and their ranges; equal-mass and adaptive bins cover all of [0, 1]."""
     if count != "fixed":
         n_bins = _chosen(event, binning, count, resampling)

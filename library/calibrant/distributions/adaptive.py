@@ -178,7 +178,7 @@ def read_in_order(
     support: Support,
     settings: Mapping[str, float],
     **forecasts: Any,
-) -> InOrder:
+) -> ForecastsInOrder:
     """Check the arguments of ``recalibrate_in_order``."""
     times_of_rows = {"made": made, "known": known, "horizon": horizon}
     columns = {name: value for name, value in forecasts.items() if name != "levels"}
@@ -195,11 +195,11 @@ def read_in_order(
     steps = _steps(horizon, n)
     y, usable = _outcomes(observed, given)
     refuse_huge(given, y)
-    return InOrder(given, y, times, until, usable & ~np.isnan(until), life, steps, scale, low_high, values)
+    return ForecastsInOrder(given, y, times, until, usable & ~np.isnan(until), life, steps, scale, low_high, values)
 
 
 @dataclass(frozen=True)
-class InOrder:
+class ForecastsInOrder:
     """Checked forecasts of n outcomes ``y``, when they were made and known, and how they are recalibrated."""
 
     given: Forecasts

@@ -44,7 +44,7 @@ from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Uncha
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
 from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
 from calibrant.distributions.pit import ForecastSize
-from calibrant.distributions.rows import Rows, digest_of
+from calibrant.distributions.rows import ForecastFitRows, digest_of
 
 #: Groups of fewer rows use the function of all rows.
 LEAST_GROUP = 30
@@ -61,7 +61,7 @@ _LEVEL_SECONDS = 1.5e-7
 #: Normal forecasts take as long as forecasts of this many numbers.
 _NORMAL_WIDTH = 10
 #: A fit returns the function and diagnostics.
-Fit = Callable[[Rows, Mapping[str, Any], int], tuple[Any, dict[str, Any]]]
+Fit = Callable[[ForecastFitRows, Mapping[str, Any], int], tuple[Any, dict[str, Any]]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,41 +121,41 @@ class DistributionMethod(Described):
 # --- Fits of the methods
 
 
-def _identity(_rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+def _identity(_rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
     return Unchanged(), {}
 
 
-def _scaling(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+def _scaling(rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
     return variance.fit_scaling(rows.forecasts, rows.y, rows.share), {}
 
 
-def _platt(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+def _platt(rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
     return variance.fit_platt(rows.forecasts, rows.y, rows.share), {}
 
 
 def _isotonic(of: Literal["variance", "std"]) -> Fit:
-    def fit(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+    def fit(rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
         return variance.fit_isotonic(rows.forecasts, rows.y, rows.w, of), {}
 
     return fit
 
 
-def _location_scale(rows: Rows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+def _location_scale(rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
     return location_scale.fit_location_scale(rows.forecasts, rows.y, rows.share, rows.scale), {}
 
 
-def _levels(rows: Rows, options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+def _levels(rows: ForecastFitRows, options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
     shape, tails = options["shape"], options["tails"]
     new = rows.levels
     return level_maps.fit_levels(rows.forecasts, rows.y, rows.w, new, shape=shape, scale=rows.scale, tails=tails), {}
 
 
-def _conformal(rows: Rows, options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
+def _conformal(rows: ForecastFitRows, options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
     ties = options["ties"]
     return conformal.fit_conformal(rows.forecasts, rows.y, rows.w, rows.levels, scale=rows.scale, ties=ties)
 
 
-def _averaged(rows: Rows, _options: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:
+def _averaged(rows: ForecastFitRows, _options: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:
     """Average the maps of several methods, over all rows and by group, by their cross-fitted loss."""
     kind = rows.forecasts.kind
     entries = [DISTRIBUTION_METHODS[name] for name in _MEMBERS]
@@ -303,7 +303,7 @@ def _member(name: str, by_group: bool, options: Mapping[str, Any] | None = None,
     entry = DISTRIBUTION_METHODS[name]
     values = read_values({}, entry.options, name) if options is None else options
 
-    def fit(rows: Rows) -> tuple[Any, dict[str, Any]]:
+    def fit(rows: ForecastFitRows) -> tuple[Any, dict[str, Any]]:
         other, found = entry.fit(replace(rows, by=None) if by_group else rows, values, seed)
         if not by_group or rows.by is None:
             return other, found
@@ -345,7 +345,7 @@ class DistributionFitting:
             raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
         return cls(entry, read_values(options, entry.options, entry.name, where=where), **others)
 
-    def check(self, rows: ForecastRows) -> Rows:
+    def check(self, rows: ForecastRows) -> ForecastFitRows:
         """Return the checked rows of the fit; raise what ``run`` would raise, as far as it is known without fitting."""
         forecasts, entry = rows.forecasts, self.method
         check_kind(counted_kind(rows.weights_kind))
@@ -360,15 +360,15 @@ class DistributionFitting:
         levels = _output_levels(self.output_levels, forecasts, entry)
         numbers = None if groups is None else numbered_names(groups)[1]
         if rows.weights is None:
-            return Rows(forecasts, y, np.ones(len(y)), by, numbers, levels, self.scale, ends)
+            return ForecastFitRows(forecasts, y, np.ones(len(y)), by, numbers, levels, self.scale, ends)
         w, kind = _read_weights(rows.weights, len(y), rows.weights_kind, entry), counted_kind(rows.weights_kind)
-        return Rows(forecasts, y, w, by, numbers, levels, self.scale, ends, kind)
+        return ForecastFitRows(forecasts, y, w, by, numbers, levels, self.scale, ends, kind)
 
-    def seconds(self, rows: Rows) -> float:
+    def seconds(self, rows: ForecastFitRows) -> float:
         """Estimate the seconds of ``run``."""
         return self.method.seconds(ForecastSize.of(rows.forecasts), len(self.output_levels or ()))
 
-    def run(self, rows: Rows) -> DistributionMap:
+    def run(self, rows: ForecastFitRows) -> DistributionMap:
         """Fit the map to checked rows."""
         entry, forecasts = self.method, rows.forecasts
         by_group = entry.name not in ("averaged", "identity") and rows.by is not None
@@ -543,7 +543,7 @@ def cross_fitted_rows(
 
     Rows with the same number in ``groups (n,)`` are in one fold. Raises ``TooFewRows`` if no map can be fitted.
     """
-    rows = Rows(forecasts, y, w, None, groups, np.empty(0), "identity", (None, None))
+    rows = ForecastFitRows(forecasts, y, w, None, groups, np.empty(0), "identity", (None, None))
     order = rows.order()
     found = cross_fitted(rows.take(order), _member(method, by_group=False), seed)
     if found is None:

@@ -16,11 +16,11 @@ from calibrant.distributions.maps.combined import applied, averaged
 from calibrant.distributions.maps.distribution_map import clipped
 from calibrant.distributions.maps.losses import crps_normal, crps_normal_slopes, dawid_sebastiani, quantile_score
 from calibrant.distributions.maps.tables import normal_of, table_of
-from calibrant.distributions.rows import Rows
+from calibrant.distributions.rows import ForecastFitRows
 
 Loss = Literal["dss", "crps", "quantile-score"]
 #: Fits a function to rows, and returns it with diagnostics.
-MemberFit = Callable[[Rows], tuple[Any, dict[str, Any]]]
+MemberFit = Callable[[ForecastFitRows], tuple[Any, dict[str, Any]]]
 
 #: Folds and the most rows, drawn at random from more, of cross-fitted gains and shares.
 FOLDS, MOST_ROWS = 3, 5000
@@ -28,7 +28,7 @@ FOLDS, MOST_ROWS = 3, 5000
 LEAST_SHARE = 1e-3
 
 
-def sample(rows: Rows, seed: int) -> Rows:
+def sample(rows: ForecastFitRows, seed: int) -> ForecastFitRows:
     """Return the rows in canonical order, at most ``MOST_ROWS`` of them, without those of weight 0."""
     order = rows.order()
     order = order[rows.w[order] > 0.0]
@@ -37,7 +37,7 @@ def sample(rows: Rows, seed: int) -> Rows:
     return rows.take(order)
 
 
-def cross_fitted(rows: Rows, fit: MemberFit, seed: int) -> Forecasts | None:
+def cross_fitted(rows: ForecastFitRows, fit: MemberFit, seed: int) -> Forecasts | None:
     """Predict each row by the function fitted to the other folds; None if a fit fails."""
     if len(rows) < 2 * FOLDS:
         return None
@@ -59,7 +59,7 @@ def cross_fitted(rows: Rows, fit: MemberFit, seed: int) -> Forecasts | None:
     return tables[0].with_values(np.concatenate([table.q for table in tables])[back]).forecasts()
 
 
-def _losses(forecasts: Forecasts, rows: Rows, loss: Loss, levels: Floats | None = None) -> Floats:
+def _losses(forecasts: Forecasts, rows: ForecastFitRows, loss: Loss, levels: Floats | None = None) -> Floats:
     """Return the loss of each row; that of normal forecasts at ``levels`` if these are given."""
     if forecasts.kind == "normal" and levels is None:
         if loss == "dss":
@@ -69,7 +69,7 @@ def _losses(forecasts: Forecasts, rows: Rows, loss: Loss, levels: Floats | None 
     return quantile_score(table.q, table.levels, rows.y)
 
 
-def _gain(before: Floats, after: Floats, rows: Rows, name: str) -> dict[str, Any] | None:
+def _gain(before: Floats, after: Floats, rows: ForecastFitRows, name: str) -> dict[str, Any] | None:
     gained, share = before - after, rows.share
     if not np.isfinite(gained).all():
         return None
@@ -91,7 +91,7 @@ def _gain(before: Floats, after: Floats, rows: Rows, name: str) -> dict[str, Any
     }
 
 
-def best_shares(results: Sequence[Forecasts], rows: Rows) -> tuple[Floats, dict[str, Any] | None]:
+def best_shares(results: Sequence[Forecasts], rows: ForecastFitRows) -> tuple[Floats, dict[str, Any] | None]:
     """Return the share of each member with the least mean loss, shrunk to the first member, the identity.
 
     The loss is convex in the shares. They are shrunk by 1 - (standard error / gain)^2, and to the identity alone if the
@@ -139,7 +139,7 @@ def best_shares(results: Sequence[Forecasts], rows: Rows) -> tuple[Floats, dict[
     return final, _gain(before, _losses(averaged(results, final), rows, name), rows, name)
 
 
-def held_out_gain(rows: Rows, fit: MemberFit, loss: Loss, seed: int) -> dict[str, Any] | None:
+def held_out_gain(rows: ForecastFitRows, fit: MemberFit, loss: Loss, seed: int) -> dict[str, Any] | None:
     """Return the cross-fitted gain of a fit: the mean decrease of the score per row, and its standard error."""
     held_out = sample(rows, seed)
     try:
@@ -149,7 +149,7 @@ def held_out_gain(rows: Rows, fit: MemberFit, loss: Loss, seed: int) -> dict[str
     return None if after is None else gain_of(held_out.forecasts, after, held_out, loss)
 
 
-def gain_of(before: Forecasts, after: Forecasts, rows: Rows, loss: Loss) -> dict[str, Any] | None:
+def gain_of(before: Forecasts, after: Forecasts, rows: ForecastFitRows, loss: Loss) -> dict[str, Any] | None:
     """Return the mean decrease of the score per row, and its standard error with the fitted maps as fixed.
 
     The score of results that are not normal is the quantile score. None if a loss is infinite.

@@ -27,7 +27,7 @@ _STEPS, _TOLERANCE = 200, 1e-11
 
 
 @dataclass(frozen=True)
-class Decomposition:
+class ScoreParts:
     """The parts of a mean score, which is ``miscalibration - discrimination + uncertainty``."""
 
     score: float
@@ -36,7 +36,7 @@ class Decomposition:
     uncertainty: float
 
     @classmethod
-    def of(cls, score: float, recalibrated: float, constant: float) -> Decomposition:
+    def of(cls, score: float, recalibrated: float, constant: float) -> ScoreParts:
         """Return the parts, given the scores of recalibrated forecasts and of the best constant forecast."""
         return cls(score, score - recalibrated, constant - recalibrated, constant)
 
@@ -44,7 +44,7 @@ class Decomposition:
 # --- The CRPS
 
 
-def crps_by_thresholds(forecasts: Forecasts, y: Floats, w: Floats) -> Decomposition:
+def crps_by_thresholds(forecasts: Forecasts, y: Floats, w: Floats) -> ScoreParts:
     """Decompose the CRPS of normal forecasts or samples as the integral of Brier scores over thresholds.
 
     At a threshold z, P(Y <= z) is recalibrated by isotonic regression (Arnold et al. 2024, section 2; Dimitriadis,
@@ -69,7 +69,7 @@ def crps_by_thresholds(forecasts: Forecasts, y: Floats, w: Floats) -> Decomposit
         # The decrease of the Brier score from the constant rate to isotonic regression is this variance.
         discrimination += (high - low) * float(share @ (fitted - rate) ** 2)
     score = float(share @ scores.crps(forecasts, y))
-    return Decomposition.of(score, uncertainty - discrimination, uncertainty)
+    return ScoreParts.of(score, uncertainty - discrimination, uncertainty)
 
 
 def _isotonic(x: Floats, y: Floats, w: Floats) -> Floats:
@@ -83,7 +83,7 @@ def _isotonic(x: Floats, y: Floats, w: Floats) -> Floats:
 # --- The quantile score
 
 
-def by_levels(forecasts: Forecasts, y: Floats, w: Floats) -> list[Decomposition]:
+def by_levels(forecasts: Forecasts, y: Floats, w: Floats) -> list[ScoreParts]:
     """Decompose the pinball loss of each level by isotonic quantile regression (Gneiting et al. 2023). O(n Q log n)."""
     share = w / w.sum()
     found = []
@@ -93,7 +93,7 @@ def by_levels(forecasts: Forecasts, y: Floats, w: Floats) -> list[Decomposition]
         constant = y[order[min(int(np.searchsorted(below, level)), len(y) - 1)]]
         fitted = isotonic_quantiles(q, y, share, level)
         losses = [float(share @ _pinball(each, y, level)) for each in (q, fitted, np.full(len(y), constant))]
-        found.append(Decomposition.of(*losses))
+        found.append(ScoreParts.of(*losses))
     return found
 
 
@@ -138,7 +138,7 @@ def isotonic_quantiles(x: Floats, y: Floats, w: Floats, level: float) -> Floats:
 # --- Scores of mean and variance
 
 
-def normal_score(forecasts: Forecasts, y: Floats, w: Floats, name: str) -> Decomposition:
+def normal_score(forecasts: Forecasts, y: Floats, w: Floats, name: str) -> ScoreParts:
     """Decompose the log score or the Dawid-Sebastiani score by a recalibration of mean and variance.
 
     Recalibrated forecasts have the mean a + b m and the variance w v + c, with b, w and c at least 0, that minimise the
@@ -153,11 +153,11 @@ def normal_score(forecasts: Forecasts, y: Floats, w: Floats, name: str) -> Decom
         raise InvalidOption.at("/samples", "has rows whose samples are all equal, so that no score is finite")
     score, least = (float(share @ scores.dawid_sebastiani(each, y)) for each in (given, constant))
     best = min(_recalibrated(start, given, y, share) for start in (given, constant))
-    found = Decomposition.of(score, min(best, score, least), least)
+    found = ScoreParts.of(score, min(best, score, least), least)
     if name == "dawid-sebastiani":
         return found
     half, offset = 0.5, 0.5 * float(np.log(2.0 * np.pi))
-    return Decomposition(
+    return ScoreParts(
         half * found.score + offset,
         half * found.miscalibration,
         half * found.discrimination,
@@ -191,7 +191,7 @@ def _recalibrated(start: Forecasts, given: Forecasts, y: Floats, share: Floats) 
     return last
 
 
-def decomposed(forecasts: Forecasts, y: Floats, w: Floats, score: str) -> tuple[Decomposition, dict[str, Any]]:
+def decomposed(forecasts: Forecasts, y: Floats, w: Floats, score: str) -> tuple[ScoreParts, dict[str, Any]]:
     """Return the parts of a mean score, and for quantiles those of each level."""
     if score in ("log-score", "dawid-sebastiani"):
         if forecasts.kind != "normal" and score == "log-score":
@@ -205,5 +205,5 @@ def decomposed(forecasts: Forecasts, y: Floats, w: Floats, score: str) -> tuple[
     levels = by_levels(forecasts, y, w)
     names = ("score", "miscalibration", "discrimination", "uncertainty")
     each = {name: [factor * getattr(one, name) for one in levels] for name in names}
-    parts = Decomposition(*(float(np.mean(each[name])) for name in names))
+    parts = ScoreParts(*(float(np.mean(each[name])) for name in names))
     return parts, {"levels": forecasts.levels.tolist(), "of_level": each}

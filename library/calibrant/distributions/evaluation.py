@@ -20,7 +20,13 @@ from calibrant.core.results import ByMeasure, Shown, Table, WithRows, above, cou
 from calibrant.distributions.conditional import read_covariate
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
-from calibrant.distributions.measures import Requests, Rows, compute_measure, default_measures, read_measure_requests
+from calibrant.distributions.measures import (
+    MeasuredForecasts,
+    Requests,
+    compute_measure,
+    default_measures,
+    read_measure_requests,
+)
 from calibrant.distributions.pit import ForecastSize
 from calibrant.measures.measure import MeasureResult
 
@@ -48,7 +54,7 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         Results by group name; None without groups.
     weights_kind : str or None
         ``importance`` or ``frequency``; None without weights.
-    source : Rows or None
+    source : MeasuredForecasts or None
         The checked rows, from which ``plot`` computes diagrams; not part of documents and pickles.
 
     See Also
@@ -69,7 +75,7 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
     measures: Mapping[str, MeasureResult]
     groups: Mapping[str, DistributionReport] | None = None
     weights_kind: WeightsKind | None = None
-    source: Rows | None = field(default=None, compare=False)
+    source: MeasuredForecasts | None = field(default=None, compare=False)
 
     _what = "measure in this report"
 
@@ -282,14 +288,16 @@ def evaluate_distribution(
     return report_of(*read_rows(own, interval=interval, seed=seed), requests)
 
 
-def read_rows(given: ForecastRows, *, interval: float | None = None, seed: int = 0) -> tuple[Rows, GroupNames | None]:
+def read_rows(
+    given: ForecastRows, *, interval: float | None = None, seed: int = 0
+) -> tuple[MeasuredForecasts, GroupNames | None]:
     """Check the columns and the options of an evaluation; returns the rows with weight, and the group of each."""
     read_seed(seed)
     check_kind(counted_kind(given.weights_kind))
     interval = plain(interval)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
-    rows = Rows(given.forecasts, read_observed(given.observed, given.forecasts), seed=seed, level=interval)
+    rows = MeasuredForecasts(given.forecasts, read_observed(given.observed, given.forecasts), seed=seed, level=interval)
     groups, clusters = given.groups, given.clusters
     if given.by is not None:
         rows = replace(rows, by=read_covariate(given.by, len(rows)))
@@ -305,7 +313,7 @@ def read_rows(given: ForecastRows, *, interval: float | None = None, seed: int =
     return rows, None if groups is None else _names(groups, len(rows), "groups")
 
 
-def report_of(rows: Rows, names: GroupNames | None, requests: Requests) -> DistributionReport:
+def report_of(rows: MeasuredForecasts, names: GroupNames | None, requests: Requests) -> DistributionReport:
     """Measure checked rows, and those of each group if there are ``names`` of groups."""
     found = {}
     for i, (key, measure, options) in enumerate(requests):

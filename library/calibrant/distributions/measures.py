@@ -32,7 +32,7 @@ _LEVEL = Option(None, choices=(None,), low=1e-6, high=1.0 - 1e-6, real=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class MeasuredForecasts:
     """Checked rows: forecasts, outcomes ``y (n,)``, weights ``w (n,)`` and clusters ``(n,)``.
 
     The sum of the weights is the number of rows: importance weights are scaled to their effective number of rows.
@@ -52,7 +52,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def rows(self, chosen: npt.NDArray[np.int64]) -> Rows:
+    def rows(self, chosen: npt.NDArray[np.int64]) -> MeasuredForecasts:
         """Return the chosen rows."""
         clusters = take(self.clusters, chosen)
         if clusters is not None:
@@ -184,7 +184,7 @@ class DistributionMeasure(Described):
     seconds: Seconds = field(default=_seconds(), repr=False)
 
 
-def compute_measure(measure: DistributionMeasure, rows: Rows, options: Mapping[str, Any]) -> MeasureResult:
+def compute_measure(measure: DistributionMeasure, rows: MeasuredForecasts, options: Mapping[str, Any]) -> MeasureResult:
     """Return the result for checked rows; a measure that does not exist for them has a problem."""
     definition = {"measure": measure.name, **options}
     if rows.forecasts.kind not in measure.kinds:
@@ -218,18 +218,18 @@ def _score(values: Callable[[Forecasts, Floats], Floats]) -> Compute:
     return lambda rows: rows.mean(values(rows.forecasts, rows.y))
 
 
-def _crps(rows: Rows, *, estimator: str) -> MeasureResult:
+def _crps(rows: MeasuredForecasts, *, estimator: str) -> MeasureResult:
     found = rows.mean(scores.crps(rows.forecasts, rows.y, fair=estimator == "fair"))
     approximate = {"approximation": "twice the mean pinball loss"} if rows.forecasts.kind == "quantiles" else {}
     return replace(found, definition=approximate)
 
 
-def _threshold_weighted(rows: Rows, *, low: float | None, high: float | None) -> MeasureResult:
+def _threshold_weighted(rows: MeasuredForecasts, *, low: float | None, high: float | None) -> MeasureResult:
     ends = (-np.inf if low is None else low, np.inf if high is None else high)
     return rows.mean(scores.threshold_weighted_crps(rows.forecasts, rows.y, low=ends[0], high=ends[1]))
 
 
-def _pinball(rows: Rows) -> MeasureResult:
+def _pinball(rows: MeasuredForecasts) -> MeasureResult:
     of_level = scores.pinball(rows.forecasts, rows.y)
     w = np.ones(len(rows)) if rows.w is None else rows.w
     found = rows.mean(of_level.mean(axis=1))
@@ -238,7 +238,7 @@ def _pinball(rows: Rows) -> MeasureResult:
     )
 
 
-def _weighted_interval(rows: Rows) -> MeasureResult:
+def _weighted_interval(rows: MeasuredForecasts) -> MeasureResult:
     each = scores.weighted_interval(rows.forecasts, rows.y)
     found = rows.mean(each.pop("score"))
     return replace(found, parts={name: rows.mean(part).value for name, part in each.items()})
@@ -247,23 +247,23 @@ def _weighted_interval(rows: Rows) -> MeasureResult:
 def _of_level(values: Callable[..., MeasureResult]) -> Compute:
     """Return the measure of a central interval, with its level in the definition."""
 
-    def compute(rows: Rows, *, level: float | None, **options: Any) -> MeasureResult:
+    def compute(rows: MeasuredForecasts, *, level: float | None, **options: Any) -> MeasureResult:
         used = scores.level_of(rows.forecasts) if level is None else level
         return replace(values(rows, used, **options), definition={"level": used})
 
     return compute
 
 
-def _interval_score(rows: Rows, level: float) -> MeasureResult:
+def _interval_score(rows: MeasuredForecasts, level: float) -> MeasureResult:
     return rows.mean(scores.interval_score(rows.forecasts, rows.y, level=level))
 
 
-def _sharpness(rows: Rows, level: float) -> MeasureResult:
+def _sharpness(rows: MeasuredForecasts, level: float) -> MeasureResult:
     low, high = scores.central(rows.forecasts, level)
     return rows.mean(high - low)
 
 
-def _coverage(rows: Rows, level: float) -> MeasureResult:
+def _coverage(rows: MeasuredForecasts, level: float) -> MeasureResult:
     low, high = scores.central(rows.forecasts, level)
     inside = ((rows.y >= low) & (rows.y <= high)).astype(float)
     found = rows.mean(inside)
@@ -279,19 +279,19 @@ def _coverage(rows: Rows, level: float) -> MeasureResult:
     return replace(found, interval=(centre - half, centre + half))
 
 
-def _absolute(rows: Rows) -> MeasureResult:
+def _absolute(rows: MeasuredForecasts) -> MeasureResult:
     return rows.mean(np.abs(rows.y - scores.point(rows.forecasts, "median")))
 
 
-def _root_squared(rows: Rows) -> MeasureResult:
+def _root_squared(rows: MeasuredForecasts) -> MeasureResult:
     return rows.mean((rows.y - scores.point(rows.forecasts, "mean")) ** 2, root=True)
 
 
-def _bias(rows: Rows) -> MeasureResult:
+def _bias(rows: MeasuredForecasts) -> MeasureResult:
     return rows.mean(scores.point(rows.forecasts, "mean") - rows.y)
 
 
-def _calibration_error(rows: Rows, *, norm: float | str) -> MeasureResult:
+def _calibration_error(rows: MeasuredForecasts, *, norm: float | str) -> MeasureResult:
     found = rows.coverage()
     size = np.inf if norm == "max" else float(norm)
     value, debiased = pit.calibration_error(found, size)
@@ -308,34 +308,36 @@ def _calibration_error(rows: Rows, *, norm: float | str) -> MeasureResult:
 
 
 def _tested(statistic: str) -> Compute:
-    def compute(rows: Rows) -> MeasureResult:
+    def compute(rows: MeasuredForecasts) -> MeasureResult:
         value, p_value = pit.tested(rows.coverage(fine=True), statistic, seed=rows.seed)
         return MeasureResult(value, p_value=p_value)
 
     return compute
 
 
-def _variance_error(rows: Rows, *, n_bins: int) -> MeasureResult:
+def _variance_error(rows: MeasuredForecasts, *, n_bins: int) -> MeasureResult:
     bins = spread.variance_bins(rows.forecasts, rows.y, rows.w, n_bins)
     parts = {name: values.tolist() for name, values in bins.items()}
     return MeasureResult(spread.expected_normalised_error(bins), parts=parts)
 
 
-def _variance_ratio(rows: Rows) -> MeasureResult:
+def _variance_ratio(rows: MeasuredForecasts) -> MeasureResult:
     mean, variance = scores.moments(rows.forecasts)
     if not variance.all():
         raise InvalidOption.at("/variance", "is 0 in some rows")
     return rows.mean((rows.y - mean) ** 2 / variance)
 
 
-def _skce(rows: Rows) -> MeasureResult:
+def _skce(rows: MeasuredForecasts) -> MeasureResult:
     if rows.w is not None:
         raise InvalidOption.at("/weights", "are not supported by skce")
     value, p_value = spread.skce(rows.forecasts, rows.y, seed=rows.seed)
     return MeasureResult(value, p_value=p_value, parts={"rows": min(len(rows), spread.KERNEL_ROWS)})
 
 
-def _evidence(rows: Rows, name: str, log_evidence: Callable[[], Floats], hypotheses: int = 1) -> MeasureResult:
+def _evidence(
+    rows: MeasuredForecasts, name: str, log_evidence: Callable[[], Floats], hypotheses: int = 1
+) -> MeasureResult:
     """Return the largest evidence after any row, and the p-value of looking at all of them."""
     for given, what in ((rows.w, "weights"), (rows.clusters, "clusters")):
         if given is not None:
@@ -347,21 +349,21 @@ def _evidence(rows: Rows, name: str, log_evidence: Callable[[], Floats], hypothe
     return MeasureResult(largest, p_value=float(min(1.0, hypotheses * np.exp(-largest))), parts=parts)
 
 
-def _against_calibration(rows: Rows, *, horizon: int) -> MeasureResult:
+def _against_calibration(rows: MeasuredForecasts, *, horizon: int) -> MeasureResult:
     def found() -> Floats:
         return streams.against_calibration(rows.forecasts, rows.y, horizon=horizon, seed=rows.seed)
 
     return _evidence(rows, "calibration-evidence", found, horizon)
 
 
-def _against_exchangeability(rows: Rows) -> MeasureResult:
+def _against_exchangeability(rows: MeasuredForecasts) -> MeasureResult:
     def found() -> Floats:
         return streams.against_exchangeability(rows.forecasts, rows.y, seed=rows.seed)
 
     return _evidence(rows, "exchangeability-evidence", found)
 
 
-def _decomposition(rows: Rows, *, score: str) -> MeasureResult:
+def _decomposition(rows: MeasuredForecasts, *, score: str) -> MeasureResult:
     w = np.ones(len(rows)) if rows.w is None else rows.w
     found, more = decompositions.decomposed(rows.forecasts, rows.y, w, score)
     if not np.isfinite(found.score):
@@ -369,7 +371,7 @@ def _decomposition(rows: Rows, *, score: str) -> MeasureResult:
     return MeasureResult(found.miscalibration, parts={**vars(found), **more})
 
 
-def _bound(rows: Rows, *, least_variance: float | None) -> MeasureResult:
+def _bound(rows: MeasuredForecasts, *, least_variance: float | None) -> MeasureResult:
     if least_variance is None:
         raise InvalidOption.at(
             "/measures/least_variance", "must be given: without a lower bound of the variance no upper bound exists"
@@ -382,7 +384,7 @@ _SCORES: Mapping[str, Callable[[Forecasts, Floats], Floats]] = MappingProxyType(
 )
 
 
-def _improvement(rows: Rows, *, score: str, method: str) -> MeasureResult:
+def _improvement(rows: MeasuredForecasts, *, score: str, method: str) -> MeasureResult:
     w = np.ones(len(rows)) if rows.w is None else rows.w
     after = cross_fitted_rows(method, rows.forecasts, rows.y, w, rows.clusters, seed=rows.seed)
     both = [_SCORES[score](each, rows.y) for each in (rows.forecasts, after)]
@@ -390,7 +392,7 @@ def _improvement(rows: Rows, *, score: str, method: str) -> MeasureResult:
     return replace(rows.mean(both[0] - both[1]), parts=parts)
 
 
-def _conditional(rows: Rows, level: float, *, by: str, n_bins: int) -> MeasureResult:
+def _conditional(rows: MeasuredForecasts, level: float, *, by: str, n_bins: int) -> MeasureResult:
     if by == "column":
         if rows.by is None:
             raise InvalidOption.at("/by", "is missing: conditional-coverage by column needs its values")

@@ -19,7 +19,7 @@ from calibrant.distributions.maps.tables import table_of
 
 
 @dataclass(frozen=True)
-class Rows:
+class ForecastFitRows:
     """Checked rows of a fit: forecasts, outcomes ``y (n,)``, weights ``w (n,)``.
 
     One function is fitted for each value of ``by (n,)``. Rows with the same number in ``groups (n,)`` are in one fold.
@@ -44,7 +44,7 @@ class Rows:
         """The weights over their sum."""
         return np.asarray(self.w / self.w.sum())
 
-    def take(self, chosen: Integers) -> Rows:
+    def take(self, chosen: Integers) -> ForecastFitRows:
         """Return the chosen rows."""
         by = None if self.by is None else tuple(self.by[i] for i in chosen)
         return replace(

@@ -24,17 +24,17 @@ from calibrant.io.errors import (
     Field,
     FileTooLarge,
     MissingValue,
-    NotANumber,
     NotLabels,
     TabularError,
-    WrongShape,
+    TextInNumbers,
+    UnmatchedArrays,
     needed_pyarrow,
 )
 from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES, FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of, values_at
 from calibrant.io.shared import check_decoded, leaf_types, text_bytes, validated, without_views
 from calibrant.io.source import bytes_of
-from calibrant.io.table import Array, Body, Coded, Column, Floats, Ints, Places, Values, sample_rows
+from calibrant.io.table import Array, Body, Coded, Column, ColumnPlaces, Floats, Ints, Values, sample_rows
 from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
 from calibrant.io.texts import is_number as is_number_text
 from calibrant.io.thrift import Struct, ThriftReader
@@ -564,7 +564,7 @@ class _Columns(ABC):
             first = without_views(validated(first, limits))
             self.columns = tuple(self._column(name, first.column(name)) for name in names)
 
-    def read(self, places: Places) -> Values:
+    def read(self, places: ColumnPlaces) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad one."""
         with damage(self._arrow):
             names = [self.columns[at].name for at in (*places.numbers, *places.texts)]
@@ -577,7 +577,7 @@ class _Columns(ABC):
                 name = self.columns[at].name
                 column, sparse = spark_vectors(table.column(name))
                 if len(sparse):
-                    raise WrongShape(
+                    raise UnmatchedArrays(
                         f"{row_of(int(sparse[0]))} of column {quoted(name)} is a sparse vector; save arrays, as with "
                         "pyspark.ml.functions.vector_to_array",
                         field=field,
@@ -639,7 +639,7 @@ class _Columns(ABC):
         if is_text(value_type(column.type)):
             return self._parsed(column, name, field)
         if not (is_number(column.type) or self._arrow.types.is_decimal(column.type)):
-            raise NotANumber(
+            raise TextInNumbers(
                 f"column {quoted(name)} has the type {_kind(column.type)}; {field} must be numbers", field=field
             )
         self._refuse_null(column, name, field)
@@ -661,13 +661,17 @@ class _Columns(ABC):
     def _lists(self, column: Any, name: str, field: Field) -> Floats:
         """Convert a column of lists to (n, K)."""
         if not is_number(column.type.value_type):
-            raise NotANumber(f"column {quoted(name)} has lists of other values; {field} must be numbers", field=field)
+            raise TextInNumbers(
+                f"column {quoted(name)} has lists of other values; {field} must be numbers", field=field
+            )
         self._refuse_null(column, name, field)
         lengths, flat = lists_of(column)
         width = int(lengths[0])
         if not width or np.any(lengths != width):
             row = row_of(int(np.argmax(lengths != width)))
-            raise WrongShape(f"{row} of column {quoted(name)} does not have the length of the first row", field=field)
+            raise UnmatchedArrays(
+                f"{row} of column {quoted(name)} does not have the length of the first row", field=field
+            )
         if len(empty := null_rows(flat)):
             row = row_of(int(empty[0]) // width)
             raise MissingValue(f"{row} of column {quoted(name)} has a missing number", field=field)

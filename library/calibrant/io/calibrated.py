@@ -18,7 +18,7 @@ from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import DuplicateColumns, NotUtf8, needed_pyarrow
 from calibrant.io.json_lines import JsonLinesTable
-from calibrant.io.table import Floats, Table
+from calibrant.io.table import Floats, OpenTable
 from calibrant.io.texts import quoted, with_point
 
 _COLUMN = "calibrated"
@@ -27,7 +27,7 @@ BLOCK = 1 << 14
 
 
 def calibrated_text(
-    table: Table,
+    table: OpenTable,
     calibrated: Floats,
     classes: Sequence[str] | None = None,
     *,
@@ -38,7 +38,7 @@ def calibrated_text(
 
     Parameters
     ----------
-    table : Table
+    table : OpenTable
         The file. CSV and JSON Lines keep their columns, with unchanged cells; other files have none.
     calibrated : ndarray of float64
         (n,) or (n, K), in the order of the rows.
@@ -99,13 +99,13 @@ def calibrated_text(
 
 
 def calibrated_arrow(
-    table: Table, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+    table: OpenTable, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
 ) -> Any:
     """Return the columns of a file and the calibrated probabilities as a pyarrow table.
 
     Parameters
     ----------
-    table : Table
+    table : OpenTable
         The file. Columns of CSV and JSON Lines become numbers if these would be written as in the file, unlike
         ``007`` or ``+1``; NPZ and NPY files have none.
     calibrated, classes
@@ -137,7 +137,7 @@ def calibrated_arrow(
 
 
 def calibrated_lines(
-    table: Table, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+    table: OpenTable, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
 ) -> Iterator[bytes]:
     r"""Return the columns of a file and the calibrated probabilities as JSON Lines.
 
@@ -210,7 +210,7 @@ def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | N
     return names
 
 
-def _of_text(table: Table, decimal: str) -> Any | None:
+def _of_text(table: OpenTable, decimal: str) -> Any | None:
     """Return the columns of a text file as a pyarrow table with inferred types; None for other files."""
     arrow = needed_pyarrow("csv", "a Parquet file")
     if not isinstance(table, CsvTable | JsonLinesTable):

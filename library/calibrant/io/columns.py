@@ -36,7 +36,7 @@ from calibrant.core.column_names import (
 )
 from calibrant.io.errors import (
     LooksLikeLogits,
-    NoLabels,
+    NoLabelColumn,
     NoPredictions,
     NotLabels,
     TabularError,
@@ -47,7 +47,7 @@ from calibrant.io.labels import in_digits, one_hot, without_gaps
 from calibrant.io.options import FileOptions
 from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, rule, rules_of
 from calibrant.io.scale import logarithms, scale_error
-from calibrant.io.table import Column, Floats, Ints, Places
+from calibrant.io.table import Column, ColumnPlaces, Floats, Ints
 from calibrant.io.texts import (
     MAX_LISTED,
     is_missing,
@@ -98,7 +98,7 @@ def choose(columns: Sequence[Column], options: FileOptions, distinct: Distinct, 
                 )
     _note(cells)
     family, predicted = cells.family, _predicted(cells) if labelled else None
-    cells.places = Places(family.places, cells.labels, weights, groups, predicted)
+    cells.places = ColumnPlaces(family.places, cells.labels, weights, groups, predicted)
     cells.classes = tuple(_aliases(cells, at, name) for at, name in zip(family.places, family.classes, strict=True))
     return cells
 
@@ -597,7 +597,7 @@ def _check_gap(cells: ColumnChoice) -> None:
         )
 
 
-def _no_labels(cells: ColumnChoice) -> NoLabels:
+def _no_labels(cells: ColumnChoice) -> NoLabelColumn:
     others = [cells.names[at] for at in range(len(cells.names)) if cells.could_be_labels(at, MAX_OFFERED)]
     if len(cells.names) == 1 and cells.columns[0].name == "predictions" and not cells.columns[0].sample:
         hint = "; an NPY file has only predictions: save both with np.savez('preds.npz', p=p, label=y)"
@@ -606,7 +606,7 @@ def _no_labels(cells: ColumnChoice) -> NoLabels:
     else:
         hint = f", or choose one of {cells.listed(others)}" if others else " (no other column can be labels)"
     detail = f"no column of labels found; name it 'label'{hint}"
-    return NoLabels(detail, field="labels", offer=tuple(others[:MAX_OFFERED]))
+    return NoLabelColumn(detail, field="labels", offer=tuple(others[:MAX_OFFERED]))
 
 
 def _none_found(cells: ColumnChoice) -> TabularError:
@@ -753,7 +753,7 @@ def numbered_classes(
     return names, (_FILE_ORDER.format(names=shown + rest),)
 
 
-def check_confidence(places: Places, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
+def check_confidence(places: ColumnPlaces, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
     """Raise an error if a column that seemed to be the confidence in a predicted class is too low in later rows."""
     if places.predicted is None or confidence.min() >= 1 / max(2, n_classes) - TOLERANCE:
         return

@@ -29,14 +29,14 @@ from calibrant.io.errors import (
     RaggedRow,
     TabularError,
     UnclosedQuote,
+    UnmatchedArrays,
     WrongKind,
-    WrongShape,
     pyarrow,
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits, Limits
 from calibrant.io.npz import values_at
-from calibrant.io.source import Kept
-from calibrant.io.table import Column, Floats, Places, Values, sample_rows
+from calibrant.io.source import OpenFile
+from calibrant.io.table import Column, ColumnPlaces, Floats, Values, sample_rows
 from calibrant.io.texts import (
     Coding,
     check_points,
@@ -75,7 +75,7 @@ _BLOCK_CHARACTERS, _SAMPLE_CHARACTERS = 1 << 21, 1 << 24
 _MOST_BLANK = 100_000
 
 
-class Rows:
+class TextRows:
     """The rows of a text file; lines, and rows with line breaks in quoted cells, have at most ``longest`` characters.
 
     Blank lines are skipped and bytes that the encoding does not have become lone surrogates; if ``strict``, both are
@@ -97,7 +97,7 @@ class Rows:
     ) -> None:
         file.seek(0)
         errors = "strict" if strict else _errors(encoding)
-        self._text = io.TextIOWrapper(io.BufferedReader(Kept(file)), encoding, errors=errors, newline="")
+        self._text = io.TextIOWrapper(io.BufferedReader(OpenFile(file)), encoding, errors=errors, newline="")
         self._reader = csv.reader(self._lines(longest), delimiter=separator, strict=True)
         self._encoding, self._separator, self._strict, self._skipped = encoding, separator, strict, skipped
         self._commented, self._unnamed = commented, unnamed
@@ -229,7 +229,7 @@ _BLOCK_CELLS = 1 << 16
 
 
 def read_cells(
-    rows: Rows,
+    rows: TextRows,
     width: int,
     numbers: Mapping[int, Callable[[Sequence[str], Block], Floats]],
     texts: Mapping[int, Callable[[Sequence[str]], object]],
@@ -239,7 +239,7 @@ def read_cells(
 
     Parameters
     ----------
-    rows : Rows
+    rows : TextRows
         The rows after the header.
     width : int
         Number of columns of the table.
@@ -298,9 +298,9 @@ class Layout:
         """The encoding, if it was given."""
         return self.encoding if self.encoding not in _DETECTED else None
 
-    def rows(self, file: BinaryIO) -> Rows:
+    def rows(self, file: BinaryIO) -> TextRows:
         """Return the rows of the file after the header."""
-        rows = Rows(
+        rows = TextRows(
             file,
             self.encoding,
             self.separator,
@@ -322,7 +322,7 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: 
     start = _start(_first_lines(head, encoding))
     skipped, separator = start.skipped, start.separator
     limits.check_classes(start.header.count(separator) + 1 + start.unnamed)
-    rows = Rows(file, encoding, separator, skipped=skipped, commented=start.commented, unnamed=start.unnamed)
+    rows = TextRows(file, encoding, separator, skipped=skipped, commented=start.commented, unnamed=start.unnamed)
     header = tuple(rows.header())
     limits.check_classes(len(header))
     _check_header(header, encoding)
@@ -530,7 +530,7 @@ def _unboxed(cells: Sequence[str]) -> list[str]:
 # --- Reading with the standard library, which defines what is accepted and the errors
 
 
-def read_plain(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values:
+def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: FileLimits) -> Values:
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
     texts = {at: Coding(layout.header[at], places.field_of(at), layout.stated) for at in places.texts}
     rows = layout.rows(file)
@@ -569,7 +569,7 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
             if lacks_number(cell):
                 raise refusal(cell, name, field, block.row + i, block.line_of(i))
             where = row_of(block.row + i, block.line_of(i))
-            raise WrongShape(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)
+            raise UnmatchedArrays(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)
         bad = next((number for number in numbers if not _is_finite(number)), None)
         if bad is not None:
             raise refusal(bad, name, field, block.row + i, block.line_of(i))
@@ -608,7 +608,7 @@ _IN_MEMORY = 32 << 20
 _BLOCK = 1 << 20
 
 
-def read_fast(file: BinaryIO, layout: Layout, places: Places, limits: FileLimits) -> Values | None:
+def read_fast(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: FileLimits) -> Values | None:
     """Read some columns like ``read_plain``; returns None if that must read the file to report an error.
 
     Raises ``FileTooLarge`` and the errors of string columns.
@@ -658,7 +658,7 @@ def _native(arrow: Any, file: BinaryIO, start: int, limits: Limits) -> Any:
     return arrow.BufferReader(kept.getvalue())
 
 
-def _options(arrow: Any, layout: Layout, places: Places) -> dict[str, Any]:
+def _options(arrow: Any, layout: Layout, places: ColumnPlaces) -> dict[str, Any]:
     names = [str(at) for at in range(len(layout.header))]
     coded = arrow.dictionary(arrow.int32(), arrow.string())
     types = {str(at): arrow.float64() for at in places.numbers} | {str(at): coded for at in places.texts}
@@ -677,7 +677,7 @@ def _options(arrow: Any, layout: Layout, places: Places) -> dict[str, Any]:
 class _Found:
     """The batches read so far."""
 
-    def __init__(self, layout: Layout, places: Places) -> None:
+    def __init__(self, layout: Layout, places: ColumnPlaces) -> None:
         self._places = places
         self._vectors: dict[Field, list[Any]] = {field: [] for field in places.vectors}
         self._weights: list[Any] = []
@@ -736,7 +736,7 @@ class CsvTable:
             for name, cells, width in zip(layout.header, samples, layout.widths, strict=True)
         )
 
-    def read(self, places: Places) -> Values:
+    def read(self, places: ColumnPlaces) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad one."""
         found = read_fast(self._file, self._layout, places, self._limits)
         return read_plain(self._file, self._layout, places, self._limits) if found is None else found

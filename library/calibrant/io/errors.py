@@ -166,7 +166,7 @@ class MissingValue(TabularError):
     code = "missing-value"
 
 
-class NotANumber(TabularError):
+class TextInNumbers(TabularError):
     """Text instead of a number."""
 
     code = "not-a-number"
@@ -178,7 +178,7 @@ class DecimalComma(TabularError):
     code = "decimal-comma"
 
 
-class NotFinite(TabularError):
+class InfiniteNumber(TabularError):
     """An infinity."""
 
     code = "not-finite"
@@ -237,7 +237,7 @@ class InvalidForecasts(TabularError):
     code = "invalid-forecasts"
 
 
-class NoLabels(TabularError):
+class NoLabelColumn(TabularError):
     """A file in which no column of labels was found."""
 
     code = "no-labels"
@@ -267,13 +267,13 @@ class LooksLikeLogits(TabularError):
     code = "looks-like-logits"
 
 
-class OutOfRange(TabularError):
+class UnclearScale(TabularError):
     """Predictions outside [0, 1] that look like neither percentages nor logits."""
 
     code = "out-of-range"
 
 
-class WrongShape(TabularError):
+class UnmatchedArrays(TabularError):
     """Arrays with an invalid shape or with shapes that do not match."""
 
     code = "wrong-shape"

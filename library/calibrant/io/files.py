@@ -30,20 +30,20 @@ from calibrant.io.errors import (
     FileTooLarge,
     LabelsNeedMapping,
     MissingValue,
-    NoLabels,
+    NoLabelColumn,
     NotLabels,
     TabularError,
     TooManyGroups,
     UnclearColumns,
     UnknownColumn,
+    UnmatchedArrays,
     WrongKind,
-    WrongShape,
 )
 from calibrant.io.excel import read_workbook
 from calibrant.io.forecast_columns import choose_forecasts, read_distributions
 from calibrant.io.json_document import lines_of
 from calibrant.io.json_lines import JsonLinesTable
-from calibrant.io.labels import Classes, are_of_two_classes, in_order, read_labels, whether_equal
+from calibrant.io.labels import ClassLabels, are_of_two_classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
 from calibrant.io.options import FileOptions
@@ -52,11 +52,11 @@ from calibrant.io.scale import check_scale
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
     Coded,
+    ColumnPlaces,
     Floats,
     ForecastSheet,
-    Places,
+    OpenTable,
     Sheet,
-    Table,
     Values,
     cells_at,
 )
@@ -160,7 +160,7 @@ def read_sheet(
             except MissingValue as error:
                 known = {name for names in chosen.classes for name in names}
                 raise _all_missing(table, chosen.places, error, known) from error
-        except (NotLabels, NoLabels, LabelsNeedMapping, UnclearColumns) as error:
+        except (NotLabels, NoLabelColumn, LabelsNeedMapping, UnclearColumns) as error:
             if error.field in ("labels", "mapping"):
                 _check_long(table, error)
             raise
@@ -176,7 +176,7 @@ class _Enough(Exception):
     """Ends a scan of a table."""
 
 
-def _distinct(table: Table, places: Sequence[int]) -> dict[int, set[str]]:
+def _distinct(table: OpenTable, places: Sequence[int]) -> dict[int, set[str]]:
     """Return the distinct values of some columns: some of many, and in up to ``_MOST_COUNTED`` cells."""
     found: dict[int, set[str]] = {at: set() for at in places}
     total = 0
@@ -199,7 +199,7 @@ def _distinct(table: Table, places: Sequence[int]) -> dict[int, set[str]]:
 
 
 def _all_missing(
-    table: Table, places: Places, error: MissingValue, known: AbstractSet[str] = frozenset()
+    table: OpenTable, places: ColumnPlaces, error: MissingValue, known: AbstractSet[str] = frozenset()
 ) -> MissingValue:
     """Return the error that counts the missing values of all columns; ``error`` if there is one, or too many cells.
 
@@ -254,7 +254,7 @@ def _all_missing(
 _MOST_LONG, _MOST_LONG_CELLS = 20, 2_000_000
 
 
-def _check_long(table: Table, error: TabularError) -> None:
+def _check_long(table: OpenTable, error: TabularError) -> None:
     """Raise an error instead of ``error`` if each row of the file is one class of a case, whose rows sum to 1."""
     names = [column.name for column in table.columns]
     places = [at for at, name in enumerate(names) if name and table.columns[at].width == 1]
@@ -289,7 +289,7 @@ def _check_long(table: Table, error: TabularError) -> None:
             if isinstance(error, LabelsNeedMapping) and len(fixed) < len(others):
                 continue  # perhaps each row is an event, such as the victory of one of two teams
             index = [plain(names[at]) for at in (case, *fixed)]
-            raise WrongShape(
+            raise UnmatchedArrays(
                 f"the file is long, with a row for each {quoted(names[case])} and {quoted(names[of_class])}; pivot it "
                 f"to a column per class, as pandas does with frame.pivot(index={index if fixed else index[0]!r}, "
                 f"columns={plain(names[of_class])!r}, values={plain(names[values])!r}).reset_index()"
@@ -300,7 +300,7 @@ def _check_long(table: Table, error: TabularError) -> None:
 _OF_ONE = 0.01
 
 
-def _sheet(table: Table, chosen: ColumnChoice, options: FileOptions, values: Values) -> Sheet:
+def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values: Values) -> Sheet:
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values, len(values.predictions), "predictions")
     scale_notes = check_scale(values.predictions, options.scale, names)
@@ -331,7 +331,7 @@ def _sheet(table: Table, chosen: ColumnChoice, options: FileOptions, values: Val
 
 
 def _check_models(
-    table: Table, chosen: ColumnChoice, options: FileOptions, predictions: Floats, labels: Coded | None
+    table: OpenTable, chosen: ColumnChoice, options: FileOptions, predictions: Floats, labels: Coded | None
 ) -> None:
     """Raise ``UnclearColumns`` for columns that the options name and that are not those of two or more classes."""
     places = chosen.places.predictions
@@ -377,7 +377,7 @@ def _positive_last(
 
 
 def _check_shapes(values: Values, n: int, of: str) -> None:
-    """Raise ``WrongShape`` for columns of another length than ``n``, which the arrays of an archive can have.
+    """Raise ``UnmatchedArrays`` for columns of another length than ``n``, which the arrays of an archive can have.
 
     ``of`` is the field with ``n`` rows.
     """
@@ -389,10 +389,10 @@ def _check_shapes(values: Values, n: int, of: str) -> None:
     }
     for field, length in lengths.items():
         if length is not None and length != n:
-            raise WrongShape(f"{field} has length {length:,}, but {of} has length {n:,}")
+            raise UnmatchedArrays(f"{field} has length {length:,}, but {of} has length {n:,}")
 
 
-def _classes(table: Table, chosen: ColumnChoice, options: FileOptions, values: Values) -> Classes | None:
+def _classes(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values: Values) -> ClassLabels | None:
     if values.labels is None or chosen.places.labels is None:
         return None
     n_classes = 2 if values.predictions.ndim == 1 else values.predictions.shape[1]
@@ -400,7 +400,7 @@ def _classes(table: Table, chosen: ColumnChoice, options: FileOptions, values: V
     if options.mapping is None and options.pos_label is None:
         class_names = class_names or _own_names(table)
     if values.predicted is not None:
-        return Classes(whether_equal(values.labels, values.predicted), None)
+        return ClassLabels(whether_equal(values.labels, values.predicted), None)
     try:
         found = read_labels(
             values.labels,
@@ -418,15 +418,15 @@ def _classes(table: Table, chosen: ColumnChoice, options: FileOptions, values: V
         return replace(found, names=chosen.class_names)  # so that a map finds its columns in any order
     if found.names is None and (numbered := numbered_classes(chosen, table.columns, values.predictions, found.labels)):
         names, notes = numbered
-        return Classes(found.labels, names, (*found.notes, *notes))
+        return ClassLabels(found.labels, names, (*found.notes, *notes))
     return found
 
 
-def _own_names(table: Table) -> tuple[str, ...] | None:
+def _own_names(table: OpenTable) -> tuple[str, ...] | None:
     return table.class_names if isinstance(table, NpzTable) else None
 
 
-def _groups(columns: Sequence[Coded], table: Table, places: Places) -> list[str] | None:
+def _groups(columns: Sequence[Coded], table: OpenTable, places: ColumnPlaces) -> list[str] | None:
     """Return the group of every row, of missing and of several values as ``calibrant.core.arrays`` names them."""
     if not columns:
         return None
@@ -520,7 +520,9 @@ def read_forecast_sheet(
         observed = [_with_gaps(table, at, options.decimal) for at in with_gaps]
         for field, cells in {**texts, "observed": observed[0] if observed else None}.items():
             if cells is not None and len(cells) != len(forecasts):
-                raise WrongShape(f"{field} has length {len(cells):,}, but the forecasts have {len(forecasts):,} rows")
+                raise UnmatchedArrays(
+                    f"{field} has length {len(cells):,}, but the forecasts have {len(forecasts):,} rows"
+                )
         return ForecastSheet(
             forecasts,
             observed[0] if observed else values.vectors.get("observed"),
@@ -572,7 +574,7 @@ def read_columns(
         return [_whole(cells, table.columns[at].name) for at, cells in columns]
 
 
-def _place(table: Table, stated: str) -> int:
+def _place(table: OpenTable, stated: str) -> int:
     names = [column.name for column in table.columns]
     name = stated.strip()
     if name not in names:
@@ -580,11 +582,11 @@ def _place(table: Table, stated: str) -> int:
     return names.index(name)
 
 
-def _times(table: Table, at: int) -> list[str]:
+def _times(table: OpenTable, at: int) -> list[str]:
     return _whole(_texts(table, [at])[0], table.columns[at].name, is_missing)
 
 
-def _texts(table: Table, places: Sequence[int]) -> list[list[str]]:
+def _texts(table: OpenTable, places: Sequence[int]) -> list[list[str]]:
     """Read some columns as strings; raises ``NotUtf8`` for lone surrogates, which stand for undecodable bytes."""
     found = cells_at(table, places)
     for at, cells in zip(places, found, strict=True):
@@ -607,7 +609,7 @@ def _whole(cells: list[str], name: str, is_gap: Callable[[str], bool] = operator
     return found
 
 
-def _with_gaps(table: Table, at: int, decimal: str) -> Floats:
+def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
     """Read a column of numbers of which some are missing: NaN."""
     cells = cells_at(table, [at])[0]
     found = np.full(len(cells), np.nan)
@@ -674,7 +676,7 @@ _MARK = b"\xef\xbb\xbf"
 @contextmanager
 def open_table(
     file: BinaryIO, name: str, limits: FileLimits, decimal: str = ".", encoding: str | None = None
-) -> Iterator[Table]:
+) -> Iterator[OpenTable]:
     """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
 
     ``decimal`` is the decimal mark of a text file, and ``encoding`` its encoding, by default UTF-8.
@@ -713,8 +715,8 @@ def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
 
 
 def _table(
-    file: BinaryIO, head: bytes, name: str, limits: FileLimits, text_table: Callable[..., Table], lines: BinaryIO
-) -> Table:
+    file: BinaryIO, head: bytes, name: str, limits: FileLimits, text_table: Callable[..., OpenTable], lines: BinaryIO
+) -> OpenTable:
     """Open a table; a JSON document or Excel workbook is converted to ``lines``, an empty temporary file."""
     if head.startswith(_ZIP):
         if not is_workbook(bytes_of(file)):

@@ -33,14 +33,14 @@ from calibrant.io.errors import (
     Field,
     InvalidFileOption,
     InvalidForecasts,
-    NoLabels,
+    NoLabelColumn,
     NoPredictions,
     TabularError,
     UnclearColumns,
 )
 from calibrant.io.options import PARTS, FileOptions
 from calibrant.io.rules import MAX_OFFERED, Choice, rule, rules_of
-from calibrant.io.table import Column, Floats, Places
+from calibrant.io.table import Column, ColumnPlaces, Floats
 from calibrant.io.texts import is_number, listed, plain, quoted, span
 
 # Stems do not end with a separator and numbers are bounded, so that the time is linear in the length of a name.
@@ -66,7 +66,7 @@ _PERCENT = 50.0
 class ChosenForecasts:
     """The chosen columns, the levels from their names or the options, notes, and columns of strings by field."""
 
-    places: Places
+    places: ColumnPlaces
     levels: tuple[float, ...] | None
     level: float | None
     notes: tuple[str, ...]
@@ -220,7 +220,7 @@ def choose_forecasts(columns: Sequence[Column], options: FileOptions, *, labelle
         choice.notes.append(f"level: {reading.level:g} (inferred from the names of the bounds)")
     reading = _with_levels(reading, options)
     parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
-    places = Places(weights=weights, groups=groups, forecasts=parts | dict(reading.columns))
+    places = ColumnPlaces(weights=weights, groups=groups, forecasts=parts | dict(reading.columns))
     return ChosenForecasts(places, reading.levels, reading.level, tuple(choice.notes), texts)
 
 
@@ -376,13 +376,13 @@ def _none_found(choice: Choice) -> NoPredictions | UnclearColumns:
     )
 
 
-def _no_outcomes(choice: Choice, reading: _Reading) -> NoLabels:
+def _no_outcomes(choice: Choice, reading: _Reading) -> NoLabelColumn:
     used = _places(reading)
     free = [at for at, name in enumerate(choice.names) if name not in ("", "id") and at not in used]
     offer = tuple(choice.names[at] for at in free if choice.is_free(at))
     hint = f", or choose one of {listed(offer)}" if offer else " (no other column has numbers)"
     text = f"no column of outcomes found; name it 'observed'{hint}"
-    return NoLabels(text, field="observed", offer=offer[:MAX_OFFERED])
+    return NoLabelColumn(text, field="observed", offer=offer[:MAX_OFFERED])
 
 
 def _fraction(text: str) -> float | None:

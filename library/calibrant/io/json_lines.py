@@ -19,15 +19,15 @@ from calibrant.io.errors import (
     EmptyFile,
     Field,
     FileTooLarge,
-    NotANumber,
     NotUtf8,
     RaggedRow,
+    TextInNumbers,
+    UnmatchedArrays,
     WrongKind,
-    WrongShape,
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits
 from calibrant.io.npz import values_at
-from calibrant.io.table import Coded, Column, Floats, Places, Values
+from calibrant.io.table import Coded, Column, ColumnPlaces, Floats, Values
 from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of, vector_of
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
@@ -58,7 +58,7 @@ class JsonLinesTable:
         self.columns = tuple(_column(name, self._cells(sample, name)) for name in sample[0])
         limits.check_classes(max(column.width for column in self.columns))
 
-    def read(self, places: Places) -> Values:
+    def read(self, places: ColumnPlaces) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad value."""
         columns: dict[int, list[Floats]] = {at: [] for at in places.numbers}
         coding = {at: Coding(self.columns[at].name, places.field_of(at)) for at in places.texts}
@@ -147,7 +147,7 @@ class JsonLinesTable:
                 if cell is None:
                     raise refusal("", name, field, first + i)
                 if not isinstance(cell, list) or len(cell) != width:
-                    raise WrongShape(
+                    raise UnmatchedArrays(
                         f"{row_of(first + i)} of {quoted(name)} is not a list of {width} numbers", field=field
                     )
             flat = [number for cell in cells for number in cell]
@@ -172,7 +172,7 @@ class JsonLinesTable:
             if not np.isfinite(found[i]):
                 if isinstance(cell, list | dict | bool):
                     what = f"{row_of(first + i // width)} of {quoted(name)} is not a number"
-                    raise NotANumber(what, field=field)
+                    raise TextInNumbers(what, field=field)
                 text = "inf" if value is not None and value == value else _text(cell)
                 raise refusal(text, name, field, first + i // width)
         return found

@@ -16,7 +16,7 @@ from calibrant.io.texts import DASHES, is_missing, is_number, listed, quoted, ro
 
 
 @dataclass(frozen=True)
-class Classes:
+class ClassLabels:
     """Labels as integer classes, the names of the classes if they are known, and notes."""
 
     labels: Ints
@@ -33,7 +33,7 @@ def read_labels(
     *,
     class_names: Sequence[str] | None = None,
     pos_label: str | None = None,
-) -> Classes:
+) -> ClassLabels:
     """Convert the values of the column ``name`` to classes 0 to ``n_classes`` - 1.
 
     Parameters
@@ -55,7 +55,7 @@ def read_labels(
 
     Returns
     -------
-    Classes
+    ClassLabels
         The labels, names of the classes and notes.
 
     Raises
@@ -88,14 +88,14 @@ def read_labels(
     if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
         notes = ("labels: written as 0.0 and 1.0, read as integers",) if as_floats else ()
-        return Classes(_classes(numbers, coded), None, notes)
+        return ClassLabels(_classes(numbers, coded), None, notes)
     called = {alias.casefold() for alias in aliases[0]} if len(aliases) == 1 else set()
     events = [text for text in plain if text.casefold() in called]
     if len(events) == 1 and len(plain) == 2:
         found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
         return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
     if n_classes == 2 and (words := booleans(coded.texts)) is not None:
-        return Classes(_classes(words, coded), None)
+        return ClassLabels(_classes(words, coded), None)
     raise _refusal(coded, plain, name, aliases, n_classes)
 
 
@@ -150,7 +150,7 @@ def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
         )
 
 
-def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> Classes | None:
+def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> ClassLabels | None:
     """Convert labels 0 and 1 if the column of predictions is named after class 0; None for other names and labels."""
     for negative, positive in (("0", "1"), *BOOLEANS):
         if is_negation(event) and {*lower} == {negative, positive}:
@@ -161,11 +161,13 @@ def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> Classes | No
             )
         if is_negative(event) and {*lower} <= {negative, positive}:
             note = f"labels: {quoted(negative)} is class 1, as the predictions are those of {quoted(event)}"
-            return Classes(_classes([int(text == negative) for text in lower], coded), (positive, negative), (note,))
+            return ClassLabels(
+                _classes([int(text == negative) for text in lower], coded), (positive, negative), (note,)
+            )
     return None
 
 
-def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Classes:
+def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> ClassLabels:
     """Convert labels of two values, of which one is the positive class."""
     if n_classes != 2:
         raise BadMapping(
@@ -189,10 +191,10 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
     names = (others[0] if others else f"not {positive_text}", positive_text)
     plain = names in (("0", "1"), ("False", "True"), ("0.0", "1.0"))
     notes = () if any(is_positive) else (f"labels: all are {quoted(others[0])}, none is {quoted(positive_text)}",)
-    return Classes(_classes([int(positive) for positive in is_positive], coded), None if plain else names, notes)
+    return ClassLabels(_classes([int(positive) for positive in is_positive], coded), None if plain else names, notes)
 
 
-def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: int) -> Classes:
+def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: int) -> ClassLabels:
     """Convert labels that are the given names of the classes, or their numbers."""
     names = tuple(text.strip() for text in class_names)
     if len(names) != n_classes:
@@ -208,13 +210,13 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
         )
     plain = [text if (k := integer(text)) is None else str(k) for text in coded.texts]
     if not all(text in names for text in plain) and all(text in map(str, range(n_classes)) for text in plain):
-        return Classes(_classes([int(text) for text in plain], coded), names)
+        return ClassLabels(_classes([int(text) for text in plain], coded), names)
     of_words = booleans(coded.texts) if n_classes == 2 else None
     if of_words is not None and not all(text in names for text in coded.texts):
         # The names may be the words themselves in other case, in any order; otherwise false comes first.
         lower = [name.casefold() for name in names]
         cased = [text.casefold() for text in coded.texts]
-        return Classes(_classes([*map(lower.index, cased)] if {*cased} <= {*lower} else of_words, coded), names)
+        return ClassLabels(_classes([*map(lower.index, cased)] if {*cased} <= {*lower} else of_words, coded), names)
     for code, text in enumerate(coded.texts):
         if text not in names and plain[code] not in names:
             raise UnmappedLabel(
@@ -223,7 +225,7 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
                 field="mapping",
             )
     of_code = [names.index(text if text in names else other) for text, other in zip(coded.texts, plain, strict=True)]
-    return Classes(_classes(of_code, coded), names)
+    return ClassLabels(_classes(of_code, coded), names)
 
 
 #: The values of a column that says whether a row has a class.
@@ -284,15 +286,15 @@ def _classes(of_code: Sequence[int], coded: Coded) -> Ints:
 
 def _of_columns(
     coded: Coded, plain: Sequence[str], by_name: Mapping[str, int], aliases: Sequence[Sequence[str]]
-) -> Classes:
+) -> ClassLabels:
     """Convert labels that are the names of the columns of predictions."""
     labels = _classes([by_name[text] for text in plain], coded)
     # Name the classes as the labels do: by the suffix of prob_cat or by the whole name.
     way = max(aliases[by_name[text]].index(text) for text in plain)
     names = tuple(of[min(way, len(of) - 1)] for of in aliases)
     if names == tuple(str(k) for k in range(len(names))):
-        return Classes(labels, None)
-    return Classes(labels, names, (f"classes: {listed(names)}, in this order (inferred from the column names)",))
+        return ClassLabels(labels, None)
+    return ClassLabels(labels, names, (f"classes: {listed(names)}, in this order (inferred from the column names)",))
 
 
 def _checked(mapping: Mapping[str, int], n_classes: int) -> dict[str, int]:
@@ -307,7 +309,7 @@ def _checked(mapping: Mapping[str, int], n_classes: int) -> dict[str, int]:
     return {str(whole): k for text, k in found.items() if (whole := integer(text)) is not None} | found
 
 
-def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int) -> Classes:
+def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int) -> ClassLabels:
     of_code = []
     for code, text in enumerate(coded.texts):
         whole = integer(text)
@@ -327,7 +329,7 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
     note = "labels: mapped as requested, " + ", ".join(
         f"{quoted(text)} to {k}" for k, text in sorted(of_class.items())[:8]
     )
-    return Classes(_classes(of_code, coded), names if all(names) else None, (note,))
+    return ClassLabels(_classes(of_code, coded), names if all(names) else None, (note,))
 
 
 def _refusal(

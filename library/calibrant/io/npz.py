@@ -22,17 +22,17 @@ from calibrant.io.errors import (
     DamagedFile,
     Field,
     FileTooLarge,
+    InfiniteNumber,
     MissingValue,
-    NotANumber,
-    NotFinite,
     NotLabels,
     PickledObjects,
+    TextInNumbers,
+    UnmatchedArrays,
     WrongKind,
-    WrongShape,
 )
 from calibrant.io.limits import FileLimits
 from calibrant.io.source import View, blocks_of, bytes_of
-from calibrant.io.table import Array, Coded, Column, Floats, Places, Values, sample_rows
+from calibrant.io.table import Array, Coded, Column, ColumnPlaces, Floats, Values, sample_rows
 from calibrant.io.texts import Coding, listed, quoted, row_of
 
 # --- Arrays as columns of finite numbers or of strings
@@ -44,10 +44,12 @@ _BLOCK = 1 << 16
 def numbers_of(array: Array, name: str, field: Field) -> Floats:
     """Convert an array to float64; raises the error of a wrong type or shape, or of the first non-finite number."""
     if array.dtype.kind not in "fiu":
-        raise NotANumber(f"{quoted(name)} has {_kind(array)}, not numbers", field=field)
+        raise TextInNumbers(f"{quoted(name)} has {_kind(array)}, not numbers", field=field)
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if flat.ndim not in ((1, 2) if field in VECTORS else (1,)) or not flat.size:
-        raise WrongShape(f"{quoted(name)} has the shape {array.shape}; one number per row is required", field=field)
+        raise UnmatchedArrays(
+            f"{quoted(name)} has the shape {array.shape}; one number per row is required", field=field
+        )
     found = np.ascontiguousarray(flat, dtype=np.float64)
     finite = np.isfinite(found)
     if not finite.all():
@@ -55,7 +57,7 @@ def numbers_of(array: Array, name: str, field: Field) -> Floats:
         where = f"{row_of(place[0])} of {quoted(name)}"
         if np.isnan(found[place]):
             raise MissingValue(f"{where} is NaN; fill it in or remove the row", field=field)
-        raise NotFinite(f"{where} is infinite; numbers must be finite", field=field)
+        raise InfiniteNumber(f"{where} is infinite; numbers must be finite", field=field)
     return found
 
 
@@ -80,18 +82,18 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
 
 
 def plain_texts(array: Array, name: str) -> list[str]:
-    """Convert an array (n,) or (n, K) to a string per row; raises ``WrongShape`` for another type or shape."""
+    """Convert an array (n,) or (n, K) to a string per row; raises ``UnmatchedArrays`` for another type or shape."""
     if array.ndim not in (1, 2) or array.dtype.kind not in "fiuUM":
-        raise WrongShape(
+        raise UnmatchedArrays(
             f"{quoted(name)} has {_kind(array)} of the shape {array.shape}; one string or number per row is required"
         )
     return [str(value) for value in array.tolist()]
 
 
-def values_at(places: Places, read: Callable[[int, Field], Any]) -> Values:
+def values_at(places: ColumnPlaces, read: Callable[[int, Field], Any]) -> Values:
     """Read some columns with ``read(index, field)``; several columns of a field become (n, K).
 
-    Raises ``WrongShape`` for columns of a field with different shapes.
+    Raises ``UnmatchedArrays`` for columns of a field with different shapes.
     """
     return Values(
         {field: stacked([read(at, field) for at in of], field) for field, of in places.vectors.items()},
@@ -107,7 +109,7 @@ def stacked(columns: Sequence[Floats], field: Field) -> Floats:
     if len(columns) == 1:
         return columns[0]
     if len({column.shape for column in columns}) > 1 or columns[0].ndim > 1:
-        raise WrongShape(f"each column of {field} must have one number per row", field=field)
+        raise UnmatchedArrays(f"each column of {field} must have one number per row", field=field)
     return np.column_stack(columns)
 
 
@@ -135,7 +137,7 @@ class DamagedArray(DamagedFile):
 
 
 @dataclass(frozen=True)
-class Header:
+class ArrayHeader:
     """The shape, order and dtype of an array, and the number of bytes of its header."""
 
     shape: tuple[int, ...]
@@ -157,7 +159,7 @@ class Header:
         return self.length + math.prod(self.shape) * self.dtype.itemsize == size
 
 
-def header_of(data: bytes | memoryview) -> Header:
+def header_of(data: bytes | memoryview) -> ArrayHeader:
     """Read the header of an array; raises ``DamagedArray``, or ``ValueError`` if the data is not an array."""
     stream = io.BytesIO(data[:MAX_START])
     version = np.lib.format.read_magic(stream)
@@ -170,10 +172,10 @@ def header_of(data: bytes | memoryview) -> Header:
         raise DamagedArray("has a damaged header") from error
     if not all(type(length) is int and length >= 0 for length in shape):  # numpy accepts True and -1
         raise DamagedArray("has a damaged header")
-    return Header(shape, fortran, dtype, stream.tell())
+    return ArrayHeader(shape, fortran, dtype, stream.tell())
 
 
-def array_of(data: memoryview, header: Header) -> Array:
+def array_of(data: memoryview, header: ArrayHeader) -> Array:
     """Return the array of a header that ``fills`` its data, in native byte order; a view if the data is aligned.
 
     Raises ``DamagedArray`` for invalid Unicode, which numpy does not check.
@@ -300,7 +302,7 @@ class NpzTable:
             self.columns = tuple(map(self._column, self._members, self._headers))
         self.class_names = self._take_class_names()
 
-    def read(self, places: Places) -> Values:
+    def read(self, places: ColumnPlaces) -> Values:
         """Read some arrays; raises the ``TabularError`` of the first bad one."""
         return _values(self.columns, places, self._array)
 
@@ -341,7 +343,7 @@ class NpzTable:
         ]
         return any(header.shape == (width,) and rows != width for rows, width in matrices)
 
-    def _column(self, member: zipfile.ZipInfo, header: Header) -> Column:
+    def _column(self, member: zipfile.ZipInfo, header: ArrayHeader) -> Column:
         name = member.filename.removesuffix(".npy")
         itemsize = header.dtype.itemsize
         if len(header.shape) != 1 or header.dtype.kind not in "fiubU" or not 0 < itemsize <= _MAX_HEADER:
@@ -372,7 +374,7 @@ class NpyTable:
             self.columns = tuple(self._column(name, self._records[name]) for name in dtype.names)
             limits.check_classes(max(column.width for column in self.columns))
 
-    def read(self, places: Places) -> Values:
+    def read(self, places: ColumnPlaces) -> Values:
         """Read the array; raises a ``TabularError`` if it is invalid."""
         return _values(self.columns, places, self._array)
 
@@ -413,7 +415,7 @@ def _kept(array: Array) -> Array:
     return array.copy() if isinstance(base, mmap.mmap) else array
 
 
-def _values(columns: tuple[Column, ...], places: Places, array: Callable[[int], Array]) -> Values:
+def _values(columns: tuple[Column, ...], places: ColumnPlaces, array: Callable[[int], Array]) -> Values:
     def read(at: int, field: Field) -> Any:
         found = np.atleast_1d(array(at)) if field == "level" else array(at)
         return (
@@ -423,7 +425,7 @@ def _values(columns: tuple[Column, ...], places: Places, array: Callable[[int], 
     return values_at(places, read)
 
 
-def check_header(header: Header, name: str, size: int, limits: FileLimits, *, records: bool = False) -> None:
+def check_header(header: ArrayHeader, name: str, size: int, limits: FileLimits, *, records: bool = False) -> None:
     """Raise the error of an array that holds objects, does not match its size, or is too large.
 
     Structured arrays are accepted only if ``records``.

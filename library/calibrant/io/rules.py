@@ -23,7 +23,7 @@ from calibrant.core.column_names import (
 from calibrant.io.errors import Field, UnclearColumns, UnknownColumn
 from calibrant.io.labels import without_gaps
 from calibrant.io.options import FileOptions
-from calibrant.io.table import Column, Places
+from calibrant.io.table import Column, ColumnPlaces
 from calibrant.io.texts import DASHES, is_missing, is_number, listed, may_be_numbers, quoted, span
 
 #: The most names in the offer of an error.
@@ -224,7 +224,7 @@ class ColumnChoice(Choice):
         self.by_name: Family | None = None
         self.reduction: str | None = None
         #: All chosen columns, and the column of times; for each class, the names that its column gives it.
-        self.places, self.times = Places(), None if options.times is None else self.find(options.times, "times")
+        self.places, self.times = ColumnPlaces(), None if options.times is None else self.find(options.times, "times")
         self.classes: tuple[tuple[str, ...], ...] = ()
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}

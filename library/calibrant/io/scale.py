@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.core.batch import TOLERANCE
 from calibrant.core.column_names import is_log_probability, is_percentage
-from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, OutOfRange, TabularError
+from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, TabularError, UnclearScale
 from calibrant.io.options import Scale
 from calibrant.io.table import Floats
 from calibrant.io.texts import quoted, span
@@ -52,7 +52,7 @@ def check_scale(predictions: Floats, scale: Scale, names: Sequence[str]) -> tupl
         raise percentages(what, classes)
     rows = np.flatnonzero((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1))
     first = ", ".join(str(row + 1) for row in rows[:_ROWS_SHOWN])
-    raise OutOfRange(
+    raise UnclearScale(
         f"values of {what} are outside [0, 1] in {len(rows):,} of {len(predictions):,} rows, first in "
         f"row{'s' if len(rows) > 1 else ''} {first}; if they are logits, set the scale to logit",
         field="predictions",

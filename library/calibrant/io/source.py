@@ -21,7 +21,7 @@ _BLOCK = 1 << 20
 _IN_MEMORY = 32 << 20
 
 
-class Kept(io.RawIOBase):
+class OpenFile(io.RawIOBase):
     """A file that stays open when the wrapper that reads it is closed."""
 
     def __init__(self, file: BinaryIO) -> None:

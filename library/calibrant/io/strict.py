@@ -28,7 +28,7 @@ import numpy as np
 from calibrant.core.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
 from calibrant.evaluation import MAX_NAME
 from calibrant.io import arrow
-from calibrant.io.csv import Block, Rows, read_cells
+from calibrant.io.csv import Block, TextRows, read_cells
 from calibrant.io.errors import (
     FileTooLarge,
     InvalidField,
@@ -41,7 +41,7 @@ from calibrant.io.errors import (
     TooLarge,
 )
 from calibrant.io.limits import MAX_LINE, STRING_BYTES, Limits
-from calibrant.io.npz import BROKEN, MAX_START, Archive, DamagedArray, Header, array_of, header_of
+from calibrant.io.npz import BROKEN, MAX_START, Archive, ArrayHeader, DamagedArray, array_of, header_of
 from calibrant.io.shared import bytes_to_convert
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
@@ -302,7 +302,7 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> A
     ``numpy.savez`` writes them, are views of the body. Raises ``MalformedNpz``, ``NotANumber`` or ``TooLarge``, the
     latter before anything but the headers is unpacked.
     """
-    members: dict[str, tuple[ZipInfo, Header]] = {}
+    members: dict[str, tuple[ZipInfo, ArrayHeader]] = {}
     try:
         with _refusing(MalformedNpz):
             archive = Archive(memoryview(body))
@@ -341,7 +341,7 @@ def _read_header(
     limits: Limits,
     malformed: type[MalformedNpy | MalformedNpz],
     kinds: str,
-) -> Header:
+) -> ArrayHeader:
     """Read the header of the array of a field from its first bytes; the array and its header have ``size`` bytes.
 
     Arrays of objects are refused, so nothing is unpickled. Booleans are refused, as in JSON: the formats accept the
@@ -363,7 +363,9 @@ def _read_header(
         raise malformed.at(pointer, error.detail) from error
 
 
-def _read_array(data: memoryview, header: Header, name: str, malformed: type[MalformedNpy | MalformedNpz]) -> Array:
+def _read_array(
+    data: memoryview, header: ArrayHeader, name: str, malformed: type[MalformedNpy | MalformedNpz]
+) -> Array:
     """Read the array of a field; ``data`` may be shorter than an archive declares."""
     try:
         if not header.fills(len(data)):
@@ -492,7 +494,7 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
     names: dict[str, Names] = {}
     with _refusing(MalformedCsv):
         longest = max(MAX_LINE, limits.max_classes * _CELL)
-        rows = Rows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
+        rows = TextRows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
         header = rows.header()
         if not header:
             raise MalformedCsv("the body has no header row")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.io.errors import Field, WrongShape
+from calibrant.io.errors import Field, UnmatchedArrays
 
 # --- The sheet that a file is read into
 
@@ -106,7 +106,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Places:
+class ColumnPlaces:
     """The indices of the columns to read, by their purpose."""
 
     predictions: tuple[int, ...] = ()
@@ -170,7 +170,7 @@ def sample_rows(width: int) -> int:
     return max(1, min(_SAMPLE_ROWS, _SAMPLE_CELLS // max(1, width)))
 
 
-class Table(Protocol):
+class OpenTable(Protocol):
     """An open file."""
 
     @property
@@ -183,7 +183,7 @@ class Table(Protocol):
         """Notes on unusual properties of the file."""
         ...
 
-    def read(self, places: Places) -> Values:
+    def read(self, places: ColumnPlaces) -> Values:
         """Read some columns of every row; raises the ``TabularError`` of the first bad one."""
         ...
 
@@ -195,11 +195,13 @@ class Table(Protocol):
         ...
 
 
-def cells_at(table: Table, places: Sequence[int]) -> list[list[str]]:
-    """Read some columns as strings; a missing value is empty. Raises ``WrongShape`` for a column of vectors."""
+def cells_at(table: OpenTable, places: Sequence[int]) -> list[list[str]]:
+    """Read some columns as strings; a missing value is empty. Raises ``UnmatchedArrays`` for a column of vectors."""
     for at in places:
         if table.columns[at].width > 1:
-            raise WrongShape(f"column '{table.columns[at].name}' has vectors; one string or number per row is required")
+            raise UnmatchedArrays(
+                f"column '{table.columns[at].name}' has vectors; one string or number per row is required"
+            )
     found: dict[int, list[str]] = {at: [] for at in places}
     table.scan(places, lambda at, cells: found[at].extend(cells))
     return [found[at] for at in places]

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from calibrant.io.errors import (
     DecimalComma,
     Field,
+    InfiniteNumber,
     LooksLikePercent,
     MissingValue,
-    NotANumber,
-    NotFinite,
     NotLabels,
     NotUtf8,
     TabularError,
+    TextInNumbers,
 )
 from calibrant.io.table import Coded
 
@@ -129,7 +129,7 @@ def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_o
     """
     unclear = next((i for i, cell in enumerate(cells) if _UNCLEAR_POINT.fullmatch(cell.strip())), None)
     if unclear is not None:
-        raise NotANumber(
+        raise TextInNumbers(
             f"column {quoted(name)} has separators of thousands or decimal points, first in "
             f"{row_of(row + unclear, line_of(unclear))}, but the decimal mark is a comma; write 1200 or 1,2, not 1.200",
             field=field,
@@ -206,19 +206,19 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
             f"column {quoted(name)} has percent signs, first in {row_of(row, line)}; {remedy}", field=field
         )
     if _THOUSANDS.fullmatch(clean):
-        return NotANumber(
+        return TextInNumbers(
             f"column {quoted(name)} has separators of thousands, first in {row_of(row, line)}; remove them", field=field
         )
     if _OF_NUMPY.fullmatch(clean):
         first = f"first in {row_of(row, line)}"
-        return NotANumber(
+        return TextInNumbers(
             f"column {quoted(name)} has numbers as numpy shows them, np.float64(...), {first}; write float(value)",
             field=field,
         )
     if _INFINITE.fullmatch(clean):
-        return NotFinite(f"{where} is infinite; numbers must be finite", field=field)
+        return InfiniteNumber(f"{where} is infinite; numbers must be finite", field=field)
     what = "repeats the header; remove the row" if clean == name else "is not a number"
-    return NotANumber(f"{where} {what}", field=field)
+    return TextInNumbers(f"{where} {what}", field=field)
 
 
 # --- Columns of strings, dictionary-encoded while they are read: a million labels have few distinct values

@@ -12,7 +12,7 @@ import scipy
 from scipy.special import expit, log_expit, logit
 
 from calibrant.core.cells import Floats
-from calibrant.maps.curves import Curve, Places, Predicted, clipped_logit, interpolate, logit_of
+from calibrant.maps.curves import Curve, CurvePlaces, Predicted, clipped_logit, interpolate, logit_of
 from calibrant.maps.parameters import Parameter, Parametric
 from calibrant.maps.piecewise_linear import PL3_CLIP
 
@@ -38,18 +38,18 @@ def table_knots() -> tuple[Floats, Floats]:
     return knots, p
 
 
-def table_places(of: Predicted) -> tuple[Floats, Places]:
+def table_places(of: Predicted) -> tuple[Floats, CurvePlaces]:
     """Return the knots of the table of curves fitted to these predictions, and the places at which they are computed.
 
     Tables of given logits reach further than the largest of them.
     """
     knots, p = table_knots()
     if of.logit is None:
-        return knots, Places(p)
+        return knots, CurvePlaces(p)
     far = max(_FAR, 2.0 * float(np.abs(of.logit).max()))
     more = np.append(_FURTHER, _FURTHER[-1] * _FACTOR ** np.arange(1.0, np.log(far) / np.log(_FACTOR)))
     knots = np.concatenate([-more[::-1], knots, more])
-    return knots, Places.at_logits(knots)
+    return knots, CurvePlaces.at_logits(knots)
 
 
 def table_of(f: Floats, knots: Floats, of: Predicted) -> Averaged:
@@ -117,7 +117,7 @@ class Averaged(Parametric):
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
-        calibrated: Floats = expit(self.log_odds(Places.at_logits(z)))
+        calibrated: Floats = expit(self.log_odds(CurvePlaces.at_logits(z)))
         return calibrated
 
     def log_odds(self, of: Predicted) -> Floats:

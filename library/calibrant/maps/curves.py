@@ -84,14 +84,14 @@ class Predicted(Protocol):
 
 
 @dataclass(frozen=True)
-class Places:
+class CurvePlaces:
     """Places of curves: probabilities ``p (n,)``, and their logits, if the rows have logits."""
 
     p: Floats
     logit: Floats | None = None
 
     @classmethod
-    def at_logits(cls, z: Floats) -> Places:
+    def at_logits(cls, z: Floats) -> CurvePlaces:
         """Return the places of given logits."""
         return cls(expit(z), z)
 

@@ -13,7 +13,7 @@ from calibrant.core.cells import Cells, Floats, take
 from calibrant.core.errors import InvalidDocument
 from calibrant.core.progress import report, step
 from calibrant.maps.curves import check_outcomes, interpolate, interpolate_logits, mean_logit
-from calibrant.maps.parameters import AT_LOGITS, KNOTS, Choice, Knots, Parametric, Probability
+from calibrant.maps.parameters import AT_LOGITS, KNOTS, Knots, ParameterChoice, Parametric, Probability
 
 # --- Isotonic regression
 
@@ -101,7 +101,7 @@ class VennAbers(Parametric):
     p1: Annotated[
         Floats, Probability("calibrated probabilities with p as label 1", shape="2 t + 1", order="not decreasing")
     ]
-    merge: Annotated[Merge, Choice("the score whose largest regret is smallest", choices=_MERGES)] = "log-loss"
+    merge: Annotated[Merge, ParameterChoice("the score whose largest regret is smallest", choices=_MERGES)] = "log-loss"
     at_logits: Annotated[Floats | None, AT_LOGITS] = None
 
     def __call__(self, p: Floats) -> Floats:

@@ -18,7 +18,7 @@ from calibrant.core.results import n_rows
 from calibrant.core.validation import fold_of_rows
 from calibrant.maps.parameters import Intercepts, Parameter, Parametric, Weights
 from calibrant.maps.softmax_design import Design
-from calibrant.maps.softmax_regression import Features, Regression
+from calibrant.maps.softmax_regression import Regression, SoftmaxFeatures
 from calibrant.maps.softmax_solver import Penalty, minimise
 from calibrant.maps.transforms import Takes, blocks_of_rows, check_classes, logits_block
 
@@ -168,11 +168,11 @@ def fit_regularised(
     twice = off_diagonal and strength is None and intercept_strength is None
     parts = (strength is None) + twice + 1
     report(0, parts, "rows")
-    x = Features.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
+    x = SoftmaxFeatures.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
     if off_diagonal and x.constant:
         raise OnePrediction.at("/predictions", "are all equal, so that the diagonal is not determined")
     fold = fold_of_rows(len(order), folds, seed, take(vector.groups, order))
-    search = _Search(x, off_diagonal, fold, folds, bound * _HIGHER_OF_MANY)
+    search = _ScaleSearch(x, off_diagonal, fold, folds, bound * _HIGHER_OF_MANY)
     chosen, own, held_out = strength, intercept_strength, None
     if chosen is None:
         pairs = [(s, s if own is None else own) for s in STRENGTHS]
@@ -193,8 +193,8 @@ def fit_regularised(
 
 
 @dataclass(frozen=True)
-class _Search:
-    features: Features
+class _ScaleSearch:
+    features: SoftmaxFeatures
     off_diagonal: bool
     fold: Any
     folds: int
@@ -282,7 +282,7 @@ class _Search:
 def _unregularised(vector: Vector, *, full: bool) -> tuple[Floats, dict[str, float]]:
     given = vector.p if vector.logits is None else vector.logits
     report(0, 1, "Newton steps")
-    x = Features.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None)
+    x = SoftmaxFeatures.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None)
     return _optimum(Regression(x, x.w))
 
 

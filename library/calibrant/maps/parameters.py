@@ -126,7 +126,7 @@ class Flag(Parameter):
 
 
 @dataclass(frozen=True)
-class Choice(Parameter):
+class ParameterChoice(Parameter):
     """One of several texts."""
 
     choices: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.core.cells import Floats
-from calibrant.maps.curves import Places, Predicted, clipped_logit, interpolate, logit_of
+from calibrant.maps.curves import CurvePlaces, Predicted, clipped_logit, interpolate, logit_of
 from calibrant.maps.parameters import Parameter, Parametric, read_array
 
 #: Probabilities are clipped to [PL3_CLIP, 1 - PL3_CLIP] for their logits.
@@ -86,11 +86,11 @@ class PiecewiseLinear(Parametric):
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log(models x b))."""
-        return self._at(Places(p))
+        return self._at(CurvePlaces(p))
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the calibrated probability of each logit ``z (n,)``. O(n log(models x b))."""
-        return self._at(Places.at_logits(z))
+        return self._at(CurvePlaces.at_logits(z))
 
     def _at(self, of: Predicted) -> Floats:
         knots = np.unique(np.concatenate([m.knots for m in self.models]))

@@ -31,7 +31,7 @@ _WIDEST = 1e150
 
 
 @dataclass(frozen=True)
-class Features:
+class SoftmaxFeatures:
     """Logits ``given (n, K)``, or probabilities whose logarithms are the features, and ``labels (n,)``.
 
     Scores are W z + b if ``full``, and diag(w) z + b otherwise. The coordinates of the solver are centred, uncorrelated
@@ -47,7 +47,9 @@ class Features:
     basis: Floats
 
     @classmethod
-    def of(cls, given: Floats, labels: Integers, w: Floats | None, *, full: bool, probabilities: bool) -> Features:
+    def of(
+        cls, given: Floats, labels: Integers, w: Floats | None, *, full: bool, probabilities: bool
+    ) -> SoftmaxFeatures:
         """Compute the coordinates, without rows of weight 0. O(n K^2), or O(n K) without ``full``."""
         if w is not None and not w.all():
             given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
@@ -173,7 +175,7 @@ _SEPARABLE = (
 class Regression:
     """Mean log loss with weights ``w (n,)`` of sum 1, plus sum(penalty theta^2) of the original parameters."""
 
-    features: Features
+    features: SoftmaxFeatures
     w: Floats
     penalty: Floats | None = None
 

@@ -62,13 +62,13 @@ class Preconditioner(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeInverse:
     """The inverse of a whole Hessian, by its Cholesky factor."""
 
     factor: tuple[Floats, bool]
 
     @classmethod
-    def of(cls, hessian: Floats, curvature: Floats) -> Whole:
+    def of(cls, hessian: Floats, curvature: Floats) -> WholeInverse:
         """Return the inverse of the Hessian of the loss plus the curvature ``(P,)`` of the penalty."""
         found = hessian + np.diag(curvature)
         ridge = _RIDGE * float(found.diagonal().max())
@@ -157,7 +157,7 @@ def preconditioner(design: Design, theta: Floats, w: Floats, penalty: Floats) ->
         given = given * (w.sum() / max(float(given.sum()), 1e-300))
     curvature = 2.0 * np.broadcast_to(penalty, theta.shape)
     if whole:
-        return Whole.of(few.hessian(theta, given), curvature.ravel())
+        return WholeInverse.of(few.hessian(theta, given), curvature.ravel())
     if design.diagonal:
         return Pairs.of(few, theta, given, curvature)
     own, k = None, np.arange(K)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scipy.special import expit, gammaln
 
 from calibrant.core.binning import (
+    BinnedCells,
     Binning,
-    Bins,
     cross_validated_scores,
     equal_mass,
     equal_mass_borders,
@@ -193,7 +193,7 @@ def fit_cross_validated(
     return fit_histogram(event.cells, binning, count, slope), count, losses
 
 
-def _of_equal_mass(cells: Cells, bins: Bins, slope: Slope) -> Steps | Roofs:
+def _of_equal_mass(cells: Cells, bins: BinnedCells, slope: Slope) -> Steps | Roofs:
     starts, at_logits = np.append(0.0, bins.start[1:]), None
     if cells.logit is not None and bins.start_logit is not None:
         at_logits = _midway_logits(cells.logit)[np.searchsorted(cells.logit, bins.start_logit)]
@@ -203,7 +203,7 @@ def _of_equal_mass(cells: Cells, bins: Bins, slope: Slope) -> Steps | Roofs:
     return _roofs(starts, bins.mean_y - bins.mean_p, at_logits)
 
 
-def _of_equal_width(bins: Bins, n_bins: int, slope: Slope) -> Steps | Roofs:
+def _of_equal_width(bins: BinnedCells, n_bins: int, slope: Slope) -> Steps | Roofs:
     every = np.arange(n_bins)
     full = np.round(bins.start * n_bins).astype(np.int64)  # starts are the doubles i / b
     if slope == "flat":

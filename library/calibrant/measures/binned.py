@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from calibrant.core.binning import (
-    Bins,
+    BinnedCells,
     Closed,
     adaptive,
     cross_validated_count,
@@ -39,7 +39,7 @@ _PRIOR_ROWS = 10.0
 _LEAST = float(np.finfo(np.float64).tiny)
 
 
-def expected_calibration_error(bins: Bins, norm: Norm) -> tuple[float, float]:
+def expected_calibration_error(bins: BinnedCells, norm: Norm) -> tuple[float, float]:
     """Return the plain and debiased mean distance between observed frequency and mean prediction of the bins.
 
     Plain, in [0, 1], smaller is better: sum_k (m_k / m) |pbar_k - ybar_k|^norm, without a root
@@ -80,7 +80,7 @@ def folded_normal_mean(mean: Floats, deviation: Floats) -> Floats:
     return np.where(deviation > 0, folded, np.abs(mean))
 
 
-def chance_error(event: Event, bins: Bins) -> tuple[float, float]:
+def chance_error(event: Event, bins: BinnedCells) -> tuple[float, float]:
     """Return the expected error (norm 1) of calibrated predictions in these bins, and its plug-in estimate.
 
     mu = sum_k (m_k / m) E|N(mu_k, sigma_k^2)| (Gruber & Buettner 2022, eq. 22). For calibrated predictions mu_k = 0 and
@@ -98,7 +98,7 @@ def chance_error(event: Event, bins: Bins) -> tuple[float, float]:
     return float(share @ calibrated), float(share @ plug_in)
 
 
-def squared_bias(event: Event, bins: Bins) -> float:
+def squared_bias(event: Event, bins: BinnedCells) -> float:
     """Return the bias of the plain squared error: (1/n) sum of V(p - y) over bins (Minderer et al. 2021, Lemma 1).
 
     V(p - y) = a (1 - a) (1 - 2 d) + V(p), with a the observed frequency of the bin and d the mean prediction of its
@@ -111,7 +111,7 @@ def squared_bias(event: Event, bins: Bins) -> float:
     return float((bins.mass / bins.mass.sum()) @ (variance / bins.rows))
 
 
-def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Distance:
+def binned_distance(event: Event, bins: BinnedCells, order: float, *, root: bool) -> Distance:
     """Return the gaps of the bins with their norm of this order (infinite: the largest) as the size.
 
     The variance of labels is that under the true gap, as in the interval of a frequency of Wilson (1927), or the
@@ -161,7 +161,7 @@ def binned_distance(event: Event, bins: Bins, order: float, *, root: bool) -> Di
     return Distance(gap, noise, size, debiased if order == 1 and not root else None, spread)
 
 
-def _variances(event: Event, bins: Bins, place: Integers) -> tuple[Floats, Floats]:
+def _variances(event: Event, bins: BinnedCells, place: Integers) -> tuple[Floats, Floats]:
     """Return estimates of the variance of y - p in each bin, and the variance of p in it.
 
     If few rows share a bin, the variance of y - p among them is smallest where their gap is largest by chance, as for
@@ -184,7 +184,7 @@ def _variances(event: Event, bins: Bins, place: Integers) -> tuple[Floats, Float
     return observed, mean((event.p - bins.mean_p[place]) ** 2)
 
 
-def _deviations(event: Event, bins: Bins, place: Integers, variance: Floats) -> Floats:
+def _deviations(event: Event, bins: BinnedCells, place: Integers, variance: Floats) -> Floats:
     """Return deviations of the rows, ``(n,)``, with this variance in each bin."""
     # Not exactly the mean is subtracted, so that equal labels have deviations that can be scaled.
     off = event.y - event.p - ((bins.mean_y - bins.mean_p) * bins.rows / (bins.rows + 1.0))[place]
@@ -207,7 +207,7 @@ def bins_seconds(n: int, options: Mapping[str, Any]) -> float:
 _FAMILY = "Binned calibration errors"
 
 
-def _cut(event: Event, *, binning: str, n_bins: int, closed: Closed = "left") -> Bins:
+def _cut(event: Event, *, binning: str, n_bins: int, closed: Closed = "left") -> BinnedCells:
     if binning == "equal-width":
         return equal_width(event, n_bins, closed)
     if binning == "exact":
@@ -233,7 +233,7 @@ def _above(event: Event, threshold: float) -> Event:
     return replace(event, per_row=1).rows(kept)
 
 
-def _answer(bins: Bins, norm: int | str, **definition: int) -> MeasureResult:
+def _answer(bins: BinnedCells, norm: int | str, **definition: int) -> MeasureResult:
     definition["bins_used"] = len(bins)
     if norm == "max":
         return MeasureResult(float(np.abs(bins.mean_p - bins.mean_y).max()), definition=definition)
@@ -319,7 +319,7 @@ def _fixed_distance(event: Event, _: Resampling, *, binning: str, norm: int, n_b
     return replace(distance, noise=lambda group, groups: distance.noise(group[above], groups))
 
 
-def _rows_enough(bins: Bins) -> Bins:
+def _rows_enough(bins: BinnedCells) -> BinnedCells:
     if float(bins.rows.min()) < 1.0:
         raise TooFewRows("the weights of a bin sum to less than 1; use weights_kind importance")
     return bins

@@ -14,7 +14,7 @@ from calibrant.calibrators import METHODS, FitContext, Method
 from calibrant.core.cells import Cells, Floats, take
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event, Vector
-from calibrant.maps.curves import Curve, Places, Predicted, calibrated, clipped_logit, logit_of
+from calibrant.maps.curves import Curve, CurvePlaces, Predicted, calibrated, clipped_logit, logit_of
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
 from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
 from calibrant.measures.intervals import Resampling
@@ -231,7 +231,7 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
         cells = event.cells
         at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_PLACES) / (_PLACES - 1)))
         at = np.minimum(at, len(cells) - 1)
-        places = Places(cells.p[at], take(cells.logit, at))
+        places = CurvePlaces(cells.p[at], take(cells.logit, at))
         parts = {
             "alpha_1": plugged_error(cells, found.curve, 1),
             "alpha_2": plugged_error(cells, found.curve, 2),

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaincc, gammaln, ndtr
 
-from calibrant.core.binning import Bins, bins_between, equal_mass_borders
+from calibrant.core.binning import BinnedCells, bins_between, equal_mass_borders
 from calibrant.core.cells import Cells, Floats, sandwich
 from calibrant.core.errors import InvalidOption, TooFewRows
 from calibrant.core.options import Option
@@ -192,7 +192,7 @@ class _Compressed:
     residual: Floats
     gram: Floats
     chance: Floats
-    bins: Bins
+    bins: BinnedCells
 
 
 def _compressed(cells: Cells, kernel: Kernel, bandwidth: float) -> _Compressed:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy
 from scipy.special import entr, log_expit, rel_entr, xlog1py, xlogy
 
-from calibrant.core.binning import Bins, equal_mass, equal_width_of_cells
+from calibrant.core.binning import BinnedCells, equal_mass, equal_width_of_cells
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import PROBABILITY_CLIP
@@ -239,12 +239,12 @@ def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, 
     )
 
 
-def bins_of(cells: Cells, binning: BinsOf, n_bins: int) -> Bins:
+def bins_of(cells: Cells, binning: BinsOf, n_bins: int) -> BinnedCells:
     """Return the bins of a binned decomposition."""
     return equal_mass(cells, n_bins) if binning == "equal-mass" else equal_width_of_cells(cells, n_bins)
 
 
-def cells_of_bins(bins: Bins) -> Cells:
+def cells_of_bins(bins: BinnedCells) -> Cells:
     """Return bins as cells at their mean predictions, with the same effective numbers of rows."""
     mass, wy, w2 = bins.mass, bins.mass * bins.mean_y, bins.mass * (bins.mass / bins.rows)
     return Cells(bins.mean_p, bins.rows, mass, w2, wy, w2 * bins.mean_y, "importance")

@@ -33,7 +33,7 @@ _FARTHEST = 6.0
 
 
 @dataclass(frozen=True)
-class Shift:
+class LogitShift:
     """An alternative to calibration: the log-odds of the outcome are those of the prediction plus a shift.
 
     ``line``: the shift is ``delta + spread * logit(p) / 2``, with the logit clipped at 6. ``curve``:
@@ -58,9 +58,9 @@ class Shift:
 
         Examples
         --------
-        >>> Shift("part", -0.2, low=0.75, high=0.85).message()
+        >>> LogitShift("part", -0.2, low=0.75, high=0.85).message()
         'predictions between 0.75 and 0.85 are too high'
-        >>> Shift("line", 0.0, -0.4).message()
+        >>> LogitShift("line", 0.0, -0.4).message()
         'predictions below 0.5 are too low, those above too high'
         """
         if self.shape == "part":
@@ -91,7 +91,7 @@ def block_of_cell() -> Integers:
 
 
 @cache
-def shifts() -> tuple[Shift, ...]:
+def shifts() -> tuple[LogitShift, ...]:
     """Return the J shifts."""
     return tuple(shift for family in _families() for shift in family)
 
@@ -140,25 +140,25 @@ def _edge(share: Floats) -> Floats:
     return np.asarray(np.sin(share * (np.pi / 2.0)) ** 2, dtype=np.float64)
 
 
-def _families() -> tuple[list[Shift], ...]:
+def _families() -> tuple[list[LogitShift], ...]:
     turns = np.arange(_DIRECTIONS) * (2.0 * np.pi / _DIRECTIONS)
     lines = [
-        Shift("line", round(size * math.cos(turn), 9), round(size * math.sin(turn), 9))
+        LogitShift("line", round(size * math.cos(turn), 9), round(size * math.sin(turn), 9))
         for turn in turns.tolist()
         for size in _SIZES
     ]
-    curves = [Shift("curve", sign * size) for size in _SIZES for sign in (1.0, -1.0)]
+    curves = [LogitShift("curve", sign * size) for size in _SIZES for sign in (1.0, -1.0)]
     coarse = [shift for pieces in _COARSE for shift in _parts(np.linspace(0.0, 1.0, pieces + 1))]
     ends = [shift for share in _ENDS for ends in ((0.0, share), (1.0 - share, 1.0)) for shift in _parts(np.array(ends))]
     fine = [shift for pieces in _FINE for shift in _parts(np.linspace(0.0, 1.0, pieces + 1))]
     return lines, curves, coarse, ends, fine
 
 
-def _parts(shares: Floats) -> list[Shift]:
+def _parts(shares: Floats) -> list[LogitShift]:
     """Return shifts of both signs and all sizes on each part between these fractions of the grid."""
     between = list(pairwise(_edge(shares).round(9).tolist()))
     signed = [sign * size for size in _PART_SIZES for sign in (1.0, -1.0)]
-    return [Shift("part", delta, low=low, high=high) for low, high in between for delta in signed]
+    return [LogitShift("part", delta, low=low, high=high) for low, high in between for delta in signed]
 
 
 # --- The anytime-valid test from tallies

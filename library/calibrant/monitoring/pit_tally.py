@@ -430,7 +430,7 @@ def evaluate_pit(
 
 
 @dataclass(frozen=True)
-class PitHistogram:
+class PitDensity:
     """Outcomes between levels ``edges (B + 1,)``: ``count``, ``density`` and a band ``(B,)``.
 
     Of calibrated forecasts, all densities lie between ``low`` and ``high`` with a probability of 95 %. ``distance`` is
@@ -447,7 +447,7 @@ class PitHistogram:
     intervals: list[tuple[float, float, float, float]]
 
 
-def histogram(tally: PitTally) -> PitHistogram:
+def histogram(tally: PitTally) -> PitDensity:
     """Return the histogram of a tally with rows, of at most 25 bins; raises ``EmptyBatch``."""
     counts, levels, n = tally.counts, tally.levels, len(tally)
     if not n:
@@ -463,7 +463,7 @@ def histogram(tally: PitTally) -> PitHistogram:
     width, found = np.diff(edges), _coverage(counts, levels)
     half = pit.bin_bands(found, 0.95) / width
     distance = float(np.abs(found.gap).max())
-    return PitHistogram(edges, counts, counts / n / width, np.maximum(1.0 - half, 0.0), 1.0 + half, distance, intervals)
+    return PitDensity(edges, counts, counts / n / width, np.maximum(1.0 - half, 0.0), 1.0 + half, distance, intervals)
 
 
 # --- Evidence against calibration: an e-process of the counts

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from calibrant.core.cells import Floats
-from calibrant.maps.curves import Places, Predicted, logit_of
+from calibrant.maps.curves import CurvePlaces, Predicted, logit_of
 from calibrant.maps.piecewise_linear import PL3_CLIP, stretched
 from calibrant.piecewise.arrays import Bools, highest_so_far, namespace
 from calibrant.piecewise.options import Loss
@@ -48,7 +48,7 @@ def ends(family: Family, x: Floats) -> tuple[float, float]:
 
     They are those of 0 and 1; given logits can be further out.
     """
-    low, high = abscissa(family, Places(np.array([0.0, 1.0])))
+    low, high = abscissa(family, CurvePlaces(np.array([0.0, 1.0])))
     return min(float(low), float(x[0])), max(float(high), float(x[-1]))
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit, logit
 
 from calibrant.core.cells import Floats
-from calibrant.maps.curves import Places, Predicted
+from calibrant.maps.curves import CurvePlaces, Predicted
 from calibrant.piecewise.arrays import placed
 from calibrant.piecewise.families import Family, abscissa, valid_heights
 from calibrant.piecewise.options import PiecewiseOptions
@@ -88,10 +88,10 @@ def _at_quantiles(
     return knots, np.where(worse[:, None], constant[:, None], knots)
 
 
-def _interpolated(x: Floats, at: Floats, cells: Predicted) -> Places:
+def _interpolated(x: Floats, at: Floats, cells: Predicted) -> CurvePlaces:
     """Interpolate probabilities linearly between ``at (C,)``; those of logits are not rounded."""
     if cells.logit is None:
-        return Places(np.interp(x, at, cells.p))
+        return CurvePlaces(np.interp(x, at, cells.p))
     place = np.interp(x, at, np.arange(len(at)))
     low = place.astype(np.intp)
     high, share = np.minimum(low + 1, len(at) - 1), place - low
@@ -100,7 +100,7 @@ def _interpolated(x: Floats, at: Floats, cells: Predicted) -> Places:
             np.logaddexp(np.log1p(-share) + log_expit(z[low]), np.log(share) + log_expit(z[high]))
             for z in (cells.logit, -cells.logit)
         )
-    return Places.at_logits(above - below)
+    return CurvePlaces.at_logits(above - below)
 
 
 def _eliminate(
@@ -133,7 +133,7 @@ def _nodes(family: Family, cells: Predicted, mass: Floats, outer: tuple[float, f
     half = count // 2
     reached = (np.cumsum(mass) - mass / 2) / mass.sum()
     quantiles = _interpolated(np.arange(1, half) / half, reached, cells)
-    spaced = Places(np.sin(np.pi / 2 * np.arange(1, half + 1) / (half + 1)) ** 2)
+    spaced = CurvePlaces(np.sin(np.pi / 2 * np.arange(1, half + 1) / (half + 1)) ** 2)
     x = np.unique(np.concatenate([abscissa(family, places) for places in (quantiles, spaced)]))
     low, high = outer
     least = (high - low) * _LEAST_SHARE

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from calibrant.by_size import MeasuresBySize
 from calibrant.plots.canvas import (
     SERIES,
-    About,
     Canvas,
+    Caption,
     Drawn,
     Format,
     InvalidPicture,
@@ -52,7 +52,7 @@ Array = npt.NDArray[np.float64]
 
 def draw_by_size(
     found: MeasuresBySize | Mapping[str, Any],
-    about: About,
+    about: Caption,
     *,
     form: Format = "svg",
     theme: Theme = "auto",
@@ -67,7 +67,7 @@ def draw_by_size(
     ----------
     found : MeasuresBySize or mapping
         Result of ``calibrant.measure_by_size`` with one to eight curves, or the same as JSON.
-    about : About
+    about : Caption
         Rows, reduction and name for the title.
     form, theme, width
         As for ``calibrant.plots.diagram.draw``.
@@ -162,7 +162,7 @@ def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> 
 
 
 def _describe(
-    kind: str, about: About, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]
+    kind: str, about: Caption, sizes: Array, curves: Mapping[str, tuple[Array, Array]], names: Mapping[str, str]
 ) -> str:
     sentences = []
     for key, (mean, off) in curves.items():

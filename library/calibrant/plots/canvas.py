@@ -105,7 +105,7 @@ Theme = Literal["auto", "light", "dark"]
 
 
 @dataclass(frozen=True)
-class About:
+class Caption:
     """Information for the title and the alternative text of a picture.
 
     Parameters

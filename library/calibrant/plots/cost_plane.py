@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.measures.selective import CostPlane
-from calibrant.plots.canvas import SMALL, About, Canvas, Drawn, Format, Role, Theme, cleaned, shortened
+from calibrant.plots.canvas import SMALL, Canvas, Caption, Drawn, Format, Role, Theme, cleaned, shortened
 from calibrant.plots.canvas import width as width_of
 from calibrant.plots.panel import (
     MARGIN,
@@ -38,7 +38,7 @@ Array = npt.NDArray[np.float64]
 
 def draw_cost_plane(
     plane: CostPlane | Mapping[str, Any],
-    about: About,
+    about: Caption,
     *,
     names: tuple[str, str] = ("the first model", "the second model"),
     form: Format = "svg",
@@ -53,7 +53,7 @@ def draw_cost_plane(
     ----------
     plane : CostPlane or mapping
         Result of ``calibrant.cost_plane``, or the same as JSON.
-    about : About
+    about : Caption
         Rows, reduction and name for the title.
     names : (str, str)
         Names of the models.
@@ -131,7 +131,7 @@ def _figure(share: float) -> str:
     return "0" if text in ("+0", "-0") else text.replace("-", MINUS)
 
 
-def _describe(about: About, names: tuple[str, str], rates: Array, ratios: Array, relative: Array) -> str:
+def _describe(about: Caption, names: tuple[str, str], rates: Array, ratios: Array, relative: Array) -> str:
     cheaper = [int(np.count_nonzero(sign * relative > 0.0)) for sign in (-1.0, 1.0)]
     best = np.unravel_index(int(np.argmin(relative)), relative.shape)
     worst = np.unravel_index(int(np.argmax(relative)), relative.shape)

@@ -9,8 +9,8 @@ from typing import Any
 
 from calibrant.plots.canvas import (
     SMALL,
-    About,
     Canvas,
+    Caption,
     Drawn,
     Format,
     InvalidPicture,
@@ -51,9 +51,9 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
 def draw(
     name: str,
     shown: Mapping[str, Any],
-    about: About,
+    about: Caption,
     *,
-    after: tuple[Mapping[str, Any], About] | None = None,
+    after: tuple[Mapping[str, Any], Caption] | None = None,
     form: Format = "svg",
     theme: Theme = "auto",
     width: int = 560,
@@ -66,9 +66,9 @@ def draw(
         Name in ``calibrant.DIAGRAMS`` or ``calibrant.DISTRIBUTION_DIAGRAMS``.
     shown : mapping
         Entry of ``Report.diagrams``: ``data``, ``definition`` and ``problem``.
-    about : About
+    about : Caption
         Rows, reduction, name and error for the title.
-    after : (mapping, About), optional
+    after : (mapping, Caption), optional
         The same diagram after a map, which is drawn over the first.
     form : {"svg", "png"}
         Format.
@@ -93,7 +93,7 @@ def draw(
     --------
     >>> import calibrant
     >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1], diagrams=["reliability"])
-    >>> drawn = draw("reliability", report.diagrams["reliability"], About(4, "binary"))
+    >>> drawn = draw("reliability", report.diagrams["reliability"], Caption(4, "binary"))
     >>> drawn.media_type, drawn.alt.partition(".")[0]
     ('image/svg+xml', 'Reliability diagram: 4 rows, reduction binary, debiased ECE 0')
     """
@@ -127,7 +127,7 @@ _TICKS = 3
 
 def draw_several(
     name: str,
-    shown: Sequence[tuple[Mapping[str, Any], About]],
+    shown: Sequence[tuple[Mapping[str, Any], Caption]],
     *,
     title: str | None = None,
     form: Format = "svg",
@@ -141,7 +141,7 @@ def draw_several(
     ----------
     name : str
         Name of the diagram, as for ``draw``. ``ks-graphs`` draws only graph (b).
-    shown : sequence of (mapping, About)
+    shown : sequence of (mapping, Caption)
         1 to 24 diagrams. A diagram without data is omitted, with a note.
     title : str, optional
         Title; by default the kind of diagram.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.diagrams.reliability import wilson
-from calibrant.plots.canvas import About, Canvas, Drawn, Format, NothingToDraw, Theme
+from calibrant.plots.canvas import Canvas, Caption, Drawn, Format, NothingToDraw, Theme
 from calibrant.plots.panel import one_panel, values
 from calibrant.plots.reliability import RELIABILITY
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[np.float64]
 
 def draw_fit_bins(
     bins: Mapping[str, Any] | None,
-    about: About,
+    about: Caption,
     *,
     errors: tuple[float, float] | None = None,
     form: Format = "svg",
@@ -37,7 +37,7 @@ def draw_fit_bins(
     bins : mapping or None
         ``bins`` of the record of a map, as JSON. Neighbouring bins are merged to 20; the histogram assumes that rows
         are spread evenly over each bin.
-    about : About
+    about : Caption
         Rows, reduction and name for the title.
     errors : (float, float), optional
         ECE of the rows before and after the map, which is more exact than that of the merged bins.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.plots.canvas import About, Canvas, Drawn, Format, NothingToDraw, Theme, cleaned
+from calibrant.plots.canvas import Canvas, Caption, Drawn, Format, NothingToDraw, Theme, cleaned
 from calibrant.plots.panel import (
     MARGIN,
     Key,
@@ -47,7 +47,7 @@ Array = npt.NDArray[np.float64]
 
 
 def draw_over_time(
-    series: Mapping[str, Any], about: About, *, form: Format = "svg", theme: Theme = "auto", width: int = 560
+    series: Mapping[str, Any], about: Caption, *, form: Format = "svg", theme: Theme = "auto", width: int = 560
 ) -> Drawn:
     """Draw a measure over time.
 
@@ -57,7 +57,7 @@ def draw_over_time(
         ``measure``, the name for the axis; ``points``, each with ``start`` and ``end`` in seconds since 1970, ``value``
         and ``interval``, which may be None; and ``alarms``, each with ``at`` and ``rule``. Adjacent points are
         connected.
-    about : About
+    about : Caption
         Rows, reduction and name for the title.
     form, theme, width
         As for ``calibrant.plots.diagram.draw``.
@@ -148,7 +148,9 @@ def _form(place: float, step: float, form: str) -> str:
     return "%d %b" if step < 86_400 and place % 86_400 == 0 else form
 
 
-def _describe(name: str, about: About, points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any]]) -> str:
+def _describe(
+    name: str, about: Caption, points: Sequence[Mapping[str, Any]], alarms: Sequence[Mapping[str, Any]]
+) -> str:
     values = [float(point["value"]) for point in points]
     last = points[-1]
     text = (

@@ -15,9 +15,9 @@ from calibrant.plots.canvas import (
     BODY,
     SMALL,
     TITLE,
-    About,
     Box,
     Canvas,
+    Caption,
     Drawn,
     NothingToDraw,
     Points,
@@ -308,7 +308,7 @@ def heading(canvas: Canvas, title: str, lines: Sequence[str], keys: Sequence[Key
     return y + 12.0
 
 
-def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tuple[str, list[str]]:
+def about_lines(kind: str, about: Caption, error: tuple[str, float] | None) -> tuple[str, list[str]]:
     """Return the title (the name or the kind of picture) and lines with rows, reduction and error.
 
     ``error`` is the error of the diagram, used if ``about`` has none.
@@ -320,7 +320,7 @@ def about_lines(kind: str, about: About, error: tuple[str, float] | None) -> tup
     return (name, [f"{kind} · {rows}", *below]) if name else (kind, [rows, *below])
 
 
-def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = False) -> str:
+def error_line(about: Caption, error: tuple[str, float] | None, *, brief: bool = False) -> str:
     """Return the name and value of the error, with its interval; empty without an error."""
     shown = about.error if about.error is not None else error
     if shown is None:
@@ -332,7 +332,7 @@ def error_line(about: About, error: tuple[str, float] | None, *, brief: bool = F
     return text
 
 
-def about_sentence(about: About, error: tuple[str, float] | None, joint: str = " of ") -> str:
+def about_sentence(about: Caption, error: tuple[str, float] | None, joint: str = " of ") -> str:
     """Return the first sentence of an alternative text: name after ``joint``, rows, reduction and error."""
     name = cleaned(about.name or "")
     of = f"{joint}{name}" if name else ""
@@ -512,7 +512,7 @@ _TICKS = 6
 #: Panels are square up to this height.
 _TALLEST = 400.0
 
-Shown = tuple[Mapping[str, Any], About]
+Shown = tuple[Mapping[str, Any], Caption]
 
 
 def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) -> Drawn:

@@ -221,7 +221,7 @@ def _as_good(candidate: Event | Vector, best: Event | Vector) -> bool:
 
 
 @dataclass(frozen=True)
-class Compared:
+class CandidateTexts:
     """A row of the table of candidates, as text."""
 
     method: str
@@ -244,7 +244,7 @@ class Advice:
 
     headline: str
     reasons: tuple[str, ...]
-    rows: tuple[Compared, ...]
+    rows: tuple[CandidateTexts, ...]
     level: str
     scored: str
     python: str | None
@@ -390,11 +390,11 @@ def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"The slower method {found['job']}, which averages many maps, may be better.",)
 
 
-def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> Compared:
+def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> CandidateTexts:
     log_loss, brier = (candidate["gains"].get(score) for score in ("log-loss", "brier"))
     entry = METHODS.get(candidate["method"])
     count = candidate["parameters"]
-    return Compared(
+    return CandidateTexts(
         _named(candidate),
         "" if entry is None else entry.title,
         "data-dependent" if count is None else numbers.count(count),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.plots.canvas import About, Drawn, NothingToDraw, UnknownPicture
+from calibrant.plots.canvas import Caption, Drawn, NothingToDraw, UnknownPicture
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import lookup
 from calibrant.reports.panel import ReportSubject
@@ -72,11 +72,11 @@ def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | 
     found = {name: answer for name, answer in measured.items() if answer is not None}
     which = lookup.kind(found.values())
 
-    def about(name: str, n: int) -> About:
+    def about(name: str, n: int) -> Caption:
         answer = found.get(name)
         number = None if answer is None or which is None else lookup.shown(answer, which)
         error = None if number is None else (f"{which} ECE", number)
-        return About(n, subject.named(report["reduction"]), name, error=error)
+        return Caption(n, subject.named(report["reduction"]), name, error=error)
 
     shown = [(shown_of(group, "reliability"), about(name, group["n"])) for name, group in groups.items()]
     side = "" if report.get("after") is None else ", before the map"
@@ -100,9 +100,9 @@ def figure(name: str, drawn: Drawn, caption: str) -> Figure:
     return Figure(name, source, drawn.alt, width, height, caption)
 
 
-def _about(report: Mapping[str, Any], side: Mapping[str, Any], about: ReportSubject, name: str | None) -> About:
+def _about(report: Mapping[str, Any], side: Mapping[str, Any], about: ReportSubject, name: str | None) -> Caption:
     answer, ends = lookup.measure(side, "ece", norm=1), error_interval(side)
     which = None if answer is None else lookup.kind([answer])
     error = None if answer is None else lookup.shown(answer, which)
     named = None if error is None else (f"{which or 'plain'} calibration error", error)
-    return About(report["n"], about.named(report["reduction"]), name, named, None if named is None else ends)
+    return Caption(report["n"], about.named(report["reduction"]), name, named, None if named is None else ends)

@@ -26,16 +26,16 @@ from calibrant.distributions.forecasts import FIELDS
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import quantiles_of
-from calibrant.distributions.measures import DISTRIBUTION_MEASURES, Rows, read_measure_requests
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES, MeasuredForecasts, read_measure_requests
 from calibrant.distributions.pit import ForecastSize
 from calibrant.distributions.rows import is_in_sample, refuse_infinite
-from calibrant.plots.canvas import About, NothingToDraw
+from calibrant.plots.canvas import Caption, NothingToDraw
 from calibrant.plots.diagram import draw
 from calibrant.reports import lookup, numbers
 from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.reproduction import Reproduction, in_words
-from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, Measured, cell, measured, order_of, titled
+from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, MeasureRow, cell, measured, order_of, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import ALPHA, Tone, Verdict
 
@@ -197,7 +197,7 @@ class ForecastReport:
         }
 
 
-def widening(rows: Rows) -> dict[str, Any] | None:
+def widening(rows: MeasuredForecasts) -> dict[str, Any] | None:
     """Return the level of the central intervals and the ``factor`` that makes them cover as often as promised.
 
     The factor multiplies the distance of each end from the median, or from the middle of an interval. Also the share of
@@ -499,7 +499,7 @@ def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _measures(report: Mapping[str, Any]) -> list[Measured]:
+def _measures(report: Mapping[str, Any]) -> list[MeasureRow]:
     rows = measured(report)
     return [
         replace(row, title=TITLES.get(row.key, row.key), meaning=DISTRIBUTION_MEASURES[row.key].text) for row in rows
@@ -595,9 +595,9 @@ def _figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
         later = None if after is None else after["diagrams"].get(name)
         beside = None
         if after is not None and later is not None and later["data"] is not None:
-            beside = (later, About(report["n"], after["kind"], about.map))
+            beside = (later, Caption(report["n"], after["kind"], about.map))
         try:
-            picture = draw(name, shown, About(report["n"], report["kind"]), after=beside, width=WIDTH)
+            picture = draw(name, shown, Caption(report["n"], report["kind"]), after=beside, width=WIDTH)
         except NothingToDraw:
             continue
         made.append(figure(name, picture, caption))

@@ -21,7 +21,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
 from calibrant.plots.by_size import draw_by_size
-from calibrant.plots.canvas import About, Drawn, Format
+from calibrant.plots.canvas import Caption, Drawn, Format
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import lookup
@@ -178,18 +178,18 @@ def shown_error(definition: Definition) -> dict[str, Any]:
     return _ERRORS[definition["name"]](definition)
 
 
-def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, after: bool = False) -> About:
+def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, after: bool = False) -> Caption:
     """Return the information for the title of a diagram; ``after`` for the diagram after the map."""
     side = report["after"] if after else report
     shown = shown_error(side["diagrams"][key]["definition"])
     found = lookup.measure(side, **shown)
     if found is None or found["value"] is None:
-        return About(report["n"], report["reduction"], name)
+        return Caption(report["n"], report["reduction"], name)
     interval = None if found["interval"] is None else (found["interval"][0], found["interval"][1])
     # The error of a fitted curve is the distance that its diagram shows.
     which = lookup.kind([found]) if shown["name"] in _BINNED else None
     error = (_named(shown, which), lookup.shown(found, which) or 0.0)
-    return About(report["n"], report["reduction"], name, error, interval)
+    return Caption(report["n"], report["reduction"], name, error, interval)
 
 
 _BINNED = ("ece", "ece-sweep", "ece-cv")
@@ -251,7 +251,7 @@ def draw_report(
     name = shown["definition"]["name"]
     if report.get("prediction_kind") == "regression":
         return _draw_forecasts(name, report, key, **style)
-    about = About(report["n"], report["reduction"])
+    about = Caption(report["n"], report["reduction"])
     if name == BY_SIZE:
         style |= {name: bool(shown["definition"].get(name)) for name in ("improvement", "squared", "in_sample")}
         return draw_by_size(shown["data"], about, **style)
@@ -269,10 +269,10 @@ def _draw_forecasts(name: str, report: Mapping[str, Any], key: str, **style: Any
     """Draw a diagram of a report of predictive distributions."""
     title = "in-sample (the map was fitted to these rows)" if report.get("in_sample") else None
     before, after = shown_of(report, key), report.get("after")
-    about = About(report["n"], report["kind"], title)
+    about = Caption(report["n"], report["kind"], title)
     if after is None:
         return draw(name, before, about, **style)
-    return draw(name, before, about, after=(shown_of(after, key), About(report["n"], after["kind"], title)), **style)
+    return draw(name, before, about, after=(shown_of(after, key), Caption(report["n"], after["kind"], title)), **style)
 
 
 def keys_of(report: Mapping[str, Any]) -> list[str]:

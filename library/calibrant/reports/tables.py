@@ -112,7 +112,7 @@ MOST_GROUPS = 50
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasureRow:
     """A row of the table of measures, as text; empty if not available. ``after`` are the numbers after the map."""
 
     key: str
@@ -128,7 +128,7 @@ class Measured:
     problem: str
 
 
-def measured(report: Mapping[str, Any]) -> list[Measured]:
+def measured(report: Mapping[str, Any]) -> list[MeasureRow]:
     """Return the rows of the table of measures, in the order of the request."""
     later = (report.get("after") or {}).get("measures", {})
     alike, alike_later = _alike(report), _alike(report.get("after"))
@@ -151,11 +151,11 @@ def _alike(side: Mapping[str, Any] | None) -> set[str]:
 
 def _measured(
     key: str, answer: Mapping[str, Any], later: Mapping[str, Any] | None, *, alike: bool, alike_later: bool
-) -> Measured:
+) -> MeasureRow:
     name = str(answer["definition"].get("name", key))
     title, text = meaning(name)
     problem = answer.get("problem") or (f"no interval: {NO_WIDTH}" if alike else "")
-    return Measured(
+    return MeasureRow(
         key,
         title,
         text,

@@ -11,11 +11,10 @@ from backend.store.clock import stamp
 from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
-from backend.store.monitors.ledger import Change, Groups, Ids, Ledger, padded
+from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups, RowChanges, padded
 from backend.store.monitors.lists import Lists
 from backend.store.monitors.reference import write_reference
-from backend.store.monitors.standings import Change as StandingChange
-from backend.store.monitors.standings import Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.monitors.vectors import put_label_shifts
 from backend.store.store import Store
 from calibrant.monitoring.reservoir import Reservoir
@@ -54,7 +53,9 @@ def reservoir(n: int, seed: int = 0) -> Reservoir:
     return Reservoir.of(random.random(n), random.random((n, 3)), random.integers(-1, 3, n))
 
 
-def change(names: Sequence[bytes], entry: bytes | None = b"J1", expected: bytes | None = None, **more: Any) -> Change:
+def change(
+    names: Sequence[bytes], entry: bytes | None = b"J1", expected: bytes | None = None, **more: Any
+) -> RowChanges:
     """A row for each name, in time bucket 7, whose entry becomes another."""
     size = 40
     asked = None if expected is None else padded([expected] * len(names), size)
@@ -65,12 +66,12 @@ def change(names: Sequence[bytes], entry: bytes | None = b"J1", expected: bytes 
         "counts": {7: {"joined": len(names)}},
         "totals": {"joined": len(names)},
     }
-    return Change(Ids.of(names), asked, coming, **(given | more))
+    return RowChanges(Ids.of(names), asked, coming, **(given | more))
 
 
-def unnamed(n: int, bucket: int = 7, seed: int = 0, *, raw: bool = False) -> Change:
+def unnamed(n: int, bucket: int = 7, seed: int = 0, *, raw: bool = False) -> RowChanges:
     """Rows without ids in one time bucket."""
-    return Change(None, None, None, NOW, {bucket: (tally(n, seed), tally(n, seed + 1000) if raw else None)})
+    return RowChanges(None, None, None, NOW, {bucket: (tally(n, seed), tally(n, seed + 1000) if raw else None)})
 
 
 def put_reference(store: Store, uid: str, tally: Tally | None, vectors: Reservoir | None = None) -> None:
@@ -103,7 +104,7 @@ def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:
     ledger.buckets.vectors.compact(64)
     Lists(store.redis, store.keys.monitor(record.uid)).compact("measured", 3)
     ledger.buckets.drop(4)
-    Groups(store.redis, store.keys, record).indices(["a", "b"])
+    MonitorGroups(store.redis, store.keys, record).indices(["a", "b"])
     put_reference(store, record.uid, tally(10), reservoir(10))
     put_label_shifts(store.redis, store.keys, record, StoredLabelShifts(at=NOW, seconds=1.0, predictions=9, windows={}))
     fill_standing(store, record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.store import Store
 from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.monitors import MonitorRecord
@@ -27,6 +27,6 @@ def pour(store: Store, record: MonitorRecord, hour: int, tally: Tally, *, raw: T
     """Count rows that were predicted in an hour of the stream; gives the end of the hour."""
     bucket, end = int(BEGAN // HOUR) + hour, BEGAN + (hour + 1) * HOUR
     counts = {bucket: {"predictions": len(tally), "joined": len(tally)}}
-    change = Change(None, None, None, end, {bucket: (tally, raw)}, counts, {"joined": len(tally)})
+    change = RowChanges(None, None, None, end, {bucket: (tally, raw)}, counts, {"joined": len(tally)})
     assert Ledger(store.redis, store.keys, record).commit(change) is None
     return end

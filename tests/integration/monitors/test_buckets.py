@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.monitors.lists import LONG, SPAN, Lists, TallyKind
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally, merged
@@ -47,7 +47,7 @@ def test_rows_of_many_buckets_in_one_change_are_in_each_and_in_the_whole(store: 
     ledger = ledger_of(store, windows=[{"name": "last", "rows": 10_000}])
     both = {bucket: (tally(30, bucket), tally(30, bucket + 1)) for bucket in (1, 2, 70)}
     counts = {bucket: {"joined": 30, "d3": bucket} for bucket in both}
-    ledger.commit(Change(None, None, None, NOW, both, counts))
+    ledger.commit(RowChanges(None, None, None, NOW, both, counts))
     for i, kind in enumerate(cast(tuple[TallyKind, ...], ("measured", "raw"))):
         whole = merged(two[i] for two in both.values())
         assert _same(ledger.buckets.tally(0, 99, kind), whole)
@@ -123,7 +123,7 @@ def test_a_version_changes_with_what_is_added_alone_and_a_tail_is_what_was_added
     ledger = ledger_of(store)
     for bucket in (1, 2):
         both = {bucket: (tally(5), None)}
-        ledger.commit(Change(None, None, None, NOW, both, {bucket: {"joined": 5, "predictions": 6, "expired": 7}}))
+        ledger.commit(RowChanges(None, None, None, NOW, both, {bucket: {"joined": 5, "predictions": 6, "expired": 7}}))
     for series, numbers in (("measured", [1, 2]), ("measured-spans", [0])):
         before = ledger.buckets.versions(series, numbers)
         assert ledger.buckets.versions(series, numbers) == before
@@ -141,7 +141,7 @@ def test_old_buckets_are_dropped_and_what_was_counted_in_all_stays(store: Store)
     ledger = ledger_of(store)
     for bucket in (1, 63, 64, 65, 100, 128):
         both = (tally(10, bucket), tally(10, bucket))
-        ledger.commit(Change(None, None, None, NOW, {bucket: both}, {bucket: {"joined": 10}}, {"joined": 10}))
+        ledger.commit(RowChanges(None, None, None, NOW, {bucket: both}, {bucket: {"joined": 10}}, {"joined": 10}))
     ledger.buckets.drop(100)
     assert ledger.buckets.numbers(0, 999) == [100, 128]
     assert ledger.totals() == {"joined": 60}

@@ -15,7 +15,7 @@ from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import look_at
 from backend.monitors.rows import MonitorRows
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Groups, Ledger
+from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
 from backend.store.monitors.lists import SPAN
 from backend.store.monitors.standings import Standings
 from backend.store.store import Store
@@ -96,7 +96,7 @@ def test_many_buckets_are_compared_by_span_first(store: Store, minute: int) -> N
     for start in range(0, n, 100):
         some = {first + at: (everything[at], None) for at in range(start, start + 100)}
         counts = {bucket: {"joined": 20} for bucket in some}
-        assert ledger.commit(Change(None, None, None, BEGAN, some, counts, {"joined": 2000})) is None
+        assert ledger.commit(RowChanges(None, None, None, BEGAN, some, counts, {"joined": 2000})) is None
     assert n > MOST
     found = estimate_change(ledger.buckets, record, BEGAN + n * MINUTES)
     assert found is not None
@@ -136,7 +136,9 @@ def arrive(store: Store, record: MonitorRecord, times: np.ndarray[Any, np.dtype[
     p = np.random.default_rng(len(times)).uniform(0.1, 0.9, len(times))
     labels = (np.random.default_rng(0).random(len(times)) < p**0.4).astype(float)
     rows = MonitorRows(np.zeros(len(p), np.uint8), np.arange(len(p)), predictions=p, labels=labels, times=times)
-    ingestion = Ingestion(Ledger(store.redis, store.keys, record), Groups(store.redis, store.keys, record), record)
+    ingestion = Ingestion(
+        Ledger(store.redis, store.keys, record), MonitorGroups(store.redis, store.keys, record), record
+    )
     ingestion.add("rows", rows, now, Account())
 
 
@@ -175,6 +177,6 @@ def test_the_interval_has_whole_buckets(store: Store) -> None:
 def test_a_monitor_with_rows_of_an_earlier_version_dates_from_the_start_of_a_bucket(store: Store) -> None:
     record = watched(store)
     ledger = Ledger(store.redis, store.keys, record)
-    ledger.commit(Change(None, None, None, BEGAN, {}, {}, {"predictions": 1}))
+    ledger.commit(RowChanges(None, None, None, BEGAN, {}, {}, {"predictions": 1}))
     arrive(store, record, np.full(10, BEGAN + 40 * MINUTES), BEGAN + HOUR)
     assert ledger.buckets.began(int(BEGAN // HOUR)) == BEGAN

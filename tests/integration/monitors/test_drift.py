@@ -13,7 +13,7 @@ from backend.monitors.looks import look_at, reference_state
 from backend.monitors.rules.drift import DRIFT, RememberedCounts, look_at_drift
 from backend.store.errors import NoAlarm
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -101,14 +101,16 @@ def test_predictions_without_a_label_count_once(store: Store) -> None:
     ledger = Ledger(store.redis, store.keys, record)
     zeros, ones = np.zeros(3000, dtype=np.int8), np.ones(3000, dtype=np.int8)
     now, remembered = BEGAN + HOUR, RememberedCounts()
-    arrived = Change(None, None, None, now, waiting={FIRST: tally_of(p, zeros)}, counts={FIRST: {"predictions": 3000}})
+    arrived = RowChanges(
+        None, None, None, now, waiting={FIRST: tally_of(p, zeros)}, counts={FIRST: {"predictions": 3000}}
+    )
     assert ledger.commit(arrived) is None
     rule = record.rules[0]
     assert isinstance(rule, DriftRule)
     state, reference = DRIFT.begin(rule, None, record), drawn(10_000, 99)
     before = look_at_drift(ledger.buckets, record, reference, state, remembered, now)
     assert before.rows == 3000
-    labelled = Change(None, None, None, now, {FIRST: (tally_of(p, ones), None)}, waiting={FIRST: tally_of(p, ones)})
+    labelled = RowChanges(None, None, None, now, {FIRST: (tally_of(p, ones), None)}, waiting={FIRST: tally_of(p, ones)})
     assert ledger.commit(labelled) is None
     after = look_at_drift(ledger.buckets, record, reference, state, remembered, now)
     assert after.rows == 3000

@@ -18,7 +18,7 @@ from redis.retry import Retry
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.rows import MonitorRows
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.monitors.ledger import Groups, Ids, Ledger
+from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
 
@@ -33,7 +33,7 @@ def nameless(n: int) -> MonitorRows:
 def test_a_request_without_ids_that_is_run_again_under_its_seed_counts_once(store: Store) -> None:
     ledger = monitored(store)
     record = store.monitors.get("m")
-    groups = Groups(store.redis, store.keys, record)
+    groups = MonitorGroups(store.redis, store.keys, record)
     for attempt, (seed, rows) in enumerate([("s", nameless(50_000)), ("s", nameless(120_000)), ("t", nameless(10))]):
         account, now = Account(), time.time() + attempt
         Ingestion(ledger, groups, record, seed=seed).add("rows", rows, now, account)
@@ -66,7 +66,7 @@ def test_rows_count_once_where_the_connection_broke_after_they_were_counted(
     retry = Retry(NoBackoff(), 1, (Broken,))
     pool: Any = ConnectionPool.from_url(redis_url, connection_class=CutOff, retry=retry)
     with Redis(connection_pool=pool) as broken:
-        groups, account, now = Groups(broken, Keyspace(), record), Account(), time.time()
+        groups, account, now = MonitorGroups(broken, Keyspace(), record), Account(), time.time()
         ingestion = Ingestion(Ledger(broken, Keyspace(), record), groups, record, seed=seed)
         before, rows = CutOff.breaks, nameless(100)
         if named:

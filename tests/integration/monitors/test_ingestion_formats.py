@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from backend.store.monitors.ledger import Groups
+from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
 from service.formats.media import ARROW, JSON, JSONL, NDJSON, NPZ
 from tests.integration.monitors.monitored import answered, counted, monitored
@@ -114,7 +114,7 @@ def test_rows_in_any_format_are_the_same_rows(store: Store, api: httpx.Client, k
     assert (again.get("accepted", 0), again["refused"]) == (0, 3)
     tally = ledger.buckets.tally(0, 2**31)
     kept = [row for i, row in enumerate(rows()) if i not in (10, 20, 30, 41)]
-    for group, index in Groups(store.redis, store.keys, store.monitors.get("m")).all().items():
+    for group, index in MonitorGroups(store.redis, store.keys, store.monitors.get("m")).all().items():
         assert len(tally.of_group(index)) == sum(row["group"] == group for row in kept)
     assert tally.p_sum.sum() == pytest.approx(sum(row["prediction"] for row in kept), abs=1e-9)
     event = tally.event()

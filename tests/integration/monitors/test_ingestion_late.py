@@ -10,7 +10,7 @@ import pytest
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import expire
 from backend.monitors.rows import MonitorRows, What
-from backend.store.monitors.ledger import Groups, Ids, Ledger
+from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
 from backend.store.store import Store
 from schemas.base import DAY, HOUR
 from schemas.monitors import IngestionResult
@@ -32,7 +32,7 @@ def take(
         given["labels"] = np.array([1.0])
     record, account = store.monitors.get("m"), Account()
     rows = MonitorRows(np.zeros(1, np.uint8), np.arange(1), **given)
-    Ingestion(ledger, Groups(store.redis, store.keys, record), record).add(what, rows, now, account)
+    Ingestion(ledger, MonitorGroups(store.redis, store.keys, record), record).add(what, rows, now, account)
     return account.answer()
 
 

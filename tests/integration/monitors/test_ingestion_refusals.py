@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from backend.store.monitors.ledger import Groups, Ids
+from backend.store.monitors.ledger import Ids, MonitorGroups
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
 
@@ -116,7 +116,7 @@ def test_ten_thousand_groups_are_those_of_the_bound_and_the_others(store: Store,
     rows = [{"prediction": 0.5, "label": 1, "group": f"g{i}"} for i in range(10_000)]
     assert send(api, rows) == {"accepted": 10_000, "joined": 10_000, "other_group": 9900}
     record = store.monitors.get("m")
-    assert len(Groups(store.redis, store.keys, record).all()) == 100
+    assert len(MonitorGroups(store.redis, store.keys, record).all()) == 100
     assert counted(ledger) == 10_000
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from backend.store.errors import MonitorFull, UnknownMonitor
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import SLOTS, Change, Ids, padded
+from backend.store.monitors.ledger import SLOTS, Ids, RowChanges, padded
 from backend.store.store import Store
 from tests.integration.monitors.stored import HORIZON, NOW, change, ledger_of, tally
 
@@ -49,7 +49,9 @@ def test_an_entry_changes_only_from_what_was_read(store: Store) -> None:
 def test_rows_without_ids_are_counted(store: Store) -> None:
     ledger = ledger_of(store)
     for _ in range(2):
-        assert ledger.commit(Change(None, None, None, NOW, {7: (tally(5), tally(5, 1))}, totals={"joined": 5})) is None
+        assert (
+            ledger.commit(RowChanges(None, None, None, NOW, {7: (tally(5), tally(5, 1))}, totals={"joined": 5})) is None
+        )
     assert (ledger.known(), ledger.totals(), len(ledger.buckets.tally(7, 7, "raw"))) == (0, {"joined": 10}, 10)
 
 
@@ -75,7 +77,7 @@ def test_ids_are_forgotten_a_piece_at_a_time_once_their_horizon_has_passed(store
     pieces = ledger.oldest(slot)
     assert pieces is not None
     assert pieces.ids.strings() == [b"a", b"b", b"c"]
-    forget = Change(pieces.ids, padded([b"P"] * 3, 40), None, NOW, totals={"expired": 3}, forgets=pieces)
+    forget = RowChanges(pieces.ids, padded([b"P"] * 3, 40), None, NOW, totals={"expired": 3}, forgets=pieces)
     assert ledger.commit(forget) is None
     assert (ledger.known(), ledger.totals()["expired"], ledger.oldest(slot)) == (1, 3, None)
     stale = ledger.commit(forget)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from backend.monitors.alarms import acknowledge
-from backend.monitors.answers import Kept, Reader
+from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.decisions import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
 from backend.monitors.looks import LOOK_SECONDS, look, look_at
 from backend.monitors.readings import Memory, event_of, read_rows
@@ -17,7 +17,7 @@ from backend.store.chores import Chore
 from backend.store.errors import NoAlarm, UnknownMonitor, UnknownRule
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
-from backend.store.monitors.ledger import Change, Ids, Ledger
+from backend.store.monitors.ledger import Ids, Ledger, RowChanges
 from backend.store.monitors.standings import Standings, read_latest
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -181,7 +181,7 @@ def test_ids_whose_horizon_has_passed_are_forgotten_and_counted(store: Store) ->
     labels = np.zeros(3, LABEL)
     labels["kind"] = WAITING_LABEL
     for names, entries in (("abcdefg", waiting), ("xyz", padded(labels))):
-        ledger.commit(Change(Ids.of([name.encode() for name in names]), None, entries, BEGAN))
+        ledger.commit(RowChanges(Ids.of([name.encode() for name in names]), None, entries, BEGAN))
     look_at(store, record, BEGAN + DAY - 1)
     assert ledger.known() == 10
     assert look_at(store, record, BEGAN + 1.1 * DAY) == LOOK_SECONDS
@@ -201,7 +201,7 @@ def test_buckets_past_retention_are_dropped_and_the_evidence_goes_on(store: Stor
 def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hours: list[int]) -> None:
     span = {"start": BEGAN, "end": BEGAN + 60 * HOUR}
     record = begun(store, reference=span, rules=[])
-    reader = Reader(store.redis, store.keys, record, Kept())
+    reader = MonitorReader(store.redis, store.keys, record, MonitorCache())
     for hour in range(70):
         pour(store, record, hour, rows(100, hour))
     look_at(store, record, BEGAN + 9 * DAY)

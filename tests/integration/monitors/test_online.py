@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from backend.kinds.classes import map_record
-from backend.monitors.answers import Kept, Reader
+from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.challengers import accept
 from backend.monitors.looks import look_at
 from backend.monitors.online import follow
@@ -26,7 +26,7 @@ from backend.store.errors import UnknownMonitor, UnknownProposal
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Ledger
+from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -231,7 +231,7 @@ def test_predictions_without_a_label_in_time_are_counted(store: Store) -> None:
     record = online(store)
     bucket = int(BEGAN // HOUR)
     counts = {bucket: {"predictions": 70}}
-    assert Ledger(store.redis, store.keys, record).commit(Change(None, None, None, BEGAN, {}, counts, {})) is None
+    assert Ledger(store.redis, store.keys, record).commit(RowChanges(None, None, None, BEGAN, {}, counts, {})) is None
     hours(store, record, 0, 1)
     assert progress(store, record).unlabelled == 70
 
@@ -408,7 +408,7 @@ def test_online_maps_of_tenants_are_separate(store: Store) -> None:
 def test_the_answer_has_the_weights_and_the_rounds(store: Store) -> None:
     record = online(store, level=0.999999)
     now = hours(store, record, 0, 7)
-    reading = Reader(store.redis, store.keys, record, Kept()).online()
+    reading = MonitorReader(store.redis, store.keys, record, MonitorCache()).online()
     assert reading is not None
     assert (reading.rounds, reading.rows, len(reading.weights)) == (7, 2100, 23)
     assert reading.counted_until == BEGAN + 7 * HOUR

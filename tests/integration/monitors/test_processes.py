@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Ids, Ledger, padded
+from backend.store.monitors.ledger import Ids, Ledger, RowChanges, padded
 from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.monitoring.tally import tally_of
@@ -42,7 +42,7 @@ def _commit(ledger: Ledger, rows: np.ndarray) -> None:
         both = (tally_of(p, (p > 0.5).astype(np.int8)), None)
         ids, entries = Ids.of(names_of(rows)), padded([b"J1"] * len(rows), 40)
         n = len(rows)
-        change = Change(ids, None, entries, NOW, {7: both}, {7: {"joined": n}}, {"joined": n})
+        change = RowChanges(ids, None, entries, NOW, {7: both}, {7: {"joined": n}}, {"joined": n})
         conflict = ledger.commit(change)
         if conflict is None:
             return
@@ -110,7 +110,7 @@ def _of_slot(ledger: Ledger, slot: int) -> Iterator[bytes]:
     while (pieces := ledger.oldest(slot)) is not None:
         names = pieces.ids.strings()
         yield from names
-        forget = Change(pieces.ids, padded([b"J1"] * len(names), 40), None, NOW, forgets=pieces)
+        forget = RowChanges(pieces.ids, padded([b"J1"] * len(names), 40), None, NOW, forgets=pieces)
         assert ledger.commit(forget) is None
 
 

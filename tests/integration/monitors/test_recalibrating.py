@@ -16,7 +16,7 @@ from backend.store.budget import Quotas
 from backend.store.errors import ProposalOutdated, UnknownProposal
 from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.standings import Change, Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.pages import PageRequest
 from backend.store.registry.aliases import promote
 from backend.store.store import Store
@@ -65,9 +65,9 @@ def champion(store: Store, name: str, alias: str = "champion") -> str:
 def ask_again(store: Store, record: MonitorRecord) -> None:
     """As upon another alarm of the same rule."""
 
-    def change(_: MonitorRecord, standing: Any) -> Change:
+    def change(_: MonitorRecord, standing: Any) -> StandingChange:
         number = standing.rules["evidence"].alarms + len(standing.asked) + 1
-        return Change(standing.model_copy(update={"asked": [Occasion(rule="evidence", number=number)]}))
+        return StandingChange(standing.model_copy(update={"asked": [Occasion(rule="evidence", number=number)]}))
 
     Standings(store.redis, store.keys, record).change(change)
 
@@ -159,7 +159,7 @@ def test_auto_does_not_move_an_alias_that_points_elsewhere_by_then(store: Store)
     other = champion(store, "m")
     revision = store.aliases.get("m", "champion").revision
     Standings(store.redis, store.keys, record).change(
-        lambda _, standing: Change(
+        lambda _, standing: StandingChange(
             standing.model_copy(
                 update={
                     "moving": standing.proposal and standing.proposal.model_copy(update={"revision": revision}),
@@ -196,7 +196,7 @@ def test_a_decision_that_was_not_carried_out_is_carried_out_by_the_next(store: S
     standings = Standings(store.redis, store.keys, record)
     # As if the process that accepted it had ended before it moved the alias.
     standings.change(
-        lambda _, standing: Change(
+        lambda _, standing: StandingChange(
             standing.model_copy(update={"moving": standing.proposal, "proposal": None, "moved_by": "anna"})
         )
     )
@@ -262,7 +262,7 @@ def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_las
     assert "3600 s" in (entries(store, record)[-1].detail or "")
     ask_again(store, record)
     Standings(store.redis, store.keys, record).change(
-        lambda _, standing: Change(
+        lambda _, standing: StandingChange(
             standing.model_copy(update={"asked": [Occasion(rule="evidence", number=9)]}),
         )
     )

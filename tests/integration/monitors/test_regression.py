@@ -21,7 +21,7 @@ from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.monitors.rows import MonitorRows, What
 from backend.store.clock import stamp
 from backend.store.keyspace import new_id
-from backend.store.monitors.ledger import Groups, Ids, Ledger
+from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -332,7 +332,7 @@ def _ingest(store: Store, record: MonitorRecord, what: What, now: float, **colum
     n = len(next(iter(columns.values())))
     ledger = Ledger(store.redis, store.keys, record)
     rows = MonitorRows(np.zeros(n, np.uint8), np.arange(n), **columns)
-    Ingestion(ledger, Groups(store.redis, store.keys, record), record).add(what, rows, now, Account())
+    Ingestion(ledger, MonitorGroups(store.redis, store.keys, record), record).add(what, rows, now, Account())
 
 
 def test_an_alarm_says_what_is_wrong_in_words(store: Store) -> None:

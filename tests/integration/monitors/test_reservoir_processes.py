@@ -13,7 +13,7 @@ import calibrant
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.rows import MonitorRows
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Groups, Ids, Ledger
+from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
 from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, priorities_of
@@ -36,7 +36,7 @@ def send(url: str, seed: int) -> None:
     """Send all rows, and the labels of some later, in an order of one's own; announce every request before."""
     store = Store.of(connect(url))
     record = Definitions(store.redis, store.keys).get("m")
-    ledger, groups = Ledger(store.redis, store.keys, record), Groups(store.redis, store.keys, record)
+    ledger, groups = Ledger(store.redis, store.keys, record), MonitorGroups(store.redis, store.keys, record)
     logits, labels, _ = calibrant.logistic_normal(ROWS, n_classes=K, seed=0)
     order = np.random.default_rng(seed).permutation(ROWS)
     for start in range(0, ROWS, CHUNK):

@@ -15,7 +15,7 @@ from redis import Redis
 
 from backend.store.clock import stamp
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.standings import Change, Standings
+from backend.store.monitors.standings import StandingChange, Standings
 from schemas.monitor_alarms import AlarmData, MonitorEvent
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
 from tests.integration.responses import body_of
@@ -132,7 +132,7 @@ def test_a_series_is_drawn_with_its_alarms(api: httpx.Client, writer: Writer, re
     at = stamp(datetime.fromtimestamp(start + 3.5 * HOUR, UTC))
     alarm = AlarmData(monitor="inbox", rule="evidence", kind="evidence")
     event = MonitorEvent(id="event_" + 30 * "0", type="monitor.alarm.raised", timestamp=at, data=alarm)
-    Standings(redis, Keyspace(), writer.record).change(lambda _, standing: Change(standing, [event]))
+    Standings(redis, Keyspace(), writer.record).change(lambda _, standing: StandingChange(standing, [event]))
     answer = api.get("/monitors/inbox/series.svg", params={"window": "day", "measure": "ece", "width": 400})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("image/svg+xml")

@@ -14,7 +14,7 @@ from backend.store.budget import Quotas
 from backend.store.errors import MonitorExists, QuotaExceeded, StorageError, UnknownMonitor
 from backend.store.keyspace import Shared
 from backend.store.monitors.definitions import Definitions, delete_left
-from backend.store.monitors.ledger import FIRST_GROUP, OTHER_GROUP, Groups, Ledger
+from backend.store.monitors.ledger import FIRST_GROUP, OTHER_GROUP, Ledger, MonitorGroups
 from backend.store.monitors.standings import put_latest
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -120,7 +120,7 @@ def _filled(store: Store) -> MonitorRecord:
         for _ in range(2):
             ledger.commit(change(names, tallies=both, counts={bucket: {"joined": 150}}))
             names = [name + b"+" for name in names]
-    Groups(store.redis, store.keys, record).indices(["a"])
+    MonitorGroups(store.redis, store.keys, record).indices(["a"])
     fill_standing(store, record)
     put_latest(store.redis, store.keys, record.uid, {})
     put_reference(store, record.uid, tally(10))
@@ -181,7 +181,7 @@ def test_a_stored_definition_of_a_later_format_is_refused(store: Store) -> None:
 
 def test_groups_are_numbered_as_they_come_and_bounded(store: Store) -> None:
     record = monitor(store, max_groups=3)
-    groups = Groups(store.redis, store.keys, record)
+    groups = MonitorGroups(store.redis, store.keys, record)
     assert groups.indices(["b", "a", "b"]) == [FIRST_GROUP, FIRST_GROUP + 1, FIRST_GROUP]
     assert groups.indices(["c", "d", "a"]) == [FIRST_GROUP + 2, OTHER_GROUP, FIRST_GROUP + 1]
     assert groups.all() == {"b": 2, "a": 3, "c": 4}
@@ -192,5 +192,5 @@ def test_groups_that_come_at_once_have_one_number_each(store: Store) -> None:
     record = monitor(store)
     names = [f"g{i}" for i in range(50)]
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: Groups(store.redis, store.keys, record).indices(names), range(16)))
+        found = list(threads.map(lambda _: MonitorGroups(store.redis, store.keys, record).indices(names), range(16)))
     assert found == [list(range(FIRST_GROUP, FIRST_GROUP + 50))] * 16

@@ -8,7 +8,7 @@ from itertools import pairwise
 import httpx
 import pytest
 
-from backend.monitors.answers import Kept, Reader
+from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.timeline import POINTS, gathered_points, state_of
 from backend.monitors.windows import Span, kept_span
 from backend.store.store import Store
@@ -22,7 +22,7 @@ def test_points_have_every_row_once_in_order(store: Store, api: httpx.Client, bu
     rows = [{"prediction": 0.3, "label": int(i % 3 == 0), "timestamp": newest - 60 * i} for i in range(buckets)]
     assert answered(api.post("/monitors/m/rows", json={"rows": rows}))["accepted"] == buckets
     record = store.monitors.get("m")
-    reader, kept = Reader(store.redis, store.keys, record, Kept()), kept_span(record, newest)
+    reader, kept = MonitorReader(store.redis, store.keys, record, MonitorCache()), kept_span(record, newest)
     oldest = reader.buckets.oldest(kept.first, kept.last)
     assert oldest is not None
     for _ in range(2):  # the second time from memory

@@ -11,7 +11,7 @@ from redis import Redis
 from backend.monitors.readings import counted
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Change, Groups, Ledger
+from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
 from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.monitors import MonitorRecord
 
@@ -26,7 +26,7 @@ class Writer:
         keys = Keyspace()
         self.record: MonitorRecord = Definitions(redis, keys).get(name)
         self.ledger = Ledger(redis, keys, self.record)
-        self._groups = Groups(redis, keys, self.record)
+        self._groups = MonitorGroups(redis, keys, self.record)
 
     def labelled(
         self, p: Floats, y: Outcomes, at: float, *, groups: list[str] | None = None, delay: float = 60.0
@@ -43,7 +43,9 @@ class Writer:
         counts.update(dict.fromkeys(counted(np.array([delay])), n))
         totals = {"predictions": n, "labels": n, "joined": n}
         bucket = int(at // (self.record.bucket or 1))
-        change = Change(None, None, None, at, tallies={bucket: (tally, None)}, counts={bucket: counts}, totals=totals)
+        change = RowChanges(
+            None, None, None, at, tallies={bucket: (tally, None)}, counts={bucket: counts}, totals=totals
+        )
         assert self.ledger.commit(change) is None
 
     def predicted(self, n: int, at: float) -> None:
@@ -51,5 +53,6 @@ class Writer:
         bucket = int(at // (self.record.bucket or 1))
         totals = {"predictions": n, "pending": n}
         assert (
-            self.ledger.commit(Change(None, None, None, at, counts={bucket: {"predictions": n}}, totals=totals)) is None
+            self.ledger.commit(RowChanges(None, None, None, at, counts={bucket: {"predictions": n}}, totals=totals))
+            is None
         )

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 import calibrant
 from calibrant.maps.averaged import Averaged, increasing, table_knots
-from calibrant.maps.curves import Places
+from calibrant.maps.curves import CurvePlaces
 from calibrant.maps.ranks import OneVsRest, Ranks
 
 Floats = npt.NDArray[np.float64]
@@ -131,7 +131,7 @@ def test_pooled_values_are_means_over_the_rows() -> None:
     bent = Averaged(knots, np.where((at > 0.3) & (at < 0.5), knots - 1.0, knots))
     random = np.random.default_rng(0)
     p, w = np.sort(random.random(5000)), random.random(5000)
-    ordered = increasing(bent, Places(p), w)
+    ordered = increasing(bent, CurvePlaces(p), w)
     assert np.diff(ordered.logits).min() > 0.0
     assert w @ ordered(p) == pytest.approx(w @ bent(p), rel=1e-4)
     outside = (p < 0.2) | (p > 0.6)

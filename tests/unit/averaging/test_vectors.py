@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.averaging.members import Rows, isotonic_member, rows_of
+from calibrant.averaging.members import MemberRows, isotonic_member, rows_of
 from calibrant.averaging.pooling import log_pool, mixture_by_em
 from calibrant.averaging.vectors import combine, fit_averaged_vector
 from calibrant.core.errors import InvalidOption, OneClass, TooFewRows
@@ -124,7 +124,7 @@ def test_frequency_weights_are_repetitions_with_the_copies_in_one_fold() -> None
     counts = np.random.default_rng(1).integers(1, 4, 240).astype(float)
     rows = rows_of(Vector(vector.probabilities, vector.labels, counts, logits=vector.logits), 4, 0)
     times = rows.w.astype(int)
-    repeated: Rows = replace(
+    repeated: MemberRows = replace(
         rows,
         z=np.repeat(rows.z, times, axis=1),
         labels=np.repeat(rows.labels, times),

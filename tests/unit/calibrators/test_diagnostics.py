@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit, logit, softmax
 
 import calibrant
-from calibrant.averaging.members import Regression, rows_of
+from calibrant.averaging.members import RegressionMember, rows_of
 from calibrant.core.batch import read_batch
 from calibrant.core.logistic import gradient_of
 from calibrant.core.reductions import whole_vector
@@ -118,7 +118,7 @@ def test_the_gain_of_structured_scaling_is_that_of_fits_outside_the_folds(method
     kept = w > 0
     p, y, w = p[kept], y[kept], w[kept].astype(float)
     rows = rows_of(whole_vector(read_batch(p, y, weights=w)), GAIN_FOLDS, 0)
-    member = Regression(method, diagonal=method == "svs").fit(rows)
+    member = RegressionMember(method, diagonal=method == "svs").fit(rows)
     before = np.log(np.maximum(rows.p, 2.0**-52))
     gain = float(rows.w @ (rows.own(member.held_out) - rows.own(before))) / rows.w.sum()
     assert fitted.diagnostics["held_out_gain"]["log_loss"] == pytest.approx(gain, abs=5e-4)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from calibrant.core.binning import (
+    BinnedCells,
     Binning,
-    Bins,
     Closed,
     adaptive,
     cross_validated_count,
@@ -26,10 +26,10 @@ from calibrant.core.errors import TooFewRows
 from calibrant.core.reductions import Event
 from calibrant.core.validation import fold_of_rows
 
-Cut = Callable[[Event, int, Closed], Bins]
+Cut = Callable[[Event, int, Closed], BinnedCells]
 
 
-def _by_cells(event: Event, n_bins: int, closed: Closed) -> Bins:
+def _by_cells(event: Event, n_bins: int, closed: Closed) -> BinnedCells:
     return equal_width_of_cells(event.cells, n_bins, closed)
 
 

@@ -14,8 +14,8 @@ from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_dist
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import Forecasts, read_forecasts
-from calibrant.distributions.measures import Rows
-from calibrant.plots.canvas import About
+from calibrant.distributions.measures import MeasuredForecasts
+from calibrant.plots.canvas import Caption
 from calibrant.plots.diagram import draw
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -36,7 +36,7 @@ def _forecasts(n: int, kind: str, seed: int = 0) -> tuple[Forecasts, np.ndarray]
     return read_forecasts(**made[kind]), y
 
 
-def _data(name: str, rows: Rows, times: list[str] | None = None, **options: Any) -> dict[str, Any]:
+def _data(name: str, rows: MeasuredForecasts, times: list[str] | None = None, **options: Any) -> dict[str, Any]:
     (request,) = read_distribution_diagrams([{"name": name, **options}])
     found = drawn(request, rows, times)
     assert found["problem"] is None
@@ -48,7 +48,7 @@ def _data(name: str, rows: Rows, times: list[str] | None = None, **options: Any)
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
 def test_every_diagram_has_the_fields_of_its_description(name: str, kind: str) -> None:
     (request,) = read_distribution_diagrams([name])
-    found = drawn(request, Rows(*_forecasts(60, kind)))
+    found = drawn(request, MeasuredForecasts(*_forecasts(60, kind)))
     if name == "mean-variance" and kind in ("quantiles", "interval"):
         assert found["problem"] == "no diagram: diagram needs means and variances, or samples"
         return
@@ -58,7 +58,7 @@ def test_every_diagram_has_the_fields_of_its_description(name: str, kind: str) -
 
 def test_points_of_diagrams_are_counts_of_rows() -> None:
     forecasts, y = _forecasts(500, "quantiles")
-    rows = Rows(forecasts, y)
+    rows = MeasuredForecasts(forecasts, y)
     share = [np.mean(y <= forecasts.quantiles[:, i]) for i in range(len(LEVELS))]
     np.testing.assert_allclose(_data("quantile-reliability", rows)["share"], share, atol=1e-12)
     pit = _data("pit", rows)
@@ -75,7 +75,7 @@ def test_weights_count_rows() -> None:
     weights = np.arange(200) % 3
     weighted, _ = read_rows(ForecastRows(forecasts, y, weights, "frequency"))
     repeated = np.repeat(np.arange(200), weights)
-    rows = Rows(forecasts.take(repeated), y[repeated])
+    rows = MeasuredForecasts(forecasts.take(repeated), y[repeated])
     for name in ("pit", "coverage", "quantile-reliability"):
         one, other = _data(name, weighted), _data(name, rows)
         for field in one:
@@ -105,7 +105,7 @@ def test_bands_contain_all_points_of_95_of_100_calibrated_forecasts(kind: str, c
 
 def test_squared_errors_of_calibrated_variances_are_inside_their_intervals() -> None:
     forecasts, y = _forecasts(20_000, "normal")
-    data = _data("mean-variance", Rows(forecasts, y), n_bins=20)
+    data = _data("mean-variance", MeasuredForecasts(forecasts, y), n_bins=20)
     inside = (np.array(data["low"]) <= data["predicted"]) & (data["predicted"] <= np.array(data["high"]))
     assert inside.sum() >= 17
     order = np.argsort(forecasts.variance)
@@ -115,7 +115,7 @@ def test_squared_errors_of_calibrated_variances_are_inside_their_intervals() -> 
 
 def test_a_fan_is_in_the_order_of_time() -> None:
     forecasts, y = _forecasts(50, "quantiles")
-    rows = Rows(forecasts, y)
+    rows = MeasuredForecasts(forecasts, y)
     days = np.random.default_rng(0).permutation(np.datetime64("2024-01-01") + np.arange(50))
     data = _data("fan", rows, days.astype(str).tolist(), most=20)
     last = np.argsort(days)[-20:]
@@ -134,7 +134,7 @@ def test_a_fan_is_in_the_order_of_time() -> None:
 
 
 def test_levels_without_a_mirror_have_no_central_intervals() -> None:
-    rows = Rows(read_forecasts(quantiles=[[1.0, 2.0]], levels=[0.3, 0.8]), np.array([1.5]))
+    rows = MeasuredForecasts(read_forecasts(quantiles=[[1.0, 2.0]], levels=[0.3, 0.8]), np.array([1.5]))
     (request,) = read_distribution_diagrams(["coverage"])
     assert "symmetric" in drawn(request, rows)["problem"]
 
@@ -179,11 +179,11 @@ def test_extreme_forecasts_are_drawn_or_have_a_reason(name: str, extreme: str) -
     given = dict(EXTREMES[extreme])
     y = np.array(given.pop("observed"))
     (request,) = read_distribution_diagrams([name])
-    found = drawn(request, Rows(read_forecasts(**given), y))
+    found = drawn(request, MeasuredForecasts(read_forecasts(**given), y))
     if found["data"] is None:
         assert found["problem"].startswith("no diagram: ")
     else:
-        assert b"<svg" in draw(name, found, About(len(y), "normal")).content
+        assert b"<svg" in draw(name, found, Caption(len(y), "normal")).content
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_extreme_forecasts_are_drawn_or_have_a_reason(name: str, extreme: str) -
     ],
 )
 def test_a_fan_has_few_ticks_at_any_times(times: list[str]) -> None:
-    rows = Rows(read_forecasts(mean=[0.0, 1.0], variance=[1.0, 1.0]), np.array([0.0, 1.0]))
+    rows = MeasuredForecasts(read_forecasts(mean=[0.0, 1.0], variance=[1.0, 1.0]), np.array([0.0, 1.0]))
     (request,) = read_distribution_diagrams(["fan"])
-    picture = draw("fan", drawn(request, rows, times), About(2, "normal")).content.decode()
+    picture = draw("fan", drawn(request, rows, times), Caption(2, "normal")).content.decode()
     assert 1 <= picture.count("<text") <= 40

@@ -9,7 +9,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from calibrant.io.errors import MissingValue, NotLabels, TabularError, UnknownColumn, WrongShape
+from calibrant.io.errors import MissingValue, NotLabels, TabularError, UnknownColumn, UnmatchedArrays
 from calibrant.io.files import read_columns
 from tests.packed import feather, npz, parquet
 
@@ -49,7 +49,7 @@ def test_dates_of_parquet_have_their_zone() -> None:
     [
         (b"id,p\na,1\n,2\n", MissingValue, "row 2 of column 'id' is empty"),
         (b"key,p\na,1\n", UnknownColumn, "no column 'id'; it has 'key', 'p'"),
-        (npz(id=np.zeros((2, 2))), WrongShape, "column 'id' has vectors; one string or number per row is"),
+        (npz(id=np.zeros((2, 2))), UnmatchedArrays, "column 'id' has vectors; one string or number per row is"),
         (parquet({"id": ["a", None]}), MissingValue, "row 2"),
         (
             parquet({"id": [[1.0], [2.0, 3.0]]}),

@@ -16,14 +16,14 @@ from calibrant.io.errors import (
     LabelsNeedMapping,
     MissingValue,
     NoPredictions,
-    NotANumber,
     NotLabels,
     RaggedRow,
     TabularError,
+    TextInNumbers,
     UnclearColumns,
     UnknownColumn,
     UnmappedLabel,
-    WrongShape,
+    UnmatchedArrays,
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from tests.packed import npz, parquet
@@ -242,10 +242,12 @@ THOUSANDS = ["1.225;0,5\n1.001;0,25", "877;0,5\n1.225;0,25", "0,5;0,5\n-1.225;0,
 
 @pytest.mark.parametrize("rows", THOUSANDS)
 def test_points_that_may_separate_thousands_are_refused_if_the_decimal_mark_is_a_comma(rows: str) -> None:
-    with pytest.raises(NotANumber, match=r"column 'weight' has separators .*, first in row [12] \(line [23]\), but"):
+    with pytest.raises(TextInNumbers, match=r"column 'weight' has separators .*, first in row [12] \(line [23]\), but"):
         sheet("weight;p;label\n" + rows.replace("\n", ";1\n") + ";0\n", FileOptions(decimal=",", weights="weight"))
     text = "observed;mean;std\n" + rows.replace("\n", ";1\n") + ";1\n"
-    with pytest.raises(NotANumber, match="column 'observed' has separators of thousands or decimal points, first in"):
+    with pytest.raises(
+        TextInNumbers, match="column 'observed' has separators of thousands or decimal points, first in"
+    ):
         read_forecast_sheet(io.BytesIO(text.encode()), name="a", options=FileOptions(decimal=","), max_rows=None)
 
 
@@ -302,7 +304,7 @@ def test_dense_vectors_of_spark_are_predictions(form: str) -> None:
     found = read(dense(0.25, 0.75), dense(0.5, 0.5))
     assert found.labels is not None
     assert (found.predictions.tolist(), found.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
-    with pytest.raises(WrongShape, match=r"row 2 of .*'probability' is (a sparse vector|not a list)"):
+    with pytest.raises(UnmatchedArrays, match=r"row 2 of .*'probability' is (a sparse vector|not a list)"):
         read(dense(0.25, 0.75), sparse)
     with pytest.raises(MissingValue, match="row 2 of"):
         read(dense(0.25, 0.75), None)
@@ -354,7 +356,7 @@ def test_numbers_written_as_strings_are_read_as_in_text_files(form: str) -> None
     assert read("0.5", "2.5e-1").predictions.tolist() == [0.5, 0.25]
     with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
         read("0.5", None, "NA", "-")
-    with pytest.raises(NotANumber, match="row 2 of column 'p' is not a number"):
+    with pytest.raises(TextInNumbers, match="row 2 of column 'p' is not a number"):
         read("0.5", "half")
     with pytest.raises(TabularError, match="row 2 of column 'p' is infinite"):
         read("0.5", "inf")
@@ -390,7 +392,7 @@ def test_missing_values_may_be_written_as_dashes_in_numbers_but_not_in_labels() 
 def test_missing_times_are_counted(cell: str) -> None:
     with pytest.raises(MissingValue, match="values are missing in 80 rows of column 'day', first in row 2"):
         sheet("y,p,day\n1,0.5,2024-01-01\n" + f"0,0.5,{cell}\n" * 80, FileOptions(times="day"))
-    with pytest.raises(WrongShape, match="column 'p' has vectors"):
+    with pytest.raises(UnmatchedArrays, match="column 'p' has vectors"):
         sheet("y,p,w\n1,[0.5 0.5],1\n", FileOptions(times="p", predictions=("w",)))
 
 
@@ -403,8 +405,12 @@ def test_missing_times_are_counted(cell: str) -> None:
         (['{"y": 1, "p": 0.5}', '{"y": 1}'], MissingValue, "row 2 of column 'p' is empty"),
         (['{"y": 1, "p": 0.5}', '{"y": 1, "p": NaN}'], MissingValue, "row 2 of column 'p'"),
         (['{"y": 1, "p": 0.5}', '{"y": 1, "p": 1e999}'], TabularError, "row 2 of column 'p' is infinite"),
-        (['{"y": 1, "p": 0.5}', '{"y": 1, "p": [0.5]}'], NotANumber, "row 2 of 'p' is not a number"),
-        (['{"y": 1, "p": [0.5, 0.5]}', '{"y": 1, "p": [1]}'], WrongShape, "row 2 of 'p' is not a list of 2 numbers"),
+        (['{"y": 1, "p": 0.5}', '{"y": 1, "p": [0.5]}'], TextInNumbers, "row 2 of 'p' is not a number"),
+        (
+            ['{"y": 1, "p": [0.5, 0.5]}', '{"y": 1, "p": [1]}'],
+            UnmatchedArrays,
+            "row 2 of 'p' is not a list of 2 numbers",
+        ),
         (['{"y": 1, "p": 0.5}', '{"p": 0.1, "y": 1, "p": 0.9}'], DuplicateColumns, "line 2 has the key 'p' twice"),
         (['{"y": 1, "p": 0.5, "x": {"a": 1, "a": 2}}'], DuplicateColumns, "line 1 has the key 'a' twice"),
         (['{"y": 1, "p": {"a": 0, "b": 1}}', '{"y": 1, "p": {"a": 0, "c": 1}}'], RaggedRow, "line 2 has keys"),
@@ -424,7 +430,8 @@ def test_bad_json_lines_are_refused_by_line_or_row(lines: list[str], error: type
 
 
 @pytest.mark.parametrize(
-    ("cell", "error"), [("[0.5]", WrongShape), ("", MissingValue), ("[a b]", NotANumber), ("0.5", WrongShape)]
+    ("cell", "error"),
+    [("[0.5]", UnmatchedArrays), ("", MissingValue), ("[a b]", TextInNumbers), ("0.5", UnmatchedArrays)],
 )
 def test_bad_vectors_are_refused_by_row(cell: str, error: type[TabularError]) -> None:
     rows = ["1,[0.25 0.75]"] * 1000

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from calibrant.io.csv import layout_of
-from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, TabularError, WrongShape
+from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, TabularError, UnmatchedArrays
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
@@ -193,7 +193,7 @@ def test_json_lines_with_many_numbers_are_converted_before_all_are_read() -> Non
 
 
 def _refused_file(data: bytes) -> None:
-    with pytest.raises(WrongShape):
+    with pytest.raises(UnmatchedArrays):
         read(data)
 
 

@@ -29,13 +29,13 @@ from calibrant.io.errors import (
     BadMapping,
     FileTooLarge,
     MissingValue,
-    NotANumber,
     TabularError,
+    TextInNumbers,
     TooManyGroups,
     UnclearColumns,
     UnknownColumn,
+    UnmatchedArrays,
     UnreadableFile,
-    WrongShape,
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.periods import periods
@@ -124,7 +124,7 @@ def test_several_columns_of_groups_have_one_bound_and_no_missing_value() -> None
     ]
     archive = io.BytesIO()
     np.savez(archive, y=[0, 1], p=[0.5, 0.5], a=[1, 2], b=[1, 2, 3])
-    with pytest.raises(WrongShape, match="groups has length 3"):
+    with pytest.raises(UnmatchedArrays, match="groups has length 3"):
         read(archive.getvalue(), options=FileOptions(groups=("a", "b")))
 
 
@@ -284,7 +284,7 @@ def test_a_large_text_file_is_read_from_a_path_and_packed(tmp_path: Path) -> Non
         assert sheet.labels is not None
         assert np.array_equal(sheet.labels, np.tile([1, 0], 1_600_000))
     (tmp_path / "large.csv").write_bytes(data + b"1,x\n")
-    with pytest.raises(NotANumber, match="row 3200001"):
+    with pytest.raises(TextInNumbers, match="row 3200001"):
         read_sheet(tmp_path / "large.csv", name="large.csv", max_rows=None)
 
 

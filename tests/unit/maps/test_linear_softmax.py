@@ -27,7 +27,7 @@ from calibrant.maps.linear_softmax import (
     fit_regularised,
     fit_vector_scaling,
 )
-from calibrant.maps.softmax_regression import Features, Regression
+from calibrant.maps.softmax_regression import Regression, SoftmaxFeatures
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 UNREGULARISED = ["vector", "matrix"]
@@ -116,7 +116,7 @@ def test_conjugate_gradients_find_the_same_optimum_in_blocks(full: bool, monkeyp
 @pytest.mark.parametrize("full", [True, False])
 def test_derivatives_are_those_of_the_loss(full: bool) -> None:
     vector = drawn_vector(60, 3)
-    x = Features.of(vector.p, vector.labels, None, full=full, probabilities=True)
+    x = SoftmaxFeatures.of(vector.p, vector.labels, None, full=full, probabilities=True)
     random = np.random.default_rng(0)
     r = Regression(x, x.w, random.random(x.shape) if full else None)
     theta, d = random.standard_normal(x.shape), random.standard_normal(x.shape)
@@ -254,7 +254,7 @@ def test_a_vector_without_logits_takes_logarithms() -> None:
 
 def test_separable_labels_have_an_optimum_under_any_penalty_on_all_parameters() -> None:
     z, _ = drawn_logits(90, 3)
-    x = Features.of(z, z.argmax(axis=1), None, full=True, probabilities=False)
+    x = SoftmaxFeatures.of(z, z.argmax(axis=1), None, full=True, probabilities=False)
     fitted = Regression(x, x.w, np.full(x.shape, 1e-12))
     assert np.abs(fitted.gradient(fitted.minimise())).max() <= 1e-9
     with pytest.raises(NotConverged):

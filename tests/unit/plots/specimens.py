@@ -14,17 +14,17 @@ from scipy.special import ndtri
 import calibrant
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.distributions.measures import Rows
+from calibrant.distributions.measures import MeasuredForecasts
 from calibrant.plots.by_size import draw_by_size
-from calibrant.plots.canvas import About, Drawn
+from calibrant.plots.canvas import Caption, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
 
 N = 1200
-ABOUT = About(N, "binary", "spam-filter:3", ("ECE", 0.1234), (0.1, 0.15))
-PLAIN = About(N, "binary")
+ABOUT = Caption(N, "binary", "spam-filter:3", ("ECE", 0.1234), (0.1, 0.15))
+PLAIN = Caption(N, "binary")
 QUICK = ("reliability", "corp", "logit-logit", "ks-graphs")
 
 Array = npt.NDArray[np.float64]
@@ -111,7 +111,7 @@ def series() -> dict[str, Any]:
 
 
 @cache
-def forecast_rows(kind: str = "quantiles", width: float = 1.0) -> Rows:
+def forecast_rows(kind: str = "quantiles", width: float = 1.0) -> MeasuredForecasts:
     """Forecasts of a wave that are too narrow, and outcomes from a sequence of low discrepancy."""
     at = np.arange(N)
     mean, std = 10 + 4 * np.sin(at / 9), 0.4 * 1.6 ** ((at * 7) % 5)
@@ -121,7 +121,7 @@ def forecast_rows(kind: str = "quantiles", width: float = 1.0) -> Rows:
         forecasts = read_forecasts(mean=mean, variance=(width * std) ** 2)
     else:
         forecasts = read_forecasts(quantiles=mean[:, None] + width * std[:, None] * ndtri(levels), levels=levels)
-    return Rows(forecasts, observed)
+    return MeasuredForecasts(forecasts, observed)
 
 
 def forecast_diagram(name: str, kind: str = "quantiles", width: float = 1.0) -> dict[str, Any]:
@@ -137,11 +137,11 @@ def _kind(name: str) -> str:
 
 def _draw_forecasts(name: str, *, overlaid: bool, **how: Any) -> Drawn:
     kind = _kind(name)
-    after = (forecast_diagram(name, kind, 1.6), About(N, kind)) if overlaid else None
-    return draw(name, forecast_diagram(name, kind), About(N, kind, "admissions"), after=after, **how)
+    after = (forecast_diagram(name, kind, 1.6), Caption(N, kind)) if overlaid else None
+    return draw(name, forecast_diagram(name, kind), Caption(N, kind, "admissions"), after=after, **how)
 
 
-def _after(name: str) -> tuple[Mapping[str, Any], About]:
+def _after(name: str) -> tuple[Mapping[str, Any], Caption]:
     return diagrams(0.8)[name], replace(PLAIN, error=("ECE", 0.05))
 
 
@@ -163,5 +163,5 @@ PICTURES: Mapping[str, Callable[..., Drawn]] = {
     "fit-bins": lambda **how: draw_fit_bins(fit_bins(), PLAIN, **how),
     **{name: partial(_draw_forecasts, name, overlaid=False) for name in DISTRIBUTION_DIAGRAMS},
     **{f"{name}-after": partial(_draw_forecasts, name, overlaid=True) for name in DISTRIBUTION_DIAGRAMS},
-    "pit-normal": lambda **how: draw("pit", forecast_diagram("pit", "normal"), About(N, "normal"), **how),
+    "pit-normal": lambda **how: draw("pit", forecast_diagram("pit", "normal"), Caption(N, "normal"), **how),
 }

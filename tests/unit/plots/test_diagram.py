@@ -18,7 +18,7 @@ from calibrant.core.batch import read_batch
 from calibrant.diagrams.in_sample import in_sample
 from calibrant.plots import by_size
 from calibrant.plots.by_size import draw_by_size, look
-from calibrant.plots.canvas import About, InvalidPicture, NothingToDraw, UnknownPicture
+from calibrant.plots.canvas import Caption, InvalidPicture, NothingToDraw, UnknownPicture
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import MOST, PLOTS, draw, draw_several
 from calibrant.plots.fit_bins import draw_fit_bins, reliability_of
@@ -54,7 +54,7 @@ def test_every_diagram_that_there_is_of_a_batch_is_drawn(batch: str) -> None:
         {"name": "logit-logit", "n_bins": 1, "as": "one logit"},
     ]
     report = calibrant.evaluate(p, y, measures=["brier"], diagrams=asked, reduction="binary")
-    about = About(len(p), "binary")
+    about = Caption(len(p), "binary")
     drawn = 0
     for key, shown in (report.diagrams or {}).items():
         name = shown["definition"]["name"]
@@ -124,13 +124,13 @@ def test_knots_of_a_piecewise_linear_map_are_shown() -> None:
 def test_predictions_of_one_half_get_the_whole_panel() -> None:
     p, y = np.linspace(0.0, 0.1, 500), (np.arange(500) % 20 == 0).astype(int)
     shown = (calibrant.evaluate(p, y, diagrams=["reliability"]).diagrams or {})["reliability"]
-    drawn = draw("reliability", shown, About(500, "binary")).content.decode()
+    drawn = draw("reliability", shown, Caption(500, "binary")).content.decode()
     assert ">0.05<" in drawn
     assert ">0.8<" not in drawn
 
 
 def test_small_multiples_leave_out_what_has_no_data_and_say_so() -> None:
-    drawings = [(diagrams()["corp"], PLAIN), (NONE, About(1, "binary", "the empty one"))]
+    drawings = [(diagrams()["corp"], PLAIN), (NONE, Caption(1, "binary", "the empty one"))]
     drawn = draw_several("corp", drawings)
     assert "the empty one: too few rows" in drawn.content.decode()
     assert "1 models" not in drawn.content.decode()

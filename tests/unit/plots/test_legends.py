@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.plots.canvas import SMALL, About, Canvas, width
+from calibrant.plots.canvas import SMALL, Canvas, Caption, width
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import PLOTS, draw, draw_several, plot_of
 from calibrant.plots.forecasts import FORECAST_PLOTS
@@ -160,14 +160,14 @@ def test_the_last_bin_of_rare_events_ends_near_its_rows() -> None:
 
 
 def test_graphs_of_equal_scores_show_their_probability() -> None:
-    one = draw("ks-graphs", shown("ks-graphs", [0.3] * 20, [0, 1] * 10), About(20, "binary")).content.decode()
-    two = draw("ks-graphs", shown("ks-graphs", [0.3, 0.4] * 10, [0, 1] * 10), About(20, "binary")).content.decode()
+    one = draw("ks-graphs", shown("ks-graphs", [0.3] * 20, [0, 1] * 10), Caption(20, "binary")).content.decode()
+    two = draw("ks-graphs", shown("ks-graphs", [0.3, 0.4] * 10, [0, 1] * 10), Caption(20, "binary")).content.decode()
     assert _circles(one) == _circles(two) + 1
 
 
 def test_graphs_of_high_scores_have_axes_that_start_near_them() -> None:
     p = np.linspace(0.985, 0.999, 500)
-    drawn = draw("ks-graphs", shown("ks-graphs", p, (np.arange(500) % 50 > 0).astype(int)), About(500, "binary"))
+    drawn = draw("ks-graphs", shown("ks-graphs", p, (np.arange(500) % 50 > 0).astype(int)), Caption(500, "binary"))
     assert len(re.findall(r">0\.9\d*<", drawn.content.decode())) >= 4
 
 
@@ -175,7 +175,7 @@ def test_graphs_of_high_scores_have_axes_that_start_near_them() -> None:
 @pytest.mark.parametrize("name", ["reliability", "ks-graphs", "corp", "fit-on-test"])
 def test_labels_of_the_x_axis_neither_overlap_nor_leave_the_picture(name: str, wide: int) -> None:
     p, y = RANDOM.random(4000) * 2e-6, (np.arange(4000) % 1500 == 0).astype(int)
-    drawn = draw(name, shown(name, p, y), About(4000, "binary"), width=wide).content.decode()
+    drawn = draw(name, shown(name, p, y), Caption(4000, "binary"), width=wide).content.decode()
     rows: dict[str, list[tuple[float, float]]] = {}
     for x, line, label in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*text-anchor="middle">([^<]*)<', drawn):
         half = width(label, SMALL) / 2.0

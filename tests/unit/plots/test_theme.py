@@ -9,7 +9,19 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from calibrant.plots.canvas import DARK, LIGHT, ROLES, SERIES, About, Palette, Role, cleaned, settable, shortened, width
+from calibrant.plots.canvas import (
+    DARK,
+    LIGHT,
+    ROLES,
+    SERIES,
+    Caption,
+    Palette,
+    Role,
+    cleaned,
+    settable,
+    shortened,
+    width,
+)
 from calibrant.plots.diagram import draw, draw_several
 from tests.unit.plots.specimens import PLAIN, diagrams
 
@@ -80,7 +92,7 @@ NAMES = {
 @pytest.mark.parametrize("form", ["svg", "png"])
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_any_name_is_drawn_as_it_is(name: str, form: str) -> None:
-    about = About(10, name, name, (name, 0.5), (0.1, 0.2))
+    about = Caption(10, name, name, (name, 0.5), (0.1, 0.2))
     for how in ({}, {"after": (diagrams()["reliability"], about)}):
         drawn = draw("reliability", diagrams()["reliability"], about, form=form, **how)  # type: ignore[arg-type]
         assert drawn.content

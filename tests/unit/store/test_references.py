@@ -2,22 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from backend.store.registry.maps import Reference, is_name, read_reference
+from backend.store.registry.maps import MapReference, is_name, read_reference
 
 
 @pytest.mark.parametrize(
     ("ref", "expected"),
     [
-        ("map_0", Reference("map_0")),
-        ("m", Reference(name="m")),
-        ("a.b-c_D", Reference(name="a.b-c_D")),
-        ("m:1", Reference(name="m", version="1")),
-        ("m:999999999", Reference(name="m", version="999999999")),
-        ("m@champion", Reference(name="m", alias="champion")),
-        ("n" * 64 + "@" + "a" * 64, Reference(name="n" * 64, alias="a" * 64)),
+        ("map_0", MapReference("map_0")),
+        ("m", MapReference(name="m")),
+        ("a.b-c_D", MapReference(name="a.b-c_D")),
+        ("m:1", MapReference(name="m", version="1")),
+        ("m:999999999", MapReference(name="m", version="999999999")),
+        ("m@champion", MapReference(name="m", alias="champion")),
+        ("n" * 64 + "@" + "a" * 64, MapReference(name="n" * 64, alias="a" * 64)),
     ],
 )
-def test_the_four_forms_of_references_to_maps_are_distinguished(ref: str, expected: Reference) -> None:
+def test_the_four_forms_of_references_to_maps_are_distinguished(ref: str, expected: MapReference) -> None:
     assert read_reference(ref) == expected
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from calibrant.averaging.members import Regression, choose, fit_structured, rows_of
+from calibrant.averaging.members import RegressionMember, choose, fit_structured, rows_of
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.core.errors import NotConverged
@@ -94,7 +94,7 @@ def _scaling(
                     raise
         rows = rows_of(vector, _FOLDS, context.seed)
         ridges = (strength,) if strength is not None else _OF_MANY if large else _SEPARABLE
-        candidates = [Regression("", diagonal=diagonal, ridge=ridge) for ridge in ridges]
+        candidates = [RegressionMember("", diagonal=diagonal, ridge=ridge) for ridge in ridges]
         chosen, held_out = choose(candidates, rows) if strength is None else (candidates[0], None)
         refitted, solution = chosen.refit(rows)
         made = (VectorScaling if diagonal else MatrixScaling)(refitted.weights, refitted.intercepts)
@@ -122,7 +122,7 @@ def _structured(*, diagonal: bool) -> Callable[..., FittedTransform]:
 def _multinomial(vector: Vector, context: FitContext, *, strength: float | None, folds: int) -> FittedTransform:
     rows = rows_of(vector, folds, context.seed)
     ridges = (0.003, 0.03, 0.3, 3.0, 30.0) if strength is None else (strength,)
-    candidates = [Regression("", ridge=ridge, squares=True) for ridge in ridges]
+    candidates = [RegressionMember("", ridge=ridge, squares=True) for ridge in ridges]
     chosen, held_out = choose(candidates, rows) if strength is None else (candidates[0], None)
     found, solution = chosen.refit(rows)
     return found, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         OptionEntry,
     )
     from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
-    from calibrant.client.answers.document import Document, Mismatch, decode
+    from calibrant.client.answers.document import Mismatch, WireAnswer, decode
     from calibrant.client.answers.evaluate import (
         After,
         BatchReport,
@@ -142,7 +142,6 @@ _MODULE_OF = {
     "DistributionMeasureEntry": "catalogue",
     "DistributionMethodEntry": "catalogue",
     "DistributionReportAnswer": "evaluate",
-    "Document": "document",
     "DriftEvidence": "monitor_rules",
     "DriftReading": "monitor_answers",
     "DriftRule": "monitor_rules",
@@ -217,6 +216,7 @@ _MODULE_OF = {
     "ThresholdRule": "monitor_rules",
     "WindowReading": "monitor_answers",
     "WindowSpec": "monitors",
+    "WireAnswer": "document",
     "decode": "document",
 }
 
@@ -252,7 +252,6 @@ __all__ = [
     "DistributionMeasureEntry",
     "DistributionMethodEntry",
     "DistributionReportAnswer",
-    "Document",
     "DriftEvidence",
     "DriftReading",
     "DriftRule",
@@ -326,6 +325,7 @@ __all__ = [
     "ThresholdRule",
     "WindowReading",
     "WindowSpec",
+    "WireAnswer",
     "decode",
 ]
 

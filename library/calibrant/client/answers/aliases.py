@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AliasRecord(Document):
+class AliasRecord(WireAnswer):
     """The version that an alias points at, and who set it."""
 
     name: str  # name of the map
@@ -21,7 +21,7 @@ class AliasRecord(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aliases(Document):
+class Aliases(WireAnswer):
     """The response of ``GET /maps/{name}/aliases``."""
 
     aliases: list[AliasRecord]  # aliases of the name

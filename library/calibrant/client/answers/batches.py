@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.client.answers.distributions import ForecastShape
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 PredictionKind = Literal["classification", "regression"]
 Scale = Literal["probability", "logit"]
@@ -14,7 +14,7 @@ WeightsKind = Literal["importance", "frequency"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRecord(Document):
+class BatchRecord(WireAnswer):
     """The record of a stored batch."""
 
     format: int = 2  # version of the format of this document
@@ -40,7 +40,7 @@ class BatchRecord(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchesAnswer(Document):
+class BatchesAnswer(WireAnswer):
     """A page of batches, newest first."""
 
     items: list[BatchRecord]  # entries of this page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 Runs = Literal["inline", "job"]
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
@@ -13,7 +13,7 @@ PredictionKind = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health(Document):
+class Health(WireAnswer):
     """The health of the service."""
 
     status: Literal["ok", "degraded"]  # degraded: writes may be refused
@@ -23,7 +23,7 @@ class Health(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionEntry(Document):
+class OptionEntry(WireAnswer):
     """One option of a measure, diagram or method."""
 
     default: Any  # None: no default, or chosen from the data
@@ -31,7 +31,7 @@ class OptionEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureEntry(Document):
+class MeasureEntry(WireAnswer):
     """One measure in the catalogue."""
 
     #: what is predicted: classes, or a number (regression)
@@ -51,7 +51,7 @@ class MeasureEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionMeasureEntry(Document):
+class DistributionMeasureEntry(WireAnswer):
     """One measure of predictive distributions in the catalogue."""
 
     prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
@@ -64,7 +64,7 @@ class DistributionMeasureEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiagramEntry(Document):
+class DiagramEntry(WireAnswer):
     """One diagram in the catalogue."""
 
     prediction_kind: PredictionKind = "classification"  # what is predicted: classes, or a number (regression)
@@ -79,7 +79,7 @@ class DiagramEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MethodEntry(Document):
+class MethodEntry(WireAnswer):
     """One calibration method in the catalogue, with descriptions of the properties of its maps."""
 
     #: what is predicted: classes, or a number (regression)
@@ -100,7 +100,7 @@ class MethodEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionMethodEntry(Document):
+class DistributionMethodEntry(WireAnswer):
     """One calibration method of predictive distributions in the catalogue."""
 
     prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
@@ -114,7 +114,7 @@ class DistributionMethodEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit(Document):
+class Limit(WireAnswer):
     """One limit; for some limits a value of 0 means no limit, as the meaning explains."""
 
     value: float  # value of the limit
@@ -122,7 +122,7 @@ class Limit(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitsAnswer(Document):
+class LimitsAnswer(WireAnswer):
     """The limits by the name of their setting."""
 
     limits: dict[str, Limit]  # limits by the name of their setting

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastShape(Document):
+class ForecastShape(WireAnswer):
     """What forecasts are given as, without their rows."""
 
     kind: ForecastKind  # kind of the forecasts
@@ -20,7 +20,7 @@ class ForecastShape(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOutGain(Document):
+class HeldOutGain(WireAnswer):
     """The decrease of a score by a map, estimated by cross-fitting; positive is better."""
 
     score: Literal["dss", "crps", "quantile-score", "log-loss"]  # the score that decreases

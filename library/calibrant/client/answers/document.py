@@ -20,7 +20,7 @@ _SCALARS: Mapping[type, str] = {
 }
 
 
-class Document:
+class WireAnswer:
     """Base class of all responses."""
 
     __slots__ = ()
@@ -74,7 +74,7 @@ def decode(kind: type[T], value: Any) -> T:
 
 def to_json(value: Any) -> Any:
     """Convert the value of a field to JSON: responses to dicts, tuples to lists; containers are copied."""
-    if isinstance(value, Document):
+    if isinstance(value, WireAnswer):
         return value.to_dict()
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
@@ -146,7 +146,7 @@ def _scalars(hint: Any) -> frozenset[type]:
 
 
 def _is_document(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Document)
+    return isinstance(hint, type) and issubclass(hint, WireAnswer)
 
 
 def _array_of(hint: Any) -> _Decoder:

@@ -11,7 +11,7 @@ from calibrant.client.answers.conveniences import (
     MeasuresByName,
     ReportConveniences,
 )
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 from calibrant.core.results import Measured
 
 Of = Literal["value", "debiased"]
@@ -24,7 +24,7 @@ ScoreName = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MeasureAnswer(Measured, Document):
+class MeasureAnswer(Measured, WireAnswer):
     """The result of one measure; undefined values are None."""
 
     value: float | None  # value; None if it is undefined
@@ -37,7 +37,7 @@ class MeasureAnswer(Measured, Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapAnswer(Document):
+class GapAnswer(WireAnswer):
     """The largest difference of a measure between two groups: those with its smallest and its largest value."""
 
     between: tuple[str, str] | None  # names of the groups with the smallest and the largest value
@@ -49,7 +49,7 @@ class GapAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiagramAnswer(Document):
+class DiagramAnswer(WireAnswer):
     """The data of one diagram; ``GET /diagrams`` describes each field."""
 
     data: dict[str, Any] | None  # data of the diagram
@@ -58,7 +58,7 @@ class DiagramAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class After(Document):
+class After(WireAnswer):
     """The measures and diagrams after applying the map."""
 
     measures: dict[str, MeasureAnswer]  # results of the measures by their key
@@ -67,7 +67,7 @@ class After(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class GroupAnswer(GroupConveniences, Document):
+class GroupAnswer(GroupConveniences, WireAnswer):
     """The measures of one group's rows."""
 
     n: int  # number of rows
@@ -76,7 +76,7 @@ class GroupAnswer(GroupConveniences, Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContestantAnswer(Document):
+class ContestantAnswer(WireAnswer):
     """One contestant; the first is ``uncalibrated``, the predictions without a map."""
 
     name: str  # the reference in the request, or uncalibrated
@@ -89,7 +89,7 @@ class ContestantAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairAnswer(Document):
+class PairAnswer(WireAnswer):
     """The difference of two contestants, first minus second; if ``problem`` is set, some fields are None."""
 
     between: tuple[str, str]  # names of the two contestants
@@ -101,7 +101,7 @@ class PairAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureComparisonAnswer(Document):
+class MeasureComparisonAnswer(WireAnswer):
     """All contestants compared by one measure."""
 
     of: Of  # which values are ranked: debiased ones if every contestant has one
@@ -115,7 +115,7 @@ class MeasureComparisonAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonAnswer(Document):
+class ComparisonAnswer(WireAnswer):
     """Several maps compared on the same rows."""
 
     correction: Correction  # correction for multiple comparisons
@@ -125,7 +125,7 @@ class ComparisonAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDiagrams(Document):
+class GroupDiagrams(WireAnswer):
     """The diagrams of one group's rows."""
 
     n: int  # number of rows
@@ -133,7 +133,7 @@ class GroupDiagrams(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ReportAnswer(ReportConveniences, Document):
+class ReportAnswer(ReportConveniences, WireAnswer):
     """The response of ``POST /evaluate``."""
 
     n: int  # number of rows
@@ -160,7 +160,7 @@ class ReportAnswer(ReportConveniences, Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchReport(Document):
+class BatchReport(WireAnswer):
     """The report of one of several batches."""
 
     batch: str  # id of the batch
@@ -168,7 +168,7 @@ class BatchReport(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLawNumbers(Document):
+class PowerLawNumbers(WireAnswer):
     """calibration error = factor x classification error ^ exponent, over batches."""
 
     exponent: float | None  # exponent of the classification error
@@ -187,7 +187,7 @@ class PowerLawAnswer(PowerLawNumbers):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportsAnswer(Document):
+class ReportsAnswer(WireAnswer):
     """The response of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, None below five."""
 
     batches: list[BatchReport]  # report of each batch, in the order of the request
@@ -197,7 +197,7 @@ class ReportsAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionGroupAnswer(MeasuresByName, Document):
+class DistributionGroupAnswer(MeasuresByName, WireAnswer):
     """The measures of one group's rows."""
 
     n: int  # number of rows
@@ -205,7 +205,7 @@ class DistributionGroupAnswer(MeasuresByName, Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionAfter(MeasuresByName, Document):
+class DistributionAfter(MeasuresByName, WireAnswer):
     """The measures after applying the map; ``kind`` is that of the calibrated forecasts."""
 
     kind: ForecastKind  # kind of the forecasts that the map returns
@@ -215,7 +215,7 @@ class DistributionAfter(MeasuresByName, Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastComparisonAnswer(Document):
+class ForecastComparisonAnswer(WireAnswer):
     """Forecasts of the same outcomes, compared by a proper score."""
 
     n: int  # number of rows
@@ -230,7 +230,7 @@ class ForecastComparisonAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DistributionReportAnswer(DistributionReportConveniences, Document):
+class DistributionReportAnswer(DistributionReportConveniences, WireAnswer):
     """The response of ``POST /evaluate`` for predictive distributions of a number."""
 
     prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.problems import Problem
 
 Kind = Literal["fit", "evaluate"]
@@ -13,7 +13,7 @@ Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress(Document):
+class Progress(WireAnswer):
     """The progress of a job."""
 
     done: int = 0  # completed steps
@@ -22,7 +22,7 @@ class Progress(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSummary(Document):
+class JobSummary(WireAnswer):
     """A job without its result, as in lists and events."""
 
     id: str  # id of the job
@@ -44,7 +44,7 @@ class JobAnswer(JobSummary):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsAnswer(Document):
+class JobsAnswer(WireAnswer):
     """A page of jobs, newest first."""
 
     items: list[JobSummary]  # entries of this page

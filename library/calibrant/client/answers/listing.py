@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.maps import MapSummary
 
 
@@ -16,7 +16,7 @@ class ListedMap(MapSummary):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapPage(Document):
+class MapPage(WireAnswer):
     """The response of ``GET /maps``, newest first; ``next`` is the cursor of the next page, None on the last page."""
 
     items: list[ListedMap]  # entries of this page

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict
 
 from calibrant.client.answers.conveniences import MapConveniences
 from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 PredictionKind = Literal["classification", "regression"]
 Scale = Literal["probability", "logit"]
@@ -21,7 +21,7 @@ class About(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores(Document):
+class Scores(WireAnswer):
     """Scores on the rows of the fit; all are non-negative, and smaller is better."""
 
     log_loss: float  # in nats, of the map's event or of the whole vector
@@ -30,7 +30,7 @@ class Scores(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InSample(Document):
+class InSample(WireAnswer):
     """In-sample scores before and after the map; they overestimate its gain because it was fitted to these rows."""
 
     before: Scores  # scores before applying the map
@@ -38,7 +38,7 @@ class InSample(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bins(Document):
+class Bins(WireAnswer):
     """At most 100 bins of equal mass of the rows of the fit, in ascending order; each list has one value per bin."""
 
     start: list[float]  # smallest prediction in the bin
@@ -50,7 +50,7 @@ class Bins(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitBins(Document):
+class FitBins(WireAnswer):
     """The bins before and after the map, and the event that they describe."""
 
     of: str  # the event, as a reduction
@@ -59,7 +59,7 @@ class FitBins(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapSummary(Document):
+class MapSummary(WireAnswer):
     """The metadata of a stored map: name, how and to what it was fitted, by whom and when; without its parameters."""
 
     format: int = 1  # version of the format of this document

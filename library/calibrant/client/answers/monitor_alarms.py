@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.monitor_rules import ChangeReading, DriftEvidence, RuleState
 from calibrant.client.answers.monitors import RecalibrationSpec
 
@@ -53,7 +53,7 @@ DeliveryStatus = Literal["pending", "succeeded", "dead"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmData(Document):
+class AlarmData(WireAnswer):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
     monitor: str  # name of the monitor
@@ -72,7 +72,7 @@ class AlarmData(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecalibrationData(Document):
+class RecalibrationData(WireAnswer):
     """A challenger compared with the champion."""
 
     monitor: str  # name of the monitor
@@ -93,7 +93,7 @@ class RecalibrationData(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookTestData(Document):
+class HookTestData(WireAnswer):
     """A requested test of a hook; it does not indicate a change of the monitor."""
 
     monitor: str  # name of the monitor
@@ -101,7 +101,7 @@ class HookTestData(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorEvent(Document):
+class MonitorEvent(WireAnswer):
     """An event of a monitor. Its ``id`` is sent in the header ``webhook-id``, the other fields in the body."""
 
     id: str  # id of the event
@@ -112,7 +112,7 @@ class MonitorEvent(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion(Document):
+class Occasion(WireAnswer):
     """The reason to fit a challenger, or to write a version of an online map: an alarm of a rule, or a request."""
 
     rule: str | None = None  # None for a request
@@ -123,7 +123,7 @@ class Occasion(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecalibrationRequested(Document):
+class RecalibrationRequested(WireAnswer):
     """A requested challenger, and how it will be fitted."""
 
     monitor: str  # name of the monitor
@@ -134,7 +134,7 @@ class RecalibrationRequested(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal(Document):
+class Proposal(WireAnswer):
     """A challenger that was better than the champion, or has an assumption, and waits to be accepted or rejected."""
 
     id: str  # id of the proposal
@@ -149,7 +149,7 @@ class Proposal(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry(Document):
+class AuditEntry(WireAnswer):
     """One action, and who performed it."""
 
     at: str  # time of the entry
@@ -162,7 +162,7 @@ class AuditEntry(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmsAnswer(Document):
+class AlarmsAnswer(WireAnswer):
     """The current state of every rule, and a page of events, newest first."""
 
     rules: list[RuleState]  # state of each rule
@@ -171,7 +171,7 @@ class AlarmsAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditAnswer(Document):
+class AuditAnswer(WireAnswer):
     """A page of the audit log, newest first."""
 
     items: list[AuditEntry]  # entries of this page
@@ -179,7 +179,7 @@ class AuditAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt(Document):
+class Attempt(WireAnswer):
     """One attempt: the response status, or the reason why there is none. Nothing else of a response is stored."""
 
     number: int  # counted from 1, including resends
@@ -190,7 +190,7 @@ class Attempt(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryRecord(Document):
+class DeliveryRecord(WireAnswer):
     """The delivery of an event to one hook."""
 
     format: int = 1  # version of the format of this document
@@ -207,7 +207,7 @@ class DeliveryRecord(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliverySummary(Document):
+class DeliverySummary(WireAnswer):
     """A delivery in a list."""
 
     id: str  # id of the delivery
@@ -223,7 +223,7 @@ class DeliverySummary(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveriesAnswer(Document):
+class DeliveriesAnswer(WireAnswer):
     """A page of deliveries, newest first."""
 
     items: list[DeliverySummary]  # entries of this page

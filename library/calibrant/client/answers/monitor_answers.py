@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from calibrant.client.answers.conveniences import ReadingConveniences, SeriesConveniences
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.monitor_online import OnlineReading
 from calibrant.client.answers.monitor_rules import DriftRule, EvidenceRule, RuleState, ThresholdRule
 from calibrant.client.answers.monitors import (
@@ -33,7 +33,7 @@ PlainFields = dict[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorAnswer(Document):
+class MonitorAnswer(WireAnswer):
     """A monitor as callers see it; a hook has its secret only in the response that generated it."""
 
     description: str | None = None  # free text
@@ -77,7 +77,7 @@ class MonitorAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorsAnswer(Document):
+class MonitorsAnswer(WireAnswer):
     """A page of monitors, newest first."""
 
     items: list[MonitorAnswer]  # entries of this page
@@ -85,7 +85,7 @@ class MonitorsAnswer(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureReading(Document):
+class MeasureReading(WireAnswer):
     """One measure of a window; undefined values are None."""
 
     value: float | None  # value; None if it is undefined
@@ -97,7 +97,7 @@ class MeasureReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DelayReading(Document):
+class DelayReading(WireAnswer):
     """Quantiles of the time from prediction to label in seconds, each with an error of up to a third; 0 if below 1."""
 
     labels: int  # number of labels
@@ -107,7 +107,7 @@ class DelayReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistogramReading(Document):
+class HistogramReading(WireAnswer):
     """The distribution of the predictions."""
 
     edges: list[float]  # ends of the bins, one more than bins
@@ -116,7 +116,7 @@ class HistogramReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReliabilityReading(Document):
+class ReliabilityReading(WireAnswer):
     """The reliability diagram of a window, as in ``POST /diagrams``; every list has one value per bin."""
 
     start: list[float]  # smallest prediction of each bin
@@ -137,7 +137,7 @@ class ReliabilityReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsReading(Document):
+class RowsReading(WireAnswer):
     """The labelled rows of a window, or of one of its groups."""
 
     rows: int  # number of labelled rows
@@ -147,7 +147,7 @@ class RowsReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference(Document):
+class Difference(WireAnswer):
     """Two values of independent rows, and the first minus the second."""
 
     value: float | None  # value of the window
@@ -157,7 +157,7 @@ class Difference(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shift(Document):
+class Shift(WireAnswer):
     """The Kolmogorov-Smirnov distance between the distributions of the window's and the reference's predictions."""
 
     distance: float  # Kolmogorov-Smirnov distance
@@ -165,7 +165,7 @@ class Shift(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimatedReading(Document):
+class EstimatedReading(WireAnswer):
     """A figure of a window, estimated without labels, with an interval for the realised figure; None if unknown."""
 
     estimated: float | None = None  # estimate without labels
@@ -174,7 +174,7 @@ class EstimatedReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimatesReading(Document):
+class EstimatesReading(WireAnswer):
     """Performance of a window, estimated from its predictions and the reference; it does not see a change of P(y | p).
 
     Rows of a confusion matrix are the true classes, and columns the predicted ones.
@@ -199,7 +199,7 @@ class EstimatesReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriftReading(Document):
+class DriftReading(WireAnswer):
     """Evidence that a window's predictions, labelled or not, are distributed differently than in the reference."""
 
     reason: str | None = None  # why there is no evidence
@@ -213,7 +213,7 @@ class DriftReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelShiftReading(Document):
+class LabelShiftReading(WireAnswer):
     """Class frequencies of a window, estimated without labels; lists are by class.
 
     The estimate assumes that nothing but the class frequencies differs from the reference.
@@ -238,7 +238,7 @@ class LabelShiftReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceReading(Document):
+class ReferenceReading(WireAnswer):
     """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
     start: float | None = None  # for a span of time
@@ -253,7 +253,7 @@ class ReferenceReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoverageReading(Document):
+class CoverageReading(WireAnswer):
     """The share of outcomes in central intervals of a level, with its 95 % interval."""
 
     level: float  # level of the central intervals
@@ -262,7 +262,7 @@ class CoverageReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PitReading(Document):
+class PitReading(WireAnswer):
     """The outcomes of forecasts between levels, as in the diagram ``pit``; every list but ``edges`` has one value per
     bin. Of calibrated forecasts, all densities lie between ``low`` and ``high`` with a probability of 95 %.
     """
@@ -298,7 +298,7 @@ class WindowReading(RowsReading):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorReading(ReadingConveniences, Document):
+class MonitorReading(ReadingConveniences, WireAnswer):
     """The response of ``GET /monitors/{name}``."""
 
     monitor: MonitorAnswer  # the definition of the monitor
@@ -321,7 +321,7 @@ class SeriesPoint(RowsReading):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesAnswer(SeriesConveniences, Document):
+class SeriesAnswer(SeriesConveniences, WireAnswer):
     """The values of measures over time; spans without predictions are left out."""
 
     name: str  # name of the monitor

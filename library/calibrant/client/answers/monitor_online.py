@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 OnlineReason = Literal["schedule", "evidence", "alarm", "request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineVersion(Document):
+class OnlineVersion(WireAnswer):
     """A version of the map; the probabilities of rows from then on are those of its stored document."""
 
     map: str  # id of the map
@@ -23,7 +23,7 @@ class OnlineVersion(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineReading(Document):
+class OnlineReading(WireAnswer):
     """The progress as callers see it."""
 
     static: str | None = None  # id of the map that it corrects; None: none

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 RuleKind = Literal["evidence", "threshold", "drift"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceRule(Document):
+class EvidenceRule(WireAnswer):
     """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
 
     kind: Literal["evidence"]  # kind of the rule
@@ -24,7 +24,7 @@ class EvidenceRule(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeReading(Document):
+class ChangeReading(WireAnswer):
     """When calibration changed, estimated from the time buckets up to the alarm, and how."""
 
     time: str  # estimated time of the change
@@ -36,7 +36,7 @@ class ChangeReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceReading(Document):
+class EvidenceReading(WireAnswer):
     """Evidence against calibration since the last start of the rule.
 
     ``log_e`` may be compared with ``bound`` at any time: if the model is calibrated, the probability that it ever
@@ -59,7 +59,7 @@ class EvidenceReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdRule(Document):
+class ThresholdRule(WireAnswer):
     """An alarm when a measure exceeds a bound, with hysteresis."""
 
     kind: Literal["threshold"]  # kind of the rule
@@ -76,7 +76,7 @@ class ThresholdRule(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdReading(Document):
+class ThresholdReading(WireAnswer):
     """A measure and its bound at the last check."""
 
     measure: str  # key of the measure
@@ -89,7 +89,7 @@ class ThresholdReading(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRule(Document):
+class DriftRule(WireAnswer):
     """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
 
     kind: Literal["drift"]  # kind of the rule
@@ -98,7 +98,7 @@ class DriftRule(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriftEvidence(Document):
+class DriftEvidence(WireAnswer):
     """Evidence that predictions are distributed differently than in the reference, since the last start of the rule.
 
     Without drift, the probability that ``log_e`` ever reaches ``bound`` is at most the rule's alpha.
@@ -117,7 +117,7 @@ class DriftEvidence(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleState(Document):
+class RuleState(WireAnswer):
     """The current state of a rule, and since when."""
 
     rule: str  # name of the rule

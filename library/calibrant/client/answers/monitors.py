@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 Recalibrating = Literal["off", "propose", "auto", "online"]
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSpec(Document):
+class WindowSpec(WireAnswer):
     """A window: the rows predicted in the last ``seconds``, or the last ``rows`` labelled rows."""
 
     name: str  # name of the window
@@ -23,7 +23,7 @@ class WindowSpec(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceSpec(Document):
+class ReferenceSpec(WireAnswer):
     """The reference that windows are compared with: the rows predicted in a span of time, or a stored batch."""
 
     start: float | None = None  # seconds since 1970
@@ -32,7 +32,7 @@ class ReferenceSpec(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookSpec(Document):
+class HookSpec(WireAnswer):
     """A webhook that receives alarms, signed according to Standard Webhooks 1.0."""
 
     name: str = "hook"  # name of the hook
@@ -44,7 +44,7 @@ class HookSpec(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecalibrationSpec(Document):
+class RecalibrationSpec(WireAnswer):
     """How a monitor recalibrates.
 
     On an alarm, ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias to it if it is better. ``online``
@@ -73,7 +73,7 @@ class RecalibrationSpec(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorForecast(Document):
+class MonitorForecast(WireAnswer):
     """The form of the forecasts of a monitor of regression."""
 
     kind: ForecastKind  # kind of the forecasts
@@ -83,7 +83,7 @@ class MonitorForecast(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedRow(Document):
+class RefusedRow(WireAnswer):
     """A row that was not counted, and the reason."""
 
     row: int  # index of the row
@@ -93,7 +93,7 @@ class RefusedRow(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestionResult(Document):
+class IngestionResult(WireAnswer):
     """The result of ingesting the rows of one request. Every row is accepted, a duplicate, contradicted or refused."""
 
     accepted: int  # new predictions, labels or labelled rows
@@ -108,7 +108,7 @@ class IngestionResult(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts(Document):
+class Counts(WireAnswer):
     """Counts since the monitor was created."""
 
     predictions: int  # distinct predictions, with or without a label

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from calibrant.client.answers.document import Document
+from calibrant.client.answers.document import WireAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemError(Document):
+class ProblemError(WireAnswer):
     """One location of an error in the request."""
 
     pointer: str  # JSON Pointer into the body; for binary bodies, into the arrays and options
@@ -16,7 +16,7 @@ class ProblemError(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem(Document):
+class Problem(WireAnswer):
     """What went wrong and where; never contains the data of the request."""
 
     type: str  # path of the description of the problem

@@ -18,7 +18,7 @@ from calibrant.client.answers.evaluate import Correction
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.errors import unreadable
-from calibrant.client.frames import ArrayLike, Rows, by_number, split_rows, with_positional
+from calibrant.client.frames import ArrayLike, RowArguments, by_number, split_rows, with_positional
 from calibrant.client.requests import T, get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Steps
@@ -44,7 +44,7 @@ def evaluate(
     seed: int | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
-    **rows: Unpack[Rows],
+    **rows: Unpack[RowArguments],
 ) -> Steps[ReportAnswer]:
     """Measure the calibration of a stored batch or of rows; with ``map``, before and after it.
 
@@ -127,7 +127,7 @@ def compare(
     seed: int | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
-    **rows: Unpack[Rows],
+    **rows: Unpack[RowArguments],
 ) -> Steps[ReportAnswer]:
     """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
 
@@ -238,7 +238,7 @@ def report_html(
     seed: int | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
-    **rows: Unpack[Rows],
+    **rows: Unpack[RowArguments],
 ) -> Steps[str]:
     """Create a self-contained HTML report of a stored batch or of rows, with a verdict and a recommended map.
 

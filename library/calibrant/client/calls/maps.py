@@ -24,7 +24,7 @@ from calibrant.client.calls.pages import pages
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
     ArrayLike,
-    Rows,
+    RowArguments,
     arguments_of,
     by_number,
     given_back,
@@ -48,7 +48,7 @@ class Documented(Protocol):
     def to_document(self) -> dict[str, Any]: ...  # noqa: D102
 
 
-class FitArguments(Rows, About, total=False):
+class FitArguments(RowArguments, About, total=False):
     """Rows as keyword arguments, and what is to be stored with the map."""
 
 

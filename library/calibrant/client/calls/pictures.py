@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, Unpack
 from calibrant.client.answers import BatchRecord, JobAnswer, JobSummary, MapSummary
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
-from calibrant.client.frames import ArrayLike, Rows, by_number, moment_of, split_rows, with_positional
+from calibrant.client.frames import ArrayLike, RowArguments, by_number, moment_of, split_rows, with_positional
 from calibrant.client.requests import get, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Steps
@@ -44,7 +44,7 @@ def diagram(
     seed: int | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
-    **rows: Unpack[Rows],
+    **rows: Unpack[RowArguments],
 ) -> Steps[bytes]:
     r"""Draw a diagram of a stored batch or of rows.
 

@@ -57,7 +57,7 @@ class ForecastFunction(Protocol):
 
 
 @dataclass(frozen=True)
-class _Members(Parameter):
+class _CombinedMembers(Parameter):
     """Functions that are all applied to every row, each with its family."""
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
@@ -140,7 +140,7 @@ class Average(Parametric):
     formula: ClassVar[str] = (
         "the mean of the members' quantiles, or of their means and of their standard deviations, weighted by the shares"
     )
-    members: Annotated[tuple[ForecastFunction, ...], _Members("functions of the forecasts", shape="M")]
+    members: Annotated[tuple[ForecastFunction, ...], _CombinedMembers("functions of the forecasts", shape="M")]
     shares: Annotated[Floats, Parameter("weights of the members", "", "M", 0.0, 1.0, sum_within=_ROUNDING)]
 
 
@@ -150,7 +150,9 @@ class Chain(Parametric):
 
     family: ClassVar[str] = "chain"
     formula: ClassVar[str] = "the members, one after the other"
-    members: Annotated[tuple[ForecastFunction, ...], _Members("functions, the first of the forecasts", shape="M")]
+    members: Annotated[
+        tuple[ForecastFunction, ...], _CombinedMembers("functions, the first of the forecasts", shape="M")
+    ]
 
 
 # --- Application

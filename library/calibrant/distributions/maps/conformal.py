@@ -13,7 +13,7 @@ from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.scales import ForecastScale, ScaleParameter, backward, forward
 from calibrant.distributions.maps.tables import QuantileTable, table_of
-from calibrant.maps.parameters import Choice, Parameter, Parametric, Probability, read_array
+from calibrant.maps.parameters import Parameter, ParameterChoice, Parametric, Probability, read_array
 
 Ties = Literal["keep", "random"]
 TIES: tuple[Ties, ...] = ("keep", "random")
@@ -56,7 +56,7 @@ class Conformal(Parametric):
     offsets: Annotated[Floats, _Offsets("what both ends of a pair of levels move, outermost pair first", shape="P")]
     keep: Annotated[Floats, Probability("probability that a bound counts as inside", shape="P")]
     scale: ScaleParameter = "identity"
-    ties: Annotated[Ties, Choice("whether bounds are moved inwards at random", choices=TIES)] = "keep"
+    ties: Annotated[Ties, ParameterChoice("whether bounds are moved inwards at random", choices=TIES)] = "keep"
 
     def __call__(self, forecasts: Forecasts, seed: int = 0) -> Forecasts:
         """Return quantiles at the levels of the map, or an interval if one was given. O(n Q)."""

@@ -23,7 +23,7 @@ from calibrant.distributions.maps.scales import (
 )
 from calibrant.distributions.maps.tables import quantiles_of, table_of
 from calibrant.maps.curves import interpolate
-from calibrant.maps.parameters import Choice, Parameter, Parametric, Probability
+from calibrant.maps.parameters import Parameter, ParameterChoice, Parametric, Probability
 
 Shape = Literal["isotonic", "pl"]
 #: Normal scores of the knots below 1/2; those above mirror them. A score below the first knot is that of the first.
@@ -55,7 +55,7 @@ class LevelMap(Parametric):
     heights: Annotated[Floats, Probability("frequencies of outcomes below them", shape="b", order="increasing")]
     levels: Annotated[Floats, Probability("levels of the quantiles of the result", shape="Q", order="increasing")]
     scale: ScaleParameter = "identity"
-    tails: Annotated[Tails, Choice("quantiles beyond the outermost levels", choices=TAILS)] = "normal"
+    tails: Annotated[Tails, ParameterChoice("quantiles beyond the outermost levels", choices=TAILS)] = "normal"
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return quantiles at the levels of the map. O(n Q)."""

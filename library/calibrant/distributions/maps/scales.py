@@ -15,14 +15,14 @@ from scipy.special import ndtr, ndtri
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
 from calibrant.core.errors import OutOfRange
-from calibrant.maps.parameters import Choice
+from calibrant.maps.parameters import ParameterChoice
 
 ForecastScale = Literal["identity", "log1p"]
 Tails = Literal["normal", "flat"]
 SCALES: tuple[ForecastScale, ...] = ("identity", "log1p")
 TAILS: tuple[Tails, ...] = ("normal", "flat")
 #: The scale as a parameter of maps.
-ScaleParameter = Annotated[ForecastScale, Choice("scale g on which quantiles are moved", choices=SCALES)]
+ScaleParameter = Annotated[ForecastScale, ParameterChoice("scale g on which quantiles are moved", choices=SCALES)]
 #: Levels of the predicted quantiles if none are given: the 23 of the forecast hubs of COVID-19 and influenza.
 LEVELS = (0.01, 0.025, *(round(0.05 * i, 2) for i in range(1, 20)), 0.975, 0.99)
 

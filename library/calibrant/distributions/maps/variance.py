@@ -13,7 +13,7 @@ from calibrant.core.errors import InvalidDocument, OnePrediction
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.maps.curves import interpolate
-from calibrant.maps.parameters import Choice, Parameter, Parametric
+from calibrant.maps.parameters import Parameter, ParameterChoice, Parametric
 
 #: Rows that an isotonic map pools at least: a block of a few small errors would predict a variance near 0.
 LEAST_ROWS = 20.0
@@ -49,7 +49,7 @@ class VarianceCurve(Parametric):
         "linear from thresholds to heights, constant outside: the variance at v, or if of is std, the standard "
         "deviation at sqrt(v)"
     )
-    of: Annotated[Literal["variance", "std"], Choice("what the curve maps", choices=("variance", "std"))]
+    of: Annotated[Literal["variance", "std"], ParameterChoice("what the curve maps", choices=("variance", "std"))]
     thresholds: Annotated[
         Floats, Parameter("predicted values between which it is linear", "", "t", 0.0, order="increasing")
     ]
