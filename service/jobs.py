@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from backend.store.errors import UnknownJob
 from backend.store.jobs.backlog import wait_for_job
-from backend.store.jobs.events import JobEvent, is_event_id
+from backend.store.jobs.events import StoredJobEvent, is_event_id
 from backend.store.server.connection import UNAVAILABLE
 from schemas.jobs import FINAL, JobRecord
 from schemas.problem_table import problem
@@ -98,7 +98,7 @@ def _result(here: Context, record: JobRecord) -> Response:
 # --- The changes of a job as Server-Sent Events, until its end
 
 #: Serializes several events for the stream.
-Write = Callable[[Sequence[JobEvent]], Awaitable[bytes]]
+Write = Callable[[Sequence[StoredJobEvent]], Awaitable[bytes]]
 #: A comment, sent because proxies close idle connections.
 _HEARTBEAT = b": still here\n\n"
 
@@ -139,7 +139,7 @@ def read_last_id(text: str | None) -> str | None:
     return text
 
 
-async def as_json(events: Sequence[JobEvent]) -> bytes:
+async def as_json(events: Sequence[StoredJobEvent]) -> bytes:
     """Serialize events with the job as JSON."""
     return b"".join(
         f"id: {event.id}\nevent: {event.name}\ndata: {event.job.model_dump_json()}\n\n".encode() for event in events

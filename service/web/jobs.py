@@ -11,7 +11,7 @@ from fastapi import Request, Response
 
 from backend.jobs import find_jobs, has_no_more_events
 from backend.store.errors import JobFinal, UnknownMap
-from backend.store.jobs.events import JobEvent
+from backend.store.jobs.events import StoredJobEvent
 from schemas.jobs import FINAL, JobRecord, JobsQuery
 from schemas.maps import MapRecord
 from service.calls import Call
@@ -104,7 +104,7 @@ def view_of(visit: Visit, job_id: str) -> JobView:
 def as_html(visit: Visit, job_id: str) -> Write:
     """Serialize events as the part of the page that shows the job; of several events only the last, then the end."""
 
-    async def write(events: Sequence[JobEvent]) -> bytes:
+    async def write(events: Sequence[StoredJobEvent]) -> bytes:
         last = events[-1]
         text = await run_in_thread(_state, visit, job_id)
         lines = "".join(f"data: {line}\n" for line in text.splitlines())

@@ -115,7 +115,7 @@ EventName = Literal["status", "progress"]
 _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 
-class JobEvent(NamedTuple):
+class StoredJobEvent(NamedTuple):
     """One change: its id, its kind, and the job after it."""
 
     id: str
@@ -155,14 +155,14 @@ def write_job(
     pipe.publish(Shared.job_changes(), key)
 
 
-def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[JobEvent]:
+def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[StoredJobEvent]:
     """The first stored changes after the one with this id, or from the start."""
     low = "-" if after is None else f"({after}"
     found = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
     return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)]
 
 
-def _event(event_id: bytes, fields: dict[bytes, bytes]) -> JobEvent:
+def _event(event_id: bytes, fields: dict[bytes, bytes]) -> StoredJobEvent:
     check_format(int(fields.get(b"format", b"1")), FORMAT)
     job = JobSummary.model_validate_json(fields[b"job"])
-    return JobEvent(event_id.decode(), cast(EventName, fields[b"name"].decode()), job)
+    return StoredJobEvent(event_id.decode(), cast(EventName, fields[b"name"].decode()), job)

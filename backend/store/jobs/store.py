@@ -16,7 +16,7 @@ from rq.command import send_command
 from backend.store.clock import seconds, stamp
 from backend.store.errors import JobFinal, UnknownJob
 from backend.store.jobs.backlog import begin
-from backend.store.jobs.events import JobEvent, batches_of, hold, read_events, write_job
+from backend.store.jobs.events import StoredJobEvent, batches_of, hold, read_events, write_job
 from backend.store.jobs.leases import read_leases
 from backend.store.jobs.queues import Message, TenantLine
 from backend.store.jobs.runs import end_whole, find, parts_of, read_job
@@ -70,7 +70,7 @@ class JobStore:
 
         return read_page(self._redis, self._keys.jobs(), request, read, keep)
 
-    def events(self, job_id: str, after: str | None) -> list[JobEvent]:
+    def events(self, job_id: str, after: str | None) -> list[StoredJobEvent]:
         """The first stored changes of a job after the one with this id; empty for an unknown job."""
         return read_events(self._redis, self._keys, job_id, after)
 

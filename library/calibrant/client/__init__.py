@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from calibrant.client.async_client import AsyncCalibrant
     from calibrant.client.client import Calibrant
     from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
-    from calibrant.client.events import StreamedEvent
+    from calibrant.client.events import JobEvent
 
 with requires("client", "the client"):
     for _package in ("httpx", "orjson"):
@@ -24,13 +24,13 @@ with requires("client", "the client"):
 _MODULE_OF = {
     "AsyncCalibrant": "async_client",
     "Calibrant": "client",
-    "StreamedEvent": "events",
+    "JobEvent": "events",
     "JobFailed": "errors",
     "JobTimeout": "errors",
     "ProblemResponse": "errors",
 }
 
-__all__ = ["AsyncCalibrant", "Calibrant", "JobFailed", "JobTimeout", "ProblemResponse", "StreamedEvent", "UnusableRows"]
+__all__ = ["AsyncCalibrant", "Calibrant", "JobEvent", "JobFailed", "JobTimeout", "ProblemResponse", "UnusableRows"]
 
 
 def _loaded(name: str) -> Any:

@@ -17,7 +17,7 @@ from calibrant.client.steps import Answer, Item, Items, NextLine, Open, Pause, R
 _SILENCE_SECONDS = 15.0
 
 
-class StreamedEvent(NamedTuple):
+class JobEvent(NamedTuple):
     """A change of a job.
 
     Attributes
@@ -41,7 +41,7 @@ class EventReader:
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
 
-    def read(self, line: str) -> StreamedEvent | None:
+    def read(self, line: str) -> JobEvent | None:
         """Read a line; returns an event if the line completes one. Raises ``ValueError`` for an invalid event.
 
         >>> reader = EventReader()
@@ -57,10 +57,10 @@ class EventReader:
             return None
         if not {"id", "event"} <= fields.keys():
             raise ValueError("an event must have an id and a name")
-        return StreamedEvent(fields["id"], fields["event"], decode(JobSummary, orjson.loads(fields["data"])))
+        return JobEvent(fields["id"], fields["event"], decode(JobSummary, orjson.loads(fields["data"])))
 
 
-def follow(patience: Patience, path: str, last: str | None, *, until: float | None = None) -> Items[StreamedEvent]:
+def follow(patience: Patience, path: str, last: str | None, *, until: float | None = None) -> Items[JobEvent]:
     """Yield the events after ``last``, each once, until the job ends or the monotonic clock passes ``until``.
 
     A broken stream is resumed after the last event. If it breaks repeatedly without an event, this raises
@@ -94,14 +94,14 @@ def follow(patience: Patience, path: str, last: str | None, *, until: float | No
         yield Pause(pause)
 
 
-def _event(reader: EventReader, line: str, answer: Answer) -> StreamedEvent | None:
+def _event(reader: EventReader, line: str, answer: Answer) -> JobEvent | None:
     try:
         return reader.read(line)
     except ValueError as error:
         raise unreadable(answer, error) from error
 
 
-def _is_over(event: StreamedEvent | None, until: float | None) -> bool:
+def _is_over(event: JobEvent | None, until: float | None) -> bool:
     ended = event is not None and event.job.status in FINAL
     return ended or (until is not None and time.monotonic() >= until)
 

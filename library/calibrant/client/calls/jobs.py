@@ -13,7 +13,7 @@ from httpx import TransportError
 from calibrant.client.answers import FINAL, BatchRecord, JobAnswer, JobsAnswer, JobSummary, Problem
 from calibrant.client.calls.pages import pages
 from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
-from calibrant.client.events import StreamedEvent, follow
+from calibrant.client.events import JobEvent, follow
 from calibrant.client.requests import get, path_of, read
 from calibrant.client.retries import Patience, retry_after, send
 from calibrant.client.steps import JSON, Answer, Items, Pause, Request, Steps, relayed
@@ -108,7 +108,7 @@ def cancel(patience: Patience, job_id: str | JobSummary) -> Steps[JobAnswer]:
     return read(JobAnswer, answer)
 
 
-def events(patience: Patience, job_id: str | JobSummary, *, after: str | None = None) -> Items[StreamedEvent]:
+def events(patience: Patience, job_id: str | JobSummary, *, after: str | None = None) -> Items[JobEvent]:
     """Iterate over the events of a job until it ends, without gaps or duplicates.
 
     A broken connection is resumed.
@@ -122,7 +122,7 @@ def events(patience: Patience, job_id: str | JobSummary, *, after: str | None = 
 
     Yields
     ------
-    StreamedEvent
+    JobEvent
         A change of status or progress.
 
     Examples
@@ -215,7 +215,7 @@ class _Watch:
         """Pass on the events of a stream."""
         return relayed(follow(self._patience, self._path, self._last, until=until), self._receive)
 
-    def _receive(self, event: StreamedEvent) -> None:
+    def _receive(self, event: JobEvent) -> None:
         self._last = event.id
         if event.job.status not in FINAL:  # the ended job is passed on with its result
             self._progress(JobAnswer(**{each.name: getattr(event.job, each.name) for each in fields(event.job)}))
