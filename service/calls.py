@@ -76,6 +76,9 @@ OF_ENDED_JOBS = (
 
 # --- The declaration
 
+#: Divides the docstring of a call's function into the description and the examples of the methods of the clients.
+_EXAMPLES = "\n\nExamples\n--------\n"
+
 
 @dataclass(frozen=True)
 class Body:
@@ -102,8 +105,26 @@ def fields(model: type[BaseModel]) -> Body:
 
 
 @dataclass(frozen=True)
+class Method:
+    """A method of the clients that sends a call without a body; ``make reference`` generates it.
+
+    It returns the whole answer, a field of it or, unless it ``returns``, nothing; or it iterates over all pages of a
+    list. ``query`` is fixed. ``answer`` is needed for a call with several, and ``summary`` if that of the call is about
+    something else. Of the examples of the call it has those blocks that contain it.
+    """
+
+    name: str
+    _: KW_ONLY
+    answer_field: str | None = None
+    returns: bool = True
+    query: Mapping[str, Any] = field(default_factory=dict)
+    answer: Any = None
+    summary: str | None = None
+
+
+@dataclass(frozen=True)
 class Call:
-    """A call. Only what differs from the defaults is declared; the route's function has the name and description.
+    """A call. Only what differs from the defaults is declared; its function has the name and the description.
 
     Attributes
     ----------
@@ -133,6 +154,8 @@ class Call:
         By default calls with GET read, those with DELETE free room, and all others store something.
     needs_store
         Whether the call is refused while the store is unavailable.
+    client
+        Name of the method of the clients, or several methods. Those with a body or a stream are written by hand.
     tag
         Section of the document, by default that of the module.
     """
@@ -158,12 +181,19 @@ class Call:
     problems: Sequence[str] = ()
     access: Access | None = None
     needs_store: bool = True
+    client: str | Sequence[Method] = ()
     tag: str = ""
     name: str = ""
     description: str = ""
+    examples: str = ""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
+
+    @property
+    def client_methods(self) -> Sequence[Method]:
+        """The generated methods of the clients."""
+        return [Method(self.client)] if isinstance(self.client, str) else self.client
 
     @property
     def needs(self) -> Access:
@@ -203,8 +233,9 @@ class Calls:
         """Declare a call and its function."""
 
         def declare(endpoint: Endpoint) -> Endpoint:
-            description = inspect.getdoc(endpoint) or ""
-            whole = replace(call, tag=call.tag or self._tag, name=endpoint.__name__, description=description)
+            description, _, examples = (inspect.getdoc(endpoint) or "").partition(_EXAMPLES)
+            whole = replace(call, tag=call.tag or self._tag, name=endpoint.__name__)
+            whole = replace(whole, description=description, examples=examples)
             self.routes.append((whole, self._route(whole, endpoint)))
             return endpoint
 

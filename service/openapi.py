@@ -25,7 +25,7 @@ from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
-from service.examples.calls import CALLS, PARAMETERS
+from service.examples.calls import CALLS, parameter
 from service.formats.media import JSON, schema_of
 from service.formats.options import STRUCTURED
 from service.headers import Conditions, entity_tag, tagged
@@ -253,7 +253,7 @@ def _operation(call: Call, schemas: Schema) -> Schema:
 
 def _path(call: Call) -> Iterator[Schema]:
     for name in re.findall(r"\{(\w+)\}", call.path):
-        description, example = PARAMETERS[name]
+        description, example = parameter(call.path, name)
         about = {"description": description, "example": example}
         yield {"name": name, "in": "path", "required": True, "schema": _TEXT, **about}
 

@@ -6,8 +6,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import subprocess
-import sys
 import textwrap
 import types
 from collections import defaultdict
@@ -21,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 import calibrant.client.answers.conveniences as conveniences
 import schemas
+from benchmarks.pages.generated import formatted
 from schemas.base import Document
 from schemas.meanings import MEANINGS
 
@@ -69,20 +68,13 @@ def files() -> dict[str, str]:
     for model in _models():
         by_module[_module(model)].append(model)
     texts = {name: _text(name, models) for name, models in sorted(by_module.items())}
-    return {name: _formatted(text) for name, text in (texts | {"__init__": _package(by_module)}).items()}
+    return {name: formatted(text, "I,RUF022") for name, text in (texts | {"__init__": _package(by_module)}).items()}
 
 
 def write_files() -> None:
     """Write the generated modules."""
     for name, text in files().items():
         (FOLDER / f"{name}.py").write_text(text, encoding="utf-8")
-
-
-def _formatted(text: str) -> str:
-    for options in (["check", "--select", "I,RUF022", "--fix", "--quiet"], ["format"]):
-        command = [sys.executable, "-m", "ruff", *options, "--stdin-filename", str(FOLDER / "answers.py"), "-"]
-        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603
-    return text
 
 
 # --- Which models are responses

@@ -475,15 +475,22 @@ CALLS: tuple[Example, ...] = (
 )
 
 #: Descriptions and examples of path parameters in the OpenAPI document.
-PARAMETERS = {
+_PARAMETERS = {
     "batch_id": ("id of a batch", BATCH),
     "job_id": ("id of a job", JOB),
     "delivery_id": ("id of a delivery", DELIVERY),
     "hook": ("name of a hook", "pager"),
     "rule": ("name of a rule", "evidence"),
     "ref": ("id of a map, a name (its newest version), name:version or name@alias", MAP),
-    "name": ("name or id of a map, or name of a monitor", "fraud-detector"),
+    "name": ("name or id of a map", "fraud-detector"),
     "alias": ("name of an alias", "champion"),
     "version": ("version of the map", "1"),
     "code": ("code of a problem", "out-of-range"),
 }
+
+
+def parameter(path: str, name: str) -> tuple[str, str]:
+    """The description and an example of a parameter of a path."""
+    if name == "name" and path.startswith("/monitors"):
+        return "name of the monitor", "fraud-detector"
+    return _PARAMETERS[name]

@@ -50,9 +50,16 @@ async def post_batch(request: Request, here: Here) -> Response:
     return answer(record.model_dump(), 201, {"Location": f"/batches/{record.id}"})
 
 
-@calls.add(Call("GET", "/batches", query=BatchesQuery, answer=BatchesAnswer))
+@calls.add(Call("GET", "/batches", query=BatchesQuery, answer=BatchesAnswer, client="batches"))
 async def get_batches(request: Request, here: Here) -> Response:
-    """List the batches that have not expired, newest first."""
+    """List the batches that have not expired, newest first.
+
+    Examples
+    --------
+    >>> stored = client.upload([0.1, 0.9])
+    >>> stored.id in [batch.id for batch in client.batches()]
+    True
+    """
     page = await run_in_thread(here.store.batches.page, page_request(read_query(request, BatchesQuery)))
     return page_answer(request, page.items, page.next)
 
@@ -78,15 +85,28 @@ async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     return answer(record.model_dump())
 
 
-@calls.add(Call("GET", "/batches/{batch_id}", answer=BatchRecord, problems=("unknown-batch",)))
+@calls.add(Call("GET", "/batches/{batch_id}", answer=BatchRecord, problems=("unknown-batch",), client="batch"))
 async def get_batch(batch_id: str, here: Here) -> Response:
-    """Get the record of a batch."""
+    """Get the record of a batch.
+
+    Examples
+    --------
+    >>> client.batch(client.upload([0.1, 0.9]).id).arrays
+    ['predictions']
+    """
     record = await run_in_thread(here.store.batches.record, batch_id)
     return answer(record.model_dump())
 
 
-@calls.add(Call("DELETE", "/batches/{batch_id}", status=204, problems=("unknown-batch", "batch-in-use")))
+@calls.add(
+    Call("DELETE", "/batches/{batch_id}", status=204, problems=("unknown-batch", "batch-in-use"), client="delete_batch")
+)
 async def delete_batch(batch_id: str, here: Here) -> Response:
-    """Delete a batch; fails while a queued or running job needs it."""
+    """Delete a batch; fails while a queued or running job needs it.
+
+    Examples
+    --------
+    >>> client.delete_batch(client.upload([0.1, 0.9]).id)
+    """
     await run_in_thread(here.store.batches.delete, batch_id)
     return Response(status_code=204)

@@ -22,11 +22,13 @@ from schemas.catalogue import (
     MeasureEntry,
     MethodEntry,
 )
-from service.calls import Call, Calls
+from service.calls import Call, Calls, Method
 from service.context import answer
 from service.paging import read_query
 
 calls = Calls("catalogue")
+
+_REGRESSION = {"prediction_kind": "regression"}
 
 
 @calls.add(
@@ -36,12 +38,29 @@ calls = Calls("catalogue")
         needs_store=False,
         query=CatalogueQuery,
         answer=list[MeasureEntry] | list[DistributionMeasureEntry],
+        client=(
+            Method("measures", answer=list[MeasureEntry]),
+            Method(
+                "distribution_measures",
+                answer=list[DistributionMeasureEntry],
+                query=_REGRESSION,
+                summary="List the measures of predictive distributions with definition, range, options and source.",
+            ),
+        ),
     )
 )
 async def measures(request: Request) -> Response:
     """List the measures with definition, range, options, cost and source, and whether each runs as a job.
 
     With ``prediction_kind=regression``, lists those of predictive distributions.
+
+    Examples
+    --------
+    >>> "ece" in [measure.name for measure in client.measures()]
+    True
+
+    >>> "crps" in [measure.name for measure in client.distribution_measures()]
+    True
     """
     if read_query(request, CatalogueQuery).prediction_kind == "regression":
         return answer(
@@ -80,11 +99,35 @@ async def measures(request: Request) -> Response:
     )
 
 
-@calls.add(Call("GET", "/diagrams", needs_store=False, query=CatalogueQuery, answer=list[DiagramEntry]))
+@calls.add(
+    Call(
+        "GET",
+        "/diagrams",
+        needs_store=False,
+        query=CatalogueQuery,
+        answer=list[DiagramEntry],
+        client=(
+            Method("diagrams"),
+            Method(
+                "distribution_diagrams",
+                query=_REGRESSION,
+                summary="List the diagrams of predictive distributions with definition, options and source.",
+            ),
+        ),
+    )
+)
 async def diagrams(request: Request) -> Response:
     """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job.
 
     With ``prediction_kind=regression``, lists those of predictive distributions.
+
+    Examples
+    --------
+    >>> "reliability" in [diagram.name for diagram in client.diagrams()]
+    True
+
+    >>> "pit" in [diagram.name for diagram in client.distribution_diagrams()]
+    True
     """
     kind = read_query(request, CatalogueQuery).prediction_kind
     return answer(
@@ -112,12 +155,29 @@ async def diagrams(request: Request) -> Response:
         needs_store=False,
         query=CatalogueQuery,
         answer=list[MethodEntry] | list[DistributionMethodEntry],
+        client=(
+            Method("methods", answer=list[MethodEntry]),
+            Method(
+                "distribution_methods",
+                answer=list[DistributionMethodEntry],
+                query=_REGRESSION,
+                summary="List the calibrators of predictive distributions with options and source.",
+            ),
+        ),
     )
 )
 async def methods(request: Request) -> Response:
     """List the calibration methods with options and source, and whether each fit runs as a job.
 
     With ``prediction_kind=regression``, lists those of predictive distributions.
+
+    Examples
+    --------
+    >>> [method.runs for method in client.methods() if method.name == "averaged"]
+    ['job']
+
+    >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
+    [['normal']]
     """
     if read_query(request, CatalogueQuery).prediction_kind == "regression":
         return answer(

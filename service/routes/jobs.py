@@ -21,9 +21,17 @@ from service.threads import run_in_thread
 calls = Calls("jobs")
 
 
-@calls.add(Call("GET", "/jobs", query=JobsQuery, answer=JobsAnswer))
+@calls.add(Call("GET", "/jobs", query=JobsQuery, answer=JobsAnswer, client="jobs"))
 async def get_jobs(request: Request, here: Here) -> Response:
-    """List jobs without their results, newest first; with filters, a page may have fewer items than ``limit``."""
+    """List jobs without their results, newest first.
+
+    With filters, a page may have fewer items than ``limit``.
+
+    Examples
+    --------
+    >>> job_id in [job.id for job in client.jobs(status="succeeded")]
+    True
+    """
     query = read_query(request, JobsQuery)
     page = await run_in_thread(find_jobs, here.store, page_request(query), query)
     return page_answer(request, [record.summary() for record in page.items], page.next)
@@ -37,13 +45,20 @@ async def get_jobs(request: Request, here: Here) -> Response:
         media=(HTML,),
         waits=True,
         problems=("unknown-job", "not-acceptable", "busy"),
+        client="job",
     )
 )
 async def get_job(job_id: str, request: Request, here: Here) -> Response:
-    """Get the status, progress and result of a job; with ``Prefer: wait=10``, waits up to 10 seconds for its end.
+    """Get the status, progress and result of a job.
 
-    With ``Accept: text/html``, returns the report of an evaluation as a self-contained HTML page; until the job has
-    ended, a page with its progress. The status is 200 as long as the record of the job is kept.
+    With ``Prefer: wait=10``, waits up to 10 seconds for its end. With ``Accept: text/html``, returns the report of an
+    evaluation as a self-contained HTML page; until the job has ended, a page with its progress. The status is 200 as
+    long as the record of the job is kept.
+
+    Examples
+    --------
+    >>> client.job(job_id).status
+    'succeeded'
     """
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
     record = await until_final(here, await run_in_thread(here.store.jobs.get, job_id))
@@ -55,7 +70,7 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
     return applied(here, job_page(record, headers))
 
 
-@calls.add(Call("DELETE", "/jobs/{job_id}", answer=JobAnswer, problems=("unknown-job", "job-final")))
+@calls.add(Call("DELETE", "/jobs/{job_id}", answer=JobAnswer, problems=("unknown-job", "job-final"), client="cancel"))
 async def delete_job(job_id: str, here: Here) -> Response:
     """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded."""
     record = await run_in_thread(here.store.jobs.cancel, job_id)

@@ -21,7 +21,7 @@ from schemas.maps import (
     MapDocument,
     MapRecord,
 )
-from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, fields, rows
+from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, Method, fields, rows
 from service.context import Here, answer
 from service.formats.body import read_fields, read_payload
 from service.formats.options import query_fields, read_options, read_options_of_kind
@@ -111,9 +111,15 @@ async def post_import(request: Request, here: Here) -> Response:
     return created(await run_in_thread(maps.import_map, here, options))
 
 
-@calls.add(Call("GET", "/maps/{ref}", answer=MapRecord, conditional=True, problems=("unknown-map",)))
+@calls.add(Call("GET", "/maps/{ref}", answer=MapRecord, conditional=True, problems=("unknown-map",), client="map"))
 async def get_map(ref: str, request: Request, here: Here) -> Response:
-    """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``."""
+    """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``.
+
+    Examples
+    --------
+    >>> client.map("spam").version
+    1
+    """
     record = await run_in_thread(here.store.maps.get, ref)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
@@ -155,10 +161,22 @@ async def patch_map(ref: str, request: Request, here: Here) -> Response:
 
 
 @calls.add(
-    Call("DELETE", "/maps/{ref}", status=204, conditional=True, problems=("unknown-map", "map-in-use", "invalid-field"))
+    Call(
+        "DELETE",
+        "/maps/{ref}",
+        status=204,
+        conditional=True,
+        problems=("unknown-map", "map-in-use", "invalid-field"),
+        client="delete_map",
+    )
 )
 async def delete_map(ref: str, request: Request, here: Here) -> Response:
-    """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused."""
+    """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused.
+
+    Examples
+    --------
+    >>> client.delete_map(client.fit("platt", predictions=p, labels=y).id)
+    """
     await run_in_thread(maps.delete_map, here, ref, Conditions.of(request.headers).require)
     return Response(status_code=204)
 
@@ -166,9 +184,23 @@ async def delete_map(ref: str, request: Request, here: Here) -> Response:
 # --- Aliases: movable names such as ``champion`` that point at one version of a map
 
 
-@calls.add(Call("GET", "/maps/{name}/aliases", answer=Aliases, problems=("unknown-map",)))
+@calls.add(
+    Call(
+        "GET",
+        "/maps/{name}/aliases",
+        answer=Aliases,
+        problems=("unknown-map",),
+        client=(Method("aliases", answer_field="aliases"),),
+    )
+)
 async def get_aliases(name: str, here: Here) -> Response:
-    """List the aliases of a name and the version that each points at."""
+    """List the aliases of a name and the version that each points at.
+
+    Examples
+    --------
+    >>> [alias.alias for alias in client.aliases("spam")]
+    ['champion']
+    """
     found = await run_in_thread(here.store.aliases.all, name)
     return answer({"aliases": [record.model_dump() for record in found]})
 
@@ -200,9 +232,25 @@ async def put_alias(name: str, alias: str, request: Request, here: Here) -> Resp
     return _tagged(to_bytes(await run_in_thread(maps.point_alias, here, name, alias, options, require)))
 
 
-@calls.add(Call("DELETE", "/maps/{name}/aliases/{alias}", status=204, conditional=True, problems=("unknown-alias",)))
+@calls.add(
+    Call(
+        "DELETE",
+        "/maps/{name}/aliases/{alias}",
+        status=204,
+        conditional=True,
+        problems=("unknown-alias",),
+        client="delete_alias",
+    )
+)
 async def delete_alias(name: str, alias: str, request: Request, here: Here) -> Response:
-    """Delete an alias; the version that it pointed at is kept."""
+    """Delete an alias; the version that it pointed at is kept.
+
+    Examples
+    --------
+    >>> client.alias("spam", "challenger", 1).revision
+    1
+    >>> client.delete_alias("spam", "challenger")
+    """
     conditions = Conditions.of(request.headers)
     await run_in_thread(lambda: here.store.aliases.delete(name, alias, check=conditions.require))
     return Response(status_code=204)

@@ -19,7 +19,7 @@ from schemas.monitor_alarms import (
     RecalibrationRequested,
 )
 from schemas.monitor_rules import RuleState
-from service.calls import Call, Calls
+from service.calls import Call, Calls, Method
 from service.context import Context, Here, answer
 from service.formats.body import read_no_fields
 from service.headers import Conditions, to_bytes
@@ -37,10 +37,28 @@ calls = Calls("monitors")
         answer=AlarmsAnswer,
         links=False,
         problems=("unknown-monitor",),
+        client=(
+            Method(
+                "alarms",
+                answer_field="rules",
+                query={"limit": 1},
+                summary="Get the current state of every rule of a monitor.",
+            ),
+            Method("alarm_events", summary="Iterate over the events of a monitor's alarms, newest first."),
+        ),
     )
 )
 async def get_alarms(name: str, request: Request, here: Here) -> Response:
-    """Get the current state of every rule of a monitor, and its events, newest first."""
+    """Get the current state of every rule of a monitor, and its events, newest first.
+
+    Examples
+    --------
+    >>> [rule.rule for rule in client.alarms("inbox")]
+    ['evidence']
+
+    >>> list(client.alarm_events("inbox"))
+    []
+    """
     found = await run_in_thread(find_alarms, here.store, name, read_query(request, JournalQuery))
     return answer(found.model_dump())
 
@@ -51,6 +69,7 @@ async def get_alarms(name: str, request: Request, here: Here) -> Response:
         "/monitors/{name}/alarms/{rule}/acknowledge",
         answer=RuleState,
         problems=("unknown-monitor", "unknown-rule", "no-alarm"),
+        client="acknowledge",
     )
 )
 async def post_acknowledgement(name: str, rule: str, request: Request, here: Here) -> Response:
@@ -61,9 +80,24 @@ async def post_acknowledgement(name: str, rule: str, request: Request, here: Her
     return answer(state.model_dump())
 
 
-@calls.add(Call("GET", "/monitors/{name}/audit", query=JournalQuery, answer=AuditAnswer, problems=("unknown-monitor",)))
+@calls.add(
+    Call(
+        "GET",
+        "/monitors/{name}/audit",
+        query=JournalQuery,
+        answer=AuditAnswer,
+        problems=("unknown-monitor",),
+        client="audit",
+    )
+)
 async def get_audit(name: str, request: Request, here: Here) -> Response:
-    """List the actions on a monitor, by the service or a user, newest first."""
+    """List the actions on a monitor, by the service or a user, newest first.
+
+    Examples
+    --------
+    >>> list(client.audit("inbox"))
+    []
+    """
     query = read_query(request, JournalQuery)
     page = await run_in_thread(lambda: _standings(here, name).audit(PageRequest(query.limit, query.cursor)))
     return page_answer(request, page.items, page.next)
@@ -77,10 +111,19 @@ async def get_audit(name: str, request: Request, here: Here) -> Response:
         answer=RecalibrationRequested,
         status=202,
         problems=("unknown-monitor", "prediction-kind-mismatch"),
+        client="recalibrate",
     )
 )
 async def post_recalibration(name: str, request: Request, here: Here) -> Response:
-    """Request a challenger now, whether or not an alarm is raised; see `GET .../audit` and `.../proposal`."""
+    """Request a challenger now, whether or not an alarm is raised.
+
+    See `GET .../audit` and `.../proposal`.
+
+    Examples
+    --------
+    >>> client.recalibrate("inbox").number
+    1
+    """
     await read_no_fields(request, here.settings, RecalibrationQuery)
     correction = read_query(request, RecalibrationQuery).correction
     record = await run_in_thread(here.store.monitors.get, name)
@@ -95,10 +138,14 @@ async def post_recalibration(name: str, request: Request, here: Here) -> Respons
         answer=Proposal,
         conditional=True,
         problems=("unknown-monitor", "unknown-proposal"),
+        client="proposal",
     )
 )
 async def get_proposal(name: str, request: Request, here: Here) -> Response:
-    """Get the challenger that is waiting; use its ``ETag`` in ``If-Match`` to accept or reject no other one."""
+    """Get the challenger that is waiting.
+
+    Use its ``ETag`` in ``If-Match`` to accept or reject no other one.
+    """
     proposal = await run_in_thread(lambda: waiting(_standings(here, name).read()))
     return Conditions.of(request.headers).answer(to_bytes(proposal))
 

@@ -24,10 +24,17 @@ calls = Calls("monitors")
         query=DeliveriesQuery,
         answer=DeliveriesAnswer,
         problems=("unknown-monitor",),
+        client="deliveries",
     )
 )
 async def get_deliveries(name: str, request: Request, here: Here) -> Response:
-    """List the deliveries of a monitor's events, newest first; the status ``dead`` marks the dead letters."""
+    """List the deliveries of a monitor's events, newest first; the status ``dead`` marks the dead letters.
+
+    Examples
+    --------
+    >>> list(client.deliveries("inbox", status="dead"))
+    []
+    """
     page = await run_in_thread(find, here, name, read_query(request, DeliveriesQuery))
     return page_answer(request, [DeliverySummary.of(record) for record in page.items], page.next)
 
@@ -53,6 +60,7 @@ async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
         answer=DeliveryRecord,
         status=202,
         problems=("unknown-monitor", "unknown-delivery"),
+        client="resend",
     )
 )
 async def resend_delivery(name: str, delivery_id: str, request: Request, here: Here) -> Response:

@@ -83,9 +83,15 @@ async def post_monitor(request: Request, here: Here) -> Response:
     return Response(to_bytes(answer_of(made, fresh)), 201, headers, "application/json")
 
 
-@calls.add(Call("GET", "/monitors", query=MonitorsQuery, answer=MonitorsAnswer))
+@calls.add(Call("GET", "/monitors", query=MonitorsQuery, answer=MonitorsAnswer, client="monitors"))
 async def get_monitors(request: Request, here: Here) -> Response:
-    """List the monitors, newest first."""
+    """List the monitors, newest first.
+
+    Examples
+    --------
+    >>> "inbox" in [monitor.name for monitor in client.monitors()]
+    True
+    """
     page = await run_in_thread(here.store.monitors.page, page_request(read_query(request, MonitorsQuery)))
     return page_answer(request, [answer_of(record) for record in page.items], page.next)
 
@@ -203,9 +209,24 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     return Response(to_bytes(answer_of(changed, fresh)), headers=headers, media_type="application/json")
 
 
-@calls.add(Call("DELETE", "/monitors/{name}", status=204, conditional=True, problems=("unknown-monitor",)))
+@calls.add(
+    Call(
+        "DELETE",
+        "/monitors/{name}",
+        status=204,
+        conditional=True,
+        problems=("unknown-monitor",),
+        client="delete_monitor",
+    )
+)
 async def delete_monitor(name: str, request: Request, here: Here) -> Response:
-    """Delete a monitor and all its data."""
+    """Delete a monitor and all its data.
+
+    Examples
+    --------
+    >>> made = client.create_monitor("short-lived")
+    >>> client.delete_monitor("short-lived")
+    """
     await run_in_thread(definitions.delete_monitor, here, name, Conditions.of(request.headers).require)
     return Response(status_code=204)
 

@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from backend.settings import settings_of
 from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
-from service.calls import Call, Calls
+from service.calls import Call, Calls, Method
 from service.context import Here, answer
 from service.formats.media import TEXT
 from service.metrics import Metrics
@@ -19,9 +19,15 @@ from service.threads import run_in_thread
 calls = Calls("health")
 
 
-@calls.add(Call("GET", "/limits", answer=LimitsAnswer, tag="limits"))
+@calls.add(Call("GET", "/limits", answer=LimitsAnswer, tag="limits", client="limits"))
 async def limits(here: Here) -> Response:
-    """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage."""
+    """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage.
+
+    Examples
+    --------
+    >>> client.limits().limits["max_rows"].value > 0
+    True
+    """
     found = {
         s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning}
         for s in settings_of(Settings)
@@ -39,15 +45,38 @@ def _used(charges: Charges) -> dict[str, int]:
     }
 
 
-@calls.add(Call("GET", "/health/live", access="open", needs_store=False, answer=Health))
+@calls.add(
+    Call(
+        "GET", "/health/live", access="open", needs_store=False, answer=Health, client=(Method("live", returns=False),)
+    )
+)
 async def live() -> Response:
-    """Check that the process responds."""
+    """Check that the process responds.
+
+    Examples
+    --------
+    >>> client.live()
+    """
     return answer({"status": "ok"})
 
 
-@calls.add(Call("GET", "/health/ready", access="open", answer=Health, problems=("store-unavailable",)))
+@calls.add(
+    Call(
+        "GET",
+        "/health/ready",
+        access="open",
+        answer=Health,
+        problems=("store-unavailable",),
+        client=(Method("ready", returns=False),),
+    )
+)
 async def ready(here: Here) -> Response:
-    """Check that the process and the store respond; `degraded` means that writes may be refused."""
+    """Check that the process and the store respond; `degraded` means that writes may be refused.
+
+    Examples
+    --------
+    >>> client.ready()
+    """
     await here.process.reach()
     reason = here.process.budget.reason
     return answer({"status": "ok"} if reason is None else {"status": "degraded", "reason": reason})

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 import schemas
 from benchmarks.pages import answers as generated
+from benchmarks.pages import client_methods
 from calibrant.client import answers
 from calibrant.client.answers import WireAnswer, decode
 from schemas.jobs import FINAL
@@ -95,6 +96,12 @@ def test_every_answer_is_of_a_schema_and_takes_its_statuses() -> None:
 @pytest.mark.parametrize("name", generated.files())
 def test_a_module_of_responses_is_generated_from_the_schemas(name: str) -> None:
     assert (generated.FOLDER / f"{name}.py").read_text("utf-8") == generated.files()[name], "run make reference"
+
+
+@pytest.mark.parametrize("name", client_methods.client_files())
+def test_a_client_is_generated_from_its_steps_and_the_declared_calls(name: str) -> None:
+    path = client_methods.FOLDER / f"{name}.py"
+    assert path.read_text("utf-8") == client_methods.client_files()[name], "run make reference"
 
 
 @pytest.mark.slow

@@ -120,10 +120,11 @@ def test_nothing_is_ever_unpickled() -> None:
                     assert node.value.value is False, path
 
 
-def test_no_module_is_longer_than_eight_hundred_lines() -> None:
+def test_no_module_by_hand_is_longer_than_eight_hundred_lines() -> None:
     for room in ROOMS:
         for path in _folder(room).rglob("*.py"):
-            assert len(path.read_text("utf-8").splitlines()) <= 800, path
+            text = path.read_text("utf-8")
+            assert len(text.splitlines()) <= 800 or "\nGenerated from " in text.partition('"""\n')[0], path
 
 
 def test_every_name_that_calibrant_promises_is_there_and_nothing_is_loaded_before_it_is_used() -> None:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.answers import AlarmData, Proposal
-from calibrant.client.monitored import Form
+from calibrant.client.monitored import Encoding
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.monitors.test_class_shift import K, drawn
@@ -60,7 +60,7 @@ def test_a_monitor_is_made_read_changed_listed_and_forgotten(either: Calibrant) 
 
 
 @pytest.mark.parametrize("form", ["npz", "arrow", "json"])
-def test_rows_in_pieces_count_once_in_every_form(either: Calibrant, monitor: str, form: Form) -> None:
+def test_rows_in_pieces_count_once_in_every_form(either: Calibrant, monitor: str, form: Encoding) -> None:
     sent: dict[str, Any] = {"ids": IDS, "groups": GROUPS, "timestamps": np.full(500, time.time())}
     first = either.send_rows(monitor, P, Y, **sent, form=form, piece=200)
     assert (first.accepted, first.joined, first.refused) == (500, 500, 0)

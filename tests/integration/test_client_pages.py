@@ -19,12 +19,12 @@ from tests.rows import draw_event
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "python-client.md"
 PACKAGE = Path(calibrant.client.__file__).parent
+#: The examples of the methods are those of their steps, and of the asynchronous client.
 MODULES = sorted(
     ".".join(("calibrant.client", *path.relative_to(PACKAGE).with_suffix("").parts))
     for path in PACKAGE.rglob("*.py")
-    if path.name != "__init__.py"
+    if path.name not in ("__init__.py", "async_client.py") and path.parent.name != "calls"
 )
-_FIRST = ("maps", "monitors", "monitor_rows")
 #: Calls whose examples would need a job that is still running, or one of an evaluation.
 #: Those of alarms, proposals and deliveries would need a model that has drifted.
 WITHOUT_EXAMPLE = {"cancel", "job_diagram"} | {
@@ -49,8 +49,8 @@ def names(service: Stack) -> Iterator[dict[str, Any]]:
 
 def test_the_examples_of_the_calls_answer_what_they_say(names: dict[str, Any]) -> None:
     runner, finder, shown = doctest.DocTestRunner(), doctest.DocTestFinder(), set()
-    # Those of maps first, then those of monitors: the others use the map and the monitor that they make.
-    for name in sorted(MODULES, key=lambda name: _FIRST.index(name.rpartition(".")[2]) if name.endswith(_FIRST) else 9):
+    # In the order of the source: the first methods make the map and the monitor that the others use.
+    for name in MODULES:
         module = importlib.import_module(name)
         found = [test for test in finder.find(module, extraglobs=names) if test.examples]
         for test in sorted(found, key=lambda test: test.lineno or 0):

@@ -1,137 +1,91 @@
-"""The asynchronous client."""
+"""The client ``AsyncCalibrant``.
+
+Generated from calibrant/client/calls and the calls of the service by `make reference`.
+"""
+# ruff: noqa: E501 - docstrings are indented by one level more than those that they are from
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack
-from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, overload
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-import httpx
-
-from calibrant.client import calls
-from calibrant.client.answers import MapSummary
-from calibrant.client.frames import ArrayLike, FrameLike, Series
-from calibrant.client.retries import Patience
-from calibrant.client.server import context_of, headers_of, noted, shown, url_of
-from calibrant.client.steps import (
-    Answer,
-    Done,
-    Item,
-    Items,
-    NextLine,
-    Open,
-    Outcome,
-    Pause,
-    Step,
-    Steps,
-    advance,
-    httpx_options,
+from calibrant.client.answers import (
+    AlarmsAnswer,
+    Aliases,
+    AliasRecord,
+    AuditAnswer,
+    AuditEntry,
+    BatchesAnswer,
+    BatchRecord,
+    DeliveriesAnswer,
+    DeliveryRecord,
+    DeliverySummary,
+    DiagramEntry,
+    DistributionMeasureEntry,
+    DistributionMethodEntry,
+    DistributionReportAnswer,
+    Health,
+    IngestionResult,
+    JobAnswer,
+    JobsAnswer,
+    JobSummary,
+    LimitsAnswer,
+    ListedMap,
+    MapRecord,
+    MapSummary,
+    MeasureEntry,
+    MethodEntry,
+    MonitorAnswer,
+    MonitorEvent,
+    MonitorReading,
+    MonitorsAnswer,
+    Proposal,
+    RecalibrationRequested,
+    ReportAnswer,
+    ReportsAnswer,
+    RuleState,
+    SeriesAnswer,
 )
+from calibrant.client.answers.evaluate import Correction
+from calibrant.client.async_connection import AsyncConnection
+from calibrant.client.calls import (
+    aliases,
+    batches,
+    distributions,
+    evaluate,
+    jobs,
+    maps,
+    monitor_alarms,
+    monitor_rows,
+    monitors,
+    pictures,
+)
+from calibrant.client.calls.evaluate import Requested
+from calibrant.client.calls.jobs import Progress
+from calibrant.client.calls.maps import Bounds, Documented, Floats
+from calibrant.client.calls.monitor_rows import PIECE
+from calibrant.client.calls.monitors import Watched
+from calibrant.client.calls.pictures import Form, Theme
+from calibrant.client.declared import pages, removal, result
+from calibrant.client.events import JobEvent
+from calibrant.client.frames import (
+    ArrayLike,
+    DistributionRows,
+    ForecastArguments,
+    FrameLike,
+    RowArguments,
+    Series,
+)
+from calibrant.client.monitored import Encoding, RowFields
+from calibrant.client.requests import path_of
 
-P = ParamSpec("P")
-T = TypeVar("T")
-_Awaited: TypeAlias = "Callable[Concatenate[AsyncCalibrant, P], Coroutine[Any, Any, T]]"
-_Iterated: TypeAlias = "Callable[Concatenate[AsyncCalibrant, P], AsyncIterator[T]]"
-
-
-# --- Running the steps of a call; the task may be cancelled at each step
-
-
-async def _run(http: httpx.AsyncClient, steps: Steps[T]) -> T:
-    """Run the steps of a call and return its result."""
-    async with _AsyncWire(http) as wire:
-        at = advance(steps)
-        while not isinstance(at, Done):
-            at = advance(steps, await wire.take(at))
-        found: T = at.value
-        return found
-
-
-async def _iterate(http: httpx.AsyncClient, items: Items[T]) -> AsyncIterator[T]:
-    """Run the steps of a call and yield its items as they arrive."""
-    async with _AsyncWire(http) as wire:
-        at = advance(items)
-        while not isinstance(at, Done):
-            if isinstance(at, Item):
-                yield at.value
-                at = advance(items)
-            else:
-                at = advance(items, await wire.take(at))
-
-
-class _AsyncWire:
-    """The connection during one call; at most one stream is open, and it is closed at the end."""
-
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
-        self._stream = AsyncExitStack()
-        self._lines: AsyncIterator[str] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stream.aclose()
-
-    async def take(self, step: Step) -> Outcome:
-        """Run a step and return its outcome."""
-        try:
-            return await self._take(step), None
-        except httpx.TransportError as error:
-            return None, noted(error, self._http.base_url)
-
-    async def _take(self, step: Step) -> Answer | str | None:
-        if isinstance(step, NextLine):
-            return None if self._lines is None else await anext(self._lines, None)
-        await self._stream.aclose()
-        if isinstance(step, Pause):
-            await asyncio.sleep(step.seconds)
-            return None
-        options = httpx_options(step.request, step.seconds)
-        if isinstance(step, Open):
-            return await self._open(options)
-        response = await self._http.request(**options)
-        return Answer(response.status_code, response.headers, response.content)
-
-    async def _open(self, options: dict[str, Any]) -> Answer:
-        response = await self._stream.enter_async_context(self._http.stream(**options))
-        content = b"" if response.is_success else await response.aread()
-        self._lines = response.aiter_lines()
-        return Answer(response.status_code, response.headers, content)
+if TYPE_CHECKING:
+    from calibrant.distributions.adaptive import AdaptiveForecasts
+    from calibrant.distributions.forecasts import Forecasts
 
 
-# --- The client
-
-
-def _call(
-    steps: Callable[Concatenate[Patience, P], Steps[T]],
-) -> _Awaited[P, T]:
-    """Make a method from the steps of a call."""
-
-    @wraps(steps)
-    async def method(client: AsyncCalibrant, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await _run(client._http, steps(client._patience, *args, **kwargs))
-
-    return method
-
-
-def _each(
-    items: Callable[Concatenate[Patience, P], Items[T]],
-) -> _Iterated[P, T]:
-    """Make an iterating method from the steps of a call."""
-
-    @wraps(items)
-    def method(client: AsyncCalibrant, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        return _iterate(client._http, items(client._patience, *args, **kwargs))
-
-    return method
-
-
-class AsyncCalibrant:
+class AsyncCalibrant(AsyncConnection):
     """An asynchronous client of a Calibrant server. Use it as an asynchronous context manager, or ``close`` it.
 
     It has the methods of ``Calibrant`` as coroutines; methods that yield items are asynchronous iterators. Cancelling a
@@ -152,123 +106,2461 @@ class AsyncCalibrant:
     (200,)
     """
 
-    def __init__(
+    async def fit(
         self,
-        url: str | None = None,
-        *,
-        api_key: str | None = None,
-        timeout: float = 60.0,
-        tries: int = 4,
-        verify: ssl.SSLContext | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._patience = Patience(tries, timeout)
-        self._http = httpx.AsyncClient(
-            base_url=url_of(url), headers=headers_of(api_key), verify=context_of(verify), transport=transport
+        method: str = "averaged",
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        name: str | None = None,
+        reduction: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        tags: Mapping[str, str] | None = None,
+        description: str | None = None,
+        allow_shape_change: bool = False,
+        group_folds: bool = False,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> MapRecord:
+        """Fit a calibration map to a stored batch or to rows, and wait for it.
+
+        Parameters
+        ----------
+        method : str
+            Calibrator; see ``methods()``.
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id, or predictions.
+        *own_labels : array_like
+            Labels of predictions that are given as the second argument.
+        name : str, optional
+            Name of the map; an existing name gets a new version.
+        reduction : str, optional
+            What the map calibrates, such as ``binary`` or ``classwise``.
+        options : mapping, optional
+            Options of the method.
+        seed : int
+            Random seed.
+        tags : mapping of str to str, optional
+            Tags of the map.
+        description : str, optional
+            Description of the map.
+        allow_shape_change : bool
+            Whether the shape of the output may differ from that of the newest map of the name.
+        group_folds : bool
+            Whether the rows of a group are in one fold of every cross-validation; the rows need ``groups``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change, if the fit is a job.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
+
+        Returns
+        -------
+        MapRecord
+            The stored map.
+
+        Raises
+        ------
+        JobFailed
+            If the fit failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> client.fit("platt", name="spam", predictions=p, labels=y).method
+        'platt'
+        """
+        return await self._run(
+            maps.fit(
+                self._patience,
+                method,
+                batch,
+                *own_labels,
+                name=name,
+                reduction=reduction,
+                options=options,
+                seed=seed,
+                tags=tags,
+                description=description,
+                allow_shape_change=allow_shape_change,
+                group_folds=group_folds,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
         )
-
-    def __repr__(self) -> str:
-        return f"AsyncCalibrant({shown(self._http.base_url)!r})"
-
-    async def __aenter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._http.aclose()
 
     @overload
     async def calibrate(self, map: str | MapSummary, predictions: Series, *, scale: str | None = None) -> Series: ...
     @overload
     async def calibrate(self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
     @overload
-    async def calibrate(
-        self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None
-    ) -> calls.maps.Floats: ...
-    @wraps(calls.maps.calibrate)
-    async def calibrate(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Any:  # noqa: D102 - docstring by wraps
-        return await _run(self._http, calls.maps.calibrate(self._patience, map, predictions, scale=scale))
+    async def calibrate(self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None) -> Floats: ...
+    async def calibrate(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Any:
+        """Apply a stored map.
 
-    upload = _call(calls.batches.upload)
-    append = _call(calls.batches.append)
-    batch = _call(calls.batches.batch)
-    batches = _each(calls.batches.batches)
-    delete_batch = _call(calls.batches.delete_batch)
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        predictions : array_like
+            (n,) or (n, K); an array, list, Series or DataFrame.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
 
-    evaluate = _call(calls.evaluate.evaluate)
-    compare = _call(calls.evaluate.compare)
-    power_law = _call(calls.evaluate.power_law)
-    report_html = _call(calls.evaluate.report_html)
+        Returns
+        -------
+        array_like
+            Calibrated probabilities of the event (n,) or of each class (n, K), in [0, 1]. A Series or DataFrame gives a
+            Series or DataFrame with the same index, name and columns; for a DataFrame, a map of one event gives a Series.
 
-    diagram = _call(calls.pictures.diagram)
-    map_diagram = _call(calls.pictures.map_diagram)
-    job_diagram = _call(calls.pictures.job_diagram)
+        Examples
+        --------
+        >>> client.calibrate("spam:1", [0.2, 0.8]).shape
+        (2,)
+        """
+        return await self._run(maps.calibrate(self._patience, map, predictions, scale=scale))
 
-    fit = _call(calls.maps.fit)
-    bounds = _call(calls.maps.bounds)
-    map = _call(calls.maps.map)
-    maps = _each(calls.maps.maps)
-    describe = _call(calls.maps.describe)
-    delete_map = _call(calls.maps.delete_map)
-    export_map = _call(calls.maps.export_map)
-    import_map = _call(calls.maps.import_map)
+    async def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
+        """Apply a stored Venn-Abers map and return the probabilities with their bounds.
 
-    evaluate_distribution = _call(calls.distributions.evaluate_distribution)
-    fit_distribution = _call(calls.distributions.fit_distribution)
-    calibrate_distribution = _call(calls.distributions.calibrate_distribution)
-    recalibrate_in_order = _call(calls.distributions.recalibrate_in_order)
-    upload_distribution = _call(calls.distributions.upload_distribution)
-    append_distribution = _call(calls.distributions.append_distribution)
-    distribution_measures = _call(calls.distributions.distribution_measures)
-    distribution_diagram = _call(calls.distributions.distribution_diagram)
-    distribution_diagrams = _call(calls.distributions.distribution_diagrams)
-    distribution_report_html = _call(calls.distributions.distribution_report_html)
-    distribution_methods = _call(calls.distributions.distribution_methods)
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias`` of a map of method ``venn-abers``.
+        predictions : array_like
+            As for ``calibrate``.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
 
-    alias = _call(calls.aliases.alias)
-    aliases = _call(calls.aliases.aliases)
-    delete_alias = _call(calls.aliases.delete_alias)
+        Returns
+        -------
+        Bounds
+            ``predictions``, and the two probabilities ``p0`` and ``p1`` that each is merged from.
 
-    job = _call(calls.jobs.job)
-    jobs = _each(calls.jobs.jobs)
-    events = _each(calls.jobs.events)
-    wait = _call(calls.jobs.wait)
-    cancel = _call(calls.jobs.cancel)
+        Raises
+        ------
+        ProblemResponse
+            If the map is of another method.
 
-    create_monitor = _call(calls.monitors.create_monitor)
-    monitor = _call(calls.monitors.monitor)
-    series = _call(calls.monitors.series)
-    monitors = _each(calls.monitors.monitors)
-    change_monitor = _call(calls.monitors.change_monitor)
-    delete_monitor = _call(calls.monitors.delete_monitor)
-    monitor_diagram = _call(calls.pictures.monitor_diagram)
-    series_diagram = _call(calls.pictures.series_diagram)
+        Examples
+        --------
+        >>> fitted = client.fit("venn-abers", predictions=p, labels=y)
+        >>> merged, p0, p1 = client.bounds(fitted.id, [0.2, 0.8])
+        >>> bool((p0 <= merged).all() and (merged <= p1).all())
+        True
+        """
+        return await self._run(maps.bounds(self._patience, map, predictions, scale=scale))
 
-    send_rows = _call(calls.monitor_rows.send_rows)
-    send_predictions = _call(calls.monitor_rows.send_predictions)
-    send_labels = _call(calls.monitor_rows.send_labels)
+    def maps(
+        self,
+        *,
+        name: str | None = None,
+        method: str | None = None,
+        reduction: str | None = None,
+        scale: str | None = None,
+        alias: str | None = None,
+        tags: str | Sequence[str] = (),
+        created_by: str | None = None,
+        n_classes: int | None = None,
+    ) -> AsyncIterator[ListedMap]:
+        """Iterate over the stored maps that match all filters, newest first.
 
-    alarms = _call(calls.monitor_alarms.alarms)
-    alarm_events = _each(calls.monitor_alarms.alarm_events)
-    acknowledge = _call(calls.monitor_alarms.acknowledge)
-    audit = _each(calls.monitor_alarms.audit)
-    recalibrate = _call(calls.monitor_alarms.recalibrate)
-    proposal = _call(calls.monitor_alarms.proposal)
-    accept_proposal = _call(calls.monitor_alarms.accept_proposal)
-    reject_proposal = _call(calls.monitor_alarms.reject_proposal)
-    deliveries = _each(calls.monitor_alarms.deliveries)
-    resend = _call(calls.monitor_alarms.resend)
+        Parameters
+        ----------
+        name, method, reduction, scale, created_by : str, optional
+            Only maps with this value.
+        alias : str, optional
+            Only maps at which this alias of their name points, such as ``champion``.
+        tags : str or sequence of str
+            Only maps with these tags, as ``name`` or ``name=value``.
+        n_classes : int, optional
+            Only maps with this number of classes.
 
-    measures = _call(calls.catalogue.measures)
-    methods = _call(calls.catalogue.methods)
-    diagrams = _call(calls.catalogue.diagrams)
-    limits = _call(calls.catalogue.limits)
-    live = _call(calls.catalogue.live)
-    ready = _call(calls.catalogue.ready)
+        Yields
+        ------
+        ListedMap
+            A map without its document.
+
+        Examples
+        --------
+        >>> [f"{stored.name}:{stored.version}" for stored in client.maps(name="spam")]
+        ['spam:1']
+        """
+        return self._iterate(
+            maps.maps(
+                self._patience,
+                name=name,
+                method=method,
+                reduction=reduction,
+                scale=scale,
+                alias=alias,
+                tags=tags,
+                created_by=created_by,
+                n_classes=n_classes,
+            )
+        )
+
+    async def describe(
+        self, ref: str | MapSummary, *, tags: Mapping[str, str | None] | None = None, description: str | None = None
+    ) -> MapRecord:
+        """Change the tags and the description of a map.
+
+        Parameters
+        ----------
+        ref : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        tags : mapping of str to str or None, optional
+            Tags to set; None removes a tag. Other tags are kept.
+        description : str, optional
+            New description.
+
+        Returns
+        -------
+        MapRecord
+            The changed map.
+
+        Examples
+        --------
+        >>> client.describe("spam", tags={"stage": "shadow"}).tags
+        {'stage': 'shadow'}
+        """
+        return await self._run(maps.describe(self._patience, ref, tags=tags, description=description))
+
+    async def export_map(self, ref: str | MapSummary) -> dict[str, Any]:
+        """Return the document of a map, which ``calibrant.load`` reads.
+
+        Parameters
+        ----------
+        ref : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+
+        Returns
+        -------
+        dict
+            The document as JSON, with all numbers that are needed to apply the map.
+
+        Examples
+        --------
+        >>> client.export_map("spam:1")["method"]
+        'platt'
+        """
+        return await self._run(maps.export_map(self._patience, ref))
+
+    async def import_map(
+        self,
+        document: Mapping[str, Any] | Documented,
+        *,
+        name: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        description: str | None = None,
+        allow_shape_change: bool = False,
+    ) -> MapRecord:
+        """Store a map from its document.
+
+        Parameters
+        ----------
+        document : mapping, CalibrationMap or DistributionMap
+            A map, or its document, from ``export_map`` or ``to_document``.
+        name : str, optional
+            Name of the map; an existing name gets a new version.
+        tags : mapping of str to str, optional
+            Tags of the map.
+        description : str, optional
+            Description of the map.
+        allow_shape_change : bool
+            Whether the shape of the output may differ from that of the newest map of the name.
+
+        Returns
+        -------
+        MapRecord
+            The stored map.
+
+        Examples
+        --------
+        >>> client.import_map(client.export_map("spam:1")).imported
+        True
+        """
+        return await self._run(
+            maps.import_map(
+                self._patience,
+                document,
+                name=name,
+                tags=tags,
+                description=description,
+                allow_shape_change=allow_shape_change,
+            )
+        )
+
+    async def alias(self, name: str, alias: str, version: int, *, new: bool = False) -> AliasRecord:
+        """Point an alias at a version of a map.
+
+        Parameters
+        ----------
+        name : str
+            Name of the map.
+        alias : str
+            Alias, such as ``champion``.
+        version : int
+            Version, from 1.
+        new : bool
+            If True, the alias must not exist yet. If the connection breaks after the server has set the alias, the retry
+            fails with ``precondition-failed``: then check where the alias points.
+
+        Returns
+        -------
+        AliasRecord
+            The alias.
+
+        Raises
+        ------
+        ProblemResponse
+            With code ``precondition-failed`` if ``new`` is True and the alias exists.
+
+        Examples
+        --------
+        >>> client.alias("spam", "champion", 1).version
+        1
+        """
+        return await self._run(aliases.alias(self._patience, name, alias, version, new=new))
+
+    async def upload(
+        self,
+        predictions: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+        pos_label: Any = None,
+        weights: ArrayLike | None = None,
+        groups: Any = None,
+        scale: str = "probability",
+        weights_kind: str = "importance",
+        ttl: int | None = None,
+    ) -> BatchRecord:
+        """Store a batch of predictions.
+
+        Parameters
+        ----------
+        predictions : array_like
+            (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
+        labels : array_like, optional
+            (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
+            whose columns are named after them.
+        class_names : sequence, optional
+            Labels of the classes in the order of the columns, which the batch and its maps keep.
+        pos_label : str, int or bool, optional
+            Label of the positive class, for two classes.
+        weights : array_like, optional
+            (n,), at least 0.
+        groups : array_like or frame, optional
+            Group of each row, or several columns.
+        scale : {"probability", "logit"}
+            Scale of the predictions.
+        weights_kind : {"importance", "frequency"}
+            Kind of weights.
+        ttl : int, optional
+            Seconds until the batch expires; by default chosen by the server.
+
+        Returns
+        -------
+        BatchRecord
+            The stored batch.
+
+        Raises
+        ------
+        UnusableRows
+            If the rows cannot be sent.
+
+        Examples
+        --------
+        >>> client.upload([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).positive_rate
+        0.5
+        """
+        return await self._run(
+            batches.upload(
+                self._patience,
+                predictions,
+                labels,
+                class_names=class_names,
+                pos_label=pos_label,
+                weights=weights,
+                groups=groups,
+                scale=scale,
+                weights_kind=weights_kind,
+                ttl=ttl,
+            )
+        )
+
+    async def append(
+        self,
+        batch: str | BatchRecord,
+        predictions: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        key: str | None = None,
+    ) -> BatchRecord:
+        """Append rows to a stored batch; retries are idempotent.
+
+        Parameters
+        ----------
+        batch : str or BatchRecord
+            Id of the batch.
+        predictions, labels, weights, groups
+            As for ``upload``.
+        key : str, optional
+            Idempotency key; a repeated call with the same key does not append again.
+
+        Returns
+        -------
+        BatchRecord
+            The batch after the append.
+
+        Examples
+        --------
+        >>> stored = client.upload([0.1, 0.9], [0, 1])
+        >>> client.append(stored.id, [0.4], [0]).n
+        3
+        """
+        return await self._run(
+            batches.append(self._patience, batch, predictions, labels, weights=weights, groups=groups, key=key)
+        )
+
+    async def evaluate(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        by_group: bool | None = None,
+        map: str | MapSummary | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> ReportAnswer:
+        """Measure the calibration of a stored batch or of rows; with ``map``, before and after it.
+
+        If a measure or diagram runs as a job, this waits for it.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id, or predictions.
+        *own_labels : array_like
+            Labels of predictions that are given as the first argument.
+        measures : sequence of str or mapping, optional
+            Names of measures, or mappings with ``name``, options and ``as``, the key of the result; see ``measures()``.
+        diagrams : sequence of str or mapping, optional
+            Names of diagrams, or mappings as for measures; see ``diagrams()``.
+        reduction : str, optional
+            What is measured, such as ``binary``, ``confidence`` or ``classwise``.
+        classes : sequence of int or str, optional
+            Classes to which the predictions are restricted; rows of other classes are left out.
+        by_group : bool, optional
+            Whether to measure each group.
+        map : str or MapSummary, optional
+            Map that is applied: its record, id, name, ``name:version`` or ``name@alias``.
+        interval : float, optional
+            Level of the confidence intervals, in (0, 1); by default there are none.
+        resamples : int, optional
+            Number of resamples for the intervals.
+        seed : int, optional
+            Random seed.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
+
+        Returns
+        -------
+        ReportAnswer
+            The report.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
+        >>> list(report.measures), report.measures["ece"].interval is not None
+        (['ece', 'brier'], True)
+        """
+        return await self._run(
+            evaluate.evaluate(
+                self._patience,
+                batch,
+                *own_labels,
+                measures=measures,
+                diagrams=diagrams,
+                reduction=reduction,
+                classes=classes,
+                by_group=by_group,
+                map=map,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def compare(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *others: Any,
+        maps: str | MapSummary | Sequence[str | MapSummary] = (),
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        correction: Correction = "max-t",
+        of: Literal["debiased", "plain"] = "debiased",
+        interval: float = 0.95,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> ReportAnswer:
+        """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id, or predictions.
+        *others : array_like, and sequence of str
+            Labels of predictions that are given as the first argument; then the maps.
+        maps : sequence of str
+            The maps: ids, names, ``name:version`` or ``name@alias``.
+        correction : {"max-t", "holm"}
+            Correction for multiple comparisons.
+        of : {"debiased", "plain"}
+            Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
+        interval : float
+            Level of the confidence intervals, in (0, 1).
+        measures, reduction, resamples, seed, timeout, progress, **rows
+            As for ``evaluate``.
+
+        Returns
+        -------
+        ReportAnswer
+            The report of the uncalibrated predictions; ``comparison`` has the comparison.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
+        >>> [contestant.name for contestant in report.comparison.contestants]
+        ['uncalibrated', 'spam:1']
+        """
+        return await self._run(
+            evaluate.compare(
+                self._patience,
+                batch,
+                *others,
+                maps=maps,
+                measures=measures,
+                reduction=reduction,
+                correction=correction,
+                of=of,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def power_law(
+        self,
+        batches: Sequence[str | BatchRecord],
+        *,
+        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        interval: float = 0.95,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ReportsAnswer:
+        """Measure several stored batches and fit the power law between calibration error and classification error.
+
+        Parameters
+        ----------
+        batches : sequence of str
+            Ids of stored batches.
+        maps : sequence of str, optional
+            Maps to include.
+        interval : float
+            Level of the confidence intervals, in (0, 1).
+        measures, reduction, timeout, progress
+            As for ``evaluate``.
+
+        Returns
+        -------
+        ReportsAnswer
+            The report of each batch, and the power laws, None for fewer than five batches.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> stored = [client.upload(p, y).id for _ in range(2)]
+        >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
+        [200, 200]
+        """
+        return await self._run(
+            evaluate.power_law(
+                self._patience,
+                batches,
+                maps=maps,
+                measures=measures,
+                reduction=reduction,
+                interval=interval,
+                timeout=timeout,
+                progress=progress,
+            )
+        )
+
+    async def report_html(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        map: str | MapSummary | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> str:
+        """Create a self-contained HTML report of a stored batch or of rows, with a verdict and a recommended map.
+
+        Parameters
+        ----------
+        batch, *own_labels
+            As for ``evaluate``.
+        measures, diagrams : sequence of str or mapping, optional
+            As for ``evaluate``; by default chosen by the server.
+        reduction, classes, map, interval, resamples, seed, timeout, progress, **rows
+            As for ``evaluate``.
+
+        Returns
+        -------
+        str
+            The HTML, which has no scripts and no external resources.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
+        True
+        """
+        return await self._run(
+            evaluate.report_html(
+                self._patience,
+                batch,
+                *own_labels,
+                measures=measures,
+                diagrams=diagrams,
+                reduction=reduction,
+                classes=classes,
+                map=map,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def evaluate_distribution(
+        self,
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        map: str | MapSummary | None = None,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        against: Sequence[str | BatchRecord] | None = None,
+        score: str | None = None,
+        lags: int = 0,
+        interval: float | None = None,
+        seed: int = 0,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> DistributionReportAnswer:
+        """Score predictive distributions of a number and measure their calibration; with ``map``, before and after it.
+
+        Parameters
+        ----------
+        observed : array_like, shape (n,), or str or BatchRecord, optional
+            Outcomes; or a stored batch.
+        batch : str or BatchRecord, optional
+            Id of a stored batch, instead of rows.
+        map : str or MapSummary, optional
+            Map that is applied: id, name, ``name:version`` or ``name@alias``.
+        measures : sequence of str or mapping, optional
+            Names of measures, or mappings with ``name``, options and ``as``; see ``distribution_measures()``.
+        diagrams : sequence of str or mapping, optional
+            Diagrams whose data is returned; see ``distribution_diagrams()``.
+        against : sequence of str, optional
+            Ids of stored batches with other forecasts of the same outcomes, to compare.
+        score, lags
+            Score of a comparison, and for rows in time order its lags; see ``calibrant.compare_distributions``.
+        interval : float, optional
+            Level of the confidence intervals, in (0, 1); by default there are none, but those of a comparison.
+        seed : int
+            Random seed.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
+
+        Returns
+        -------
+        DistributionReportAnswer
+            The report.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> report = client.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> round(report.measures["crps"].value, 3)
+        0.5
+        """
+        return await self._run(
+            distributions.evaluate_distribution(
+                self._patience,
+                observed,
+                batch=batch,
+                map=map,
+                measures=measures,
+                diagrams=diagrams,
+                against=against,
+                score=score,
+                lags=lags,
+                interval=interval,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def distribution_report_html(
+        self,
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        map: str | MapSummary | None = None,
+        seed: int = 0,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> str:
+        """Return the report of predictive distributions as one HTML file.
+
+        It has the verdict, diagrams, measures, and either the results after ``map`` or a recommended map.
+
+        Parameters
+        ----------
+        observed, batch, map, seed, timeout, progress
+            As for ``evaluate_distribution``.
+        **rows
+            The forecasts as for ``evaluate_distribution``; with ``times``, the report has a fan chart.
+
+        Returns
+        -------
+        str
+            The HTML, which has no scripts and no external resources.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> client.distribution_report_html([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])[:15]
+        '<!doctype html>'
+        """
+        return await self._run(
+            distributions.distribution_report_html(
+                self._patience, observed, batch=batch, map=map, seed=seed, timeout=timeout, progress=progress, **rows
+            )
+        )
+
+    async def distribution_diagram(
+        self,
+        diagram: str | Mapping[str, Any] = "coverage",
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        map: str | MapSummary | None = None,
+        form: Form = "svg",
+        theme: Theme | None = None,
+        width: int | None = None,
+        seed: int = 0,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> bytes:
+        r"""Draw a diagram of predictive distributions.
+
+        Parameters
+        ----------
+        diagram : str or mapping
+            Name of a diagram, or a mapping with ``name`` and options; see ``distribution_diagrams()``.
+        observed, batch, map, seed, timeout, progress
+            As for ``evaluate_distribution``; with ``map``, the diagram shows the forecasts before and after it.
+        form, theme, width
+            As for ``diagram``.
+        **rows
+            The forecasts as for ``evaluate_distribution``; a ``fan`` is in the order of ``times``.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> client.distribution_diagram("pit", [0.0, 3.0], mean=[0.0, 2.0], variance=[1.0, 4.0], form="png")[:4]
+        b'\x89PNG'
+        """
+        return await self._run(
+            distributions.distribution_diagram(
+                self._patience,
+                diagram,
+                observed,
+                batch=batch,
+                map=map,
+                form=form,
+                theme=theme,
+                width=width,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def fit_distribution(
+        self,
+        method: str = "averaged",
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        name: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        scale: str = "identity",
+        support: tuple[float | None, float | None] = (None, None),
+        output_levels: Sequence[float] | None = None,
+        seed: int = 0,
+        tags: Mapping[str, str] | None = None,
+        description: str | None = None,
+        allow_shape_change: bool = False,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> MapRecord:
+        """Fit a calibration map of predictive distributions to a stored batch or to rows, and wait for it.
+
+        Parameters
+        ----------
+        method : str
+            Calibrator; see ``distribution_methods()``.
+        observed : array_like, shape (n,), or str or BatchRecord, optional
+            Outcomes; or a stored batch.
+        batch : str or BatchRecord, optional
+            Id of a stored batch, instead of rows.
+        name, seed, tags, description, timeout, progress
+            As for ``fit``.
+        options : mapping, optional
+            Options of the method.
+        scale : {"identity", "log1p"}
+            Scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x).
+        support : tuple of (float or None, float or None)
+            Lowest and highest possible outcome.
+        output_levels : sequence of float, optional
+            Levels of the quantiles that ``quantile-recalibration`` and ``conformal`` return for normal forecasts and
+            samples.
+        allow_shape_change : bool
+            Whether the map may return forecasts of another kind than the newest map of the name.
+        **rows
+            The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold.
+
+        Returns
+        -------
+        MapRecord
+            The stored map; ``held_out_gain`` has the cross-fitted improvement of the score.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``fit``.
+
+        Examples
+        --------
+        >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
+        >>> fitted.document["parameters"]
+        {'factor': 5.0, 'offset': 0.0}
+        """
+        return await self._run(
+            distributions.fit_distribution(
+                self._patience,
+                method,
+                observed,
+                batch=batch,
+                name=name,
+                options=options,
+                scale=scale,
+                support=support,
+                output_levels=output_levels,
+                seed=seed,
+                tags=tags,
+                description=description,
+                allow_shape_change=allow_shape_change,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
+    ) -> Forecasts:
+        """Apply a stored map to forecasts.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        seed : int
+            Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
+        **forecasts
+            The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
+
+        Returns
+        -------
+        calibrant.distributions.forecasts.Forecasts
+            Calibrated forecasts: means and variances, quantiles or intervals.
+
+        Examples
+        --------
+        >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
+        >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
+        array([5.])
+        """
+        return await self._run(distributions.calibrate_distribution(self._patience, map, seed=seed, **forecasts))
+
+    async def recalibrate_in_order(
+        self,
+        observed: ArrayLike,
+        made: Any,
+        known: Any,
+        *,
+        half_life: float | timedelta,
+        horizon: Any = None,
+        scale: str = "identity",
+        support: tuple[float | None, float | None] = (None, None),
+        shift: float = 0.7,
+        widen: float = 0.75,
+        narrow: float = 0.375,
+        **forecasts: Unpack[ForecastArguments],
+    ) -> AdaptiveForecasts:
+        """Recalibrate forecasts in time order, using only outcomes that were known when each forecast was made.
+
+        Parameters
+        ----------
+        observed, made, known, half_life, horizon, scale, support, shift, widen, narrow
+            As for ``calibrant.recalibrate_in_order``.
+        **forecasts
+            The forecasts as for ``evaluate_distribution``.
+
+        Returns
+        -------
+        calibrant.AdaptiveForecasts
+            Recalibrated forecasts, and the correction of each row.
+
+        Examples
+        --------
+        >>> found = client.recalibrate_in_order([9.0, 9.0], [0, 2], [1, 3], half_life=1.0, mean=[5.0, 5.0],
+        ...                                     variance=[1.0, 1.0])
+        >>> found.n_known.tolist(), found.forecasts.mean.round(1).tolist()
+        ([0, 1], [5.0, 7.8])
+        """
+        return await self._run(
+            distributions.recalibrate_in_order(
+                self._patience,
+                observed,
+                made,
+                known,
+                half_life=half_life,
+                horizon=horizon,
+                scale=scale,
+                support=support,
+                shift=shift,
+                widen=widen,
+                narrow=narrow,
+                **forecasts,
+            )
+        )
+
+    async def upload_distribution(
+        self, observed: ArrayLike | None = None, *, ttl: int | None = None, **rows: Unpack[DistributionRows]
+    ) -> BatchRecord:
+        """Store a batch of forecasts.
+
+        Parameters
+        ----------
+        observed : array_like, shape (n,), optional
+            Outcomes.
+        ttl : int, optional
+            Seconds until the batch expires; by default chosen by the server.
+        **rows
+            The forecasts as for ``evaluate_distribution``.
+
+        Returns
+        -------
+        BatchRecord
+            The stored batch.
+
+        Examples
+        --------
+        >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
+        'quantiles'
+        """
+        return await self._run(distributions.upload_distribution(self._patience, observed, ttl=ttl, **rows))
+
+    async def append_distribution(
+        self,
+        batch: str | BatchRecord,
+        observed: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> BatchRecord:
+        """Append forecasts to a stored batch; retries are idempotent.
+
+        Parameters
+        ----------
+        batch : str or BatchRecord
+            Id of the batch.
+        observed : array_like, shape (n,), optional
+            Outcomes.
+        key : str, optional
+            Idempotency key; a repeated call with the same key does not append again.
+        **rows
+            The forecasts as for ``evaluate_distribution``, of the kind and with the levels of the batch.
+
+        Returns
+        -------
+        BatchRecord
+            The batch after the append.
+
+        Examples
+        --------
+        >>> stored = client.upload_distribution([0.5], mean=[0.0], variance=[1.0])
+        >>> client.append_distribution(stored.id, [0.2], mean=[0.0], variance=[1.0]).n
+        2
+        """
+        return await self._run(distributions.append_distribution(self._patience, batch, observed, key=key, **rows))
+
+    def events(self, job_id: str | JobSummary, *, after: str | None = None) -> AsyncIterator[JobEvent]:
+        """Iterate over the events of a job until it ends, without gaps or duplicates.
+
+        A broken connection is resumed.
+
+        Parameters
+        ----------
+        job_id : str or JobSummary
+            Id of the job, or the job.
+        after : str, optional
+            Id of an event; only later events are returned.
+
+        Yields
+        ------
+        Event
+            A change of status or progress.
+
+        Examples
+        --------
+        >>> [event.job.status for event in client.events(job_id)][-1]
+        'succeeded'
+        """
+        return self._iterate(jobs.events(self._patience, job_id, after=after))
+
+    async def wait(
+        self, job_id: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
+    ) -> JobAnswer:
+        """Wait until a job has succeeded.
+
+        Parameters
+        ----------
+        job_id : str or JobSummary
+            Id of the job, or the job.
+        timeout : float, optional
+            Seconds; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        JobAnswer
+            The job with its result.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds; it continues on the server.
+
+        Examples
+        --------
+        >>> list(client.wait(job_id).result)
+        ['map']
+        """
+        return await self._run(jobs.wait(self._patience, job_id, timeout=timeout, progress=progress))
+
+    async def create_monitor(
+        self,
+        name: str,
+        *,
+        prediction_kind: str | None = None,
+        forecast: Mapping[str, Any] | None = None,
+        reduction: str | None = None,
+        n_classes: int | None = None,
+        scale: str | None = None,
+        map: str | MapSummary | None = None,
+        bucket: int | None = None,
+        horizon: int | None = None,
+        skew: int | None = None,
+        max_groups: int | None = None,
+        max_ids: int | None = None,
+        reservoir: int | None = None,
+        **watched: Unpack[Watched],
+    ) -> MonitorAnswer:
+        """Create a monitor. Options that are omitted have the defaults of the server.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        prediction_kind : {"classification", "regression"}, optional
+            What is predicted.
+        forecast : mapping, optional
+            For regression: ``kind``, and ``levels``, ``level`` or ``n_samples``.
+        reduction : str, optional
+            What is measured, such as ``binary`` or ``confidence``.
+        n_classes : int, optional
+            Number of classes; required if predictions have several columns.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
+        map : str or MapSummary, optional
+            Map that is applied to every prediction.
+        bucket : int, optional
+            Length of a time bucket in seconds.
+        horizon : int, optional
+            Seconds that a prediction waits for its label.
+        skew : int, optional
+            Seconds that the time of a row may be in the future.
+        max_groups, max_ids : int, optional
+            Limits on groups and ids.
+        reservoir : int, optional
+            For K classes: number of rows whose vectors are kept, for the label shift of all classes.
+        **watched
+            ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
+            ``recalibration`` and ``retention``, which ``change_monitor`` can change.
+
+        Returns
+        -------
+        MonitorAnswer
+            The monitor. Generated secrets of webhooks are only in this response.
+
+        Examples
+        --------
+        >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
+        >>> [window.name for window in made.windows]
+        ['day']
+        """
+        return await self._run(
+            monitors.create_monitor(
+                self._patience,
+                name,
+                prediction_kind=prediction_kind,
+                forecast=forecast,
+                reduction=reduction,
+                n_classes=n_classes,
+                scale=scale,
+                map=map,
+                bucket=bucket,
+                horizon=horizon,
+                skew=skew,
+                max_groups=max_groups,
+                max_ids=max_ids,
+                reservoir=reservoir,
+                **watched,
+            )
+        )
+
+    async def monitor(
+        self,
+        name: str,
+        *,
+        windows: str | Sequence[str] = (),
+        threshold: float | None = None,
+        reference: str | None = None,
+    ) -> MonitorReading:
+        """Return the current state of a monitor: counts, and for each window measures, diagram and label coverage.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        windows : str or sequence of str
+            Names of windows; by default all.
+        threshold : float, optional
+            Predictions of at least this value count as positive in the estimates; by default 0.5.
+        reference : str, optional
+            Id of a batch of labelled rows with covariate-shift weights for one window, such as those of
+            ``density_ratios``. The estimates of this window use it in place of the monitor's reference.
+
+        Returns
+        -------
+        MonitorReading
+            The current state.
+
+        Examples
+        --------
+        >>> client.monitor("inbox", windows=["day"]).counts.predictions
+        0
+        """
+        return await self._run(
+            monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
+        )
+
+    async def series(
+        self,
+        name: str,
+        *,
+        window: str | None = None,
+        measure: str | None = None,
+        group: str | None = None,
+        start: float | datetime | None = None,
+        end: float | datetime | None = None,
+        points: int | None = None,
+    ) -> SeriesAnswer:
+        """Return the measures of a monitor over time.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        window : str, optional
+            A time window: the series has its length and ends now.
+        measure : str, optional
+            Key of the measure; by default all.
+        group : str, optional
+            Name of a group; by default all rows.
+        start, end : float or datetime, optional
+            Seconds since 1970, or datetimes (UTC without a time zone); by default all counts that are kept, until now.
+        points : int, optional
+            The most points; 100 by default.
+
+        Returns
+        -------
+        SeriesAnswer
+            The points; time spans without predictions are omitted.
+
+        Examples
+        --------
+        >>> client.series("inbox", measure="ece").points
+        []
+        """
+        return await self._run(
+            monitors.series(
+                self._patience, name, window=window, measure=measure, group=group, start=start, end=end, points=points
+            )
+        )
+
+    async def change_monitor(self, name: str, **watched: Unpack[Watched]) -> MonitorAnswer:
+        """Change fields of a monitor; its counts are kept.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        **watched
+            New values of ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
+            ``recalibration`` or ``retention``. None removes ``description``, ``interval`` and ``reference``.
+
+        Returns
+        -------
+        MonitorAnswer
+            The changed monitor.
+
+        Examples
+        --------
+        >>> client.change_monitor("inbox", description="mails of the live model").description
+        'mails of the live model'
+        """
+        return await self._run(monitors.change_monitor(self._patience, name, **watched))
+
+    async def send_rows(
+        self,
+        monitor: str,
+        predictions: ArrayLike | Mapping[str, ArrayLike],
+        labels: ArrayLike,
+        *,
+        form: Encoding = "npz",
+        piece: int = PIECE,
+        key: str | None = None,
+        **fields: Unpack[RowFields],
+    ) -> IngestionResult:
+        """Send labelled rows to a monitor.
+
+        Retries within this call are idempotent. To make sending again from another process idempotent, use ``ids`` or a
+        ``key``.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        predictions : array_like, or mapping of str to array_like
+            (n,) or (n, K). For a monitor of regression a mapping with ``mean`` and ``std`` or ``variance``, ``quantiles``,
+            ``samples``, or ``lower`` and ``upper``, or these columns, with variances.
+        labels : array_like
+            (n,), integers or booleans; for a monitor of regression, the outcomes.
+        form : {"npz", "arrow", "json"}
+            Encoding of the rows; ``arrow`` needs pyarrow.
+        piece : int
+            The most rows per request.
+        key : str, optional
+            Idempotency key of the whole call.
+        **fields
+            ``ids`` (n,), integers or strings; ``timestamps`` (n,), seconds since 1970 or datetimes, by default now; and
+            ``groups`` (n,), one name per row.
+
+        Returns
+        -------
+        IngestionResult
+            Counts over all requests; ``refusals`` have indices into the arrays.
+
+        Examples
+        --------
+        >>> client.send_rows("inbox", [0.1, 0.8], [0, 1], ids=["mail-1", "mail-2"]).joined
+        2
+        """
+        return await self._run(
+            monitor_rows.send_rows(
+                self._patience, monitor, predictions, labels, form=form, piece=piece, key=key, **fields
+            )
+        )
+
+    async def send_predictions(
+        self,
+        monitor: str,
+        ids: ArrayLike,
+        predictions: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        timestamps: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        form: Encoding = "npz",
+        piece: int = PIECE,
+        key: str | None = None,
+    ) -> IngestionResult:
+        """Send predictions without labels to a monitor; ``send_labels`` adds the labels later.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        ids : array_like
+            (n,), integers or strings that join the predictions with their labels.
+        predictions : array_like, or mapping of str to array_like
+            As for ``send_rows``.
+        timestamps, groups, form, piece, key
+            As for ``send_rows``.
+
+        Returns
+        -------
+        IngestionResult
+            Counts over all requests; ``refusals`` have indices into the arrays.
+
+        Examples
+        --------
+        >>> client.send_predictions("inbox", ["mail-3", "mail-4"], [0.2, 0.7]).accepted
+        2
+        """
+        return await self._run(
+            monitor_rows.send_predictions(
+                self._patience,
+                monitor,
+                ids,
+                predictions,
+                timestamps=timestamps,
+                groups=groups,
+                form=form,
+                piece=piece,
+                key=key,
+            )
+        )
+
+    async def send_labels(
+        self,
+        monitor: str,
+        ids: ArrayLike,
+        labels: ArrayLike,
+        *,
+        timestamps: ArrayLike | None = None,
+        form: Encoding = "npz",
+        piece: int = PIECE,
+        key: str | None = None,
+    ) -> IngestionResult:
+        """Send labels for predictions with the same ids, which may also arrive later.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        ids : array_like
+            (n,), ids of the predictions.
+        labels : array_like
+            (n,), integers or booleans.
+        timestamps : array_like, optional
+            When the labels became known; by default now.
+        form, piece, key
+            As for ``send_rows``.
+
+        Returns
+        -------
+        IngestionResult
+            Counts over all requests; ``refusals`` have indices into the arrays.
+
+        Examples
+        --------
+        >>> client.send_labels("inbox", ["mail-4"], [1]).joined
+        1
+        """
+        return await self._run(
+            monitor_rows.send_labels(
+                self._patience, monitor, ids, labels, timestamps=timestamps, form=form, piece=piece, key=key
+            )
+        )
+
+    async def accept_proposal(self, monitor: str, *, if_match: Proposal | None = None) -> Proposal:
+        """Accept the proposed map: make it the next version of its name and move the alias to it.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        if_match : Proposal, optional
+            The proposal that was reviewed, as ``proposal`` returned it. No other one is accepted, such as one that
+            replaced it meanwhile. By default, the proposal that is waiting now is accepted.
+
+        Returns
+        -------
+        Proposal
+            The accepted proposal, with the version.
+
+        Raises
+        ------
+        ProblemResponse
+            If there is no proposal, or the alias has moved since; with code ``precondition-failed`` if another proposal
+            than ``if_match`` is waiting.
+
+        Examples
+        --------
+        Accept a map if its gain is sure to be above 0.01, and no other map::
+
+            proposed = client.proposal("inbox")
+            if proposed.found.low is not None and proposed.found.low > 0.01:
+                client.accept_proposal("inbox", if_match=proposed)
+        """
+        return await self._run(monitor_alarms.accept_proposal(self._patience, monitor, if_match=if_match))
+
+    async def reject_proposal(self, monitor: str, *, if_match: Proposal | None = None) -> Proposal:
+        """Reject the proposed map; the alias does not move.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        if_match : Proposal, optional
+            The proposal that was reviewed, as ``proposal`` returned it; no other one is rejected.
+
+        Returns
+        -------
+        Proposal
+            The rejected proposal.
+
+        Raises
+        ------
+        ProblemResponse
+            If there is no proposal; with code ``precondition-failed`` if another proposal than ``if_match`` is waiting.
+
+        Examples
+        --------
+        Reject the map that was reviewed, and no other map::
+
+            proposed = client.proposal("inbox")
+            client.reject_proposal("inbox", if_match=proposed)
+        """
+        return await self._run(monitor_alarms.reject_proposal(self._patience, monitor, if_match=if_match))
+
+    async def diagram(
+        self,
+        diagram: str | Mapping[str, Any] = "reliability",
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        batches: Sequence[str | BatchRecord] | None = None,
+        form: Form = "svg",
+        theme: Theme | None = None,
+        width: int | None = None,
+        map: str | MapSummary | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> bytes:
+        r"""Draw a diagram of a stored batch or of rows.
+
+        Parameters
+        ----------
+        diagram : str or mapping
+            Name of a diagram, or a mapping with ``name`` and options. In addition to the diagrams of ``diagrams()``:
+            ``by-size``, measures on random subsets of increasing size, such as
+            ``{"name": "by-size", "measures": ["ece", "ks"]}``; and ``cost-plane``, which of two models has the lower cost,
+            for two ``batches`` of the same rows.
+        batch, *own_labels
+            As for ``evaluate``.
+        batches : sequence of str, optional
+            Ids of several batches, which are drawn side by side.
+        form : {"svg", "png"}
+            Format.
+        theme : {"auto", "light", "dark"}, optional
+            An SVG with ``auto`` follows the colour scheme of the viewer.
+        width : int, optional
+            Width in pixels, 320 to 2000.
+        map : str or MapSummary, optional
+            Map; the diagram shows the predictions before and after it, and ``by-size`` the improvement of each measure.
+        reduction, classes, interval, resamples, seed, timeout, progress
+            As for ``evaluate``; ``interval`` is the level of the interval in the title.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``scale`` and ``weights_kind``, instead of a stored batch.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> client.diagram("reliability", predictions=p, labels=y, form="png")[:4]
+        b'\x89PNG'
+        """
+        return await self._run(
+            pictures.diagram(
+                self._patience,
+                diagram,
+                batch,
+                *own_labels,
+                batches=batches,
+                form=form,
+                theme=theme,
+                width=width,
+                map=map,
+                reduction=reduction,
+                classes=classes,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def map_diagram(
+        self, ref: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
+    ) -> bytes:
+        """Draw the in-sample reliability diagram of a map: the rows of its fit, before and after the map.
+
+        Parameters
+        ----------
+        ref : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        form, theme, width
+            As for ``diagram``.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Examples
+        --------
+        >>> client.map_diagram("spam")[:4]
+        b'<svg'
+        """
+        return await self._run(pictures.map_diagram(self._patience, ref, form, theme=theme, width=width))
+
+    async def job_diagram(
+        self,
+        job_id: str | JobSummary,
+        form: Form = "svg",
+        *,
+        key: str | None = None,
+        theme: Theme | None = None,
+        width: int | None = None,
+    ) -> bytes:
+        """Draw a diagram of the report of a job.
+
+        Parameters
+        ----------
+        job_id : str
+            Id of the job.
+        form, theme, width
+            As for ``diagram``.
+        key : str, optional
+            Key of the diagram; by default the first.
+
+        Returns
+        -------
+        bytes
+            The picture.
+        """
+        return await self._run(pictures.job_diagram(self._patience, job_id, form, key=key, theme=theme, width=width))
+
+    async def monitor_diagram(
+        self,
+        monitor: str,
+        window: str | None = None,
+        *,
+        group: str | None = None,
+        theme: Theme | None = None,
+        width: int | None = None,
+    ) -> bytes:
+        """Draw the reliability diagram of a window of a monitor as SVG.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        window : str, optional
+            Name of the window; by default the first.
+        group : str, optional
+            Name of a group; by default all rows.
+        theme, width
+            As for ``diagram``.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Examples
+        --------
+        >>> client.monitor_diagram("inbox")[:4]
+        b'<svg'
+        """
+        return await self._run(
+            pictures.monitor_diagram(self._patience, monitor, window, group=group, theme=theme, width=width)
+        )
+
+    async def series_diagram(
+        self,
+        monitor: str,
+        measure: str | None = None,
+        *,
+        window: str | None = None,
+        group: str | None = None,
+        start: float | datetime | None = None,
+        end: float | datetime | None = None,
+        points: int | None = None,
+        theme: Theme | None = None,
+        width: int | None = None,
+    ) -> bytes:
+        """Draw a measure of a monitor over time as SVG.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        measure : str, optional
+            Key of the measure; by default the first.
+        window, group, start, end, points
+            As for ``series``.
+        theme, width
+            As for ``diagram``.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Examples
+        --------
+        >>> client.series_diagram("inbox", "ece")[:4]
+        b'<svg'
+        """
+        return await self._run(
+            pictures.series_diagram(
+                self._patience,
+                monitor,
+                measure,
+                window=window,
+                group=group,
+                start=start,
+                end=end,
+                points=points,
+                theme=theme,
+                width=width,
+            )
+        )
+
+    def batches(
+        self, *, created_after: str | None = None, created_before: str | None = None
+    ) -> AsyncIterator[BatchRecord]:
+        """List the batches that have not expired, newest first.
+
+        Parameters
+        ----------
+        created_after : str, optional
+            Created at this time or later.
+        created_before : str, optional
+            Created before this time.
+
+        Yields
+        ------
+        BatchRecord
+            The record of a stored batch.
+
+        Examples
+        --------
+        >>> stored = client.upload([0.1, 0.9])
+        >>> stored.id in [batch.id for batch in client.batches()]
+        True
+        """
+        return self._iterate(
+            pages(
+                self._patience,
+                path_of("batches"),
+                {"created_after": created_after, "created_before": created_before},
+                BatchesAnswer,
+            )
+        )
+
+    async def batch(self, batch_id: str | BatchRecord) -> BatchRecord:
+        """Get the record of a batch.
+
+        Parameters
+        ----------
+        batch_id : str or BatchRecord
+            Id of a batch.
+
+        Returns
+        -------
+        BatchRecord
+            The record of a stored batch.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-batch``.
+
+        Examples
+        --------
+        >>> client.batch(client.upload([0.1, 0.9]).id).arrays
+        ['predictions']
+        """
+        return await self._run(result(self._patience, "GET", path_of("batches", batch_id), BatchRecord))
+
+    async def delete_batch(self, batch_id: str | BatchRecord) -> None:
+        """Delete a batch; fails while a queued or running job needs it.
+
+        Parameters
+        ----------
+        batch_id : str or BatchRecord
+            Id of a batch.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-batch`` or ``batch-in-use``.
+
+        Examples
+        --------
+        >>> client.delete_batch(client.upload([0.1, 0.9]).id)
+        """
+        await self._run(removal(self._patience, path_of("batches", batch_id)))
+
+    def jobs(
+        self,
+        *,
+        created_after: str | None = None,
+        created_before: str | None = None,
+        status: str | None = None,
+        kind: str | None = None,
+        batch: str | BatchRecord | None = None,
+    ) -> AsyncIterator[JobSummary]:
+        """List jobs without their results, newest first.
+
+        Parameters
+        ----------
+        created_after : str, optional
+            Created at this time or later.
+        created_before : str, optional
+            Created before this time.
+        status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
+            Only jobs with this status.
+        kind : {"fit", "evaluate"}, optional
+            Only jobs of this kind.
+        batch : str or BatchRecord, optional
+            Only jobs of this batch.
+
+        Yields
+        ------
+        JobSummary
+            A job without its result, as in lists and events.
+
+        Examples
+        --------
+        >>> job_id in [job.id for job in client.jobs(status="succeeded")]
+        True
+        """
+        return self._iterate(
+            pages(
+                self._patience,
+                path_of("jobs"),
+                {
+                    "created_after": created_after,
+                    "created_before": created_before,
+                    "status": status,
+                    "kind": kind,
+                    "batch": batch,
+                },
+                JobsAnswer,
+            )
+        )
+
+    async def job(self, job_id: str | JobSummary) -> JobAnswer:
+        """Get the status, progress and result of a job.
+
+        Parameters
+        ----------
+        job_id : str or JobSummary
+            Id of a job.
+
+        Returns
+        -------
+        JobAnswer
+            A job, as ``GET /jobs/{id}`` returns it.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-job``, ``not-acceptable`` or ``busy``.
+
+        Examples
+        --------
+        >>> client.job(job_id).status
+        'succeeded'
+        """
+        return await self._run(result(self._patience, "GET", path_of("jobs", job_id), JobAnswer))
+
+    async def cancel(self, job_id: str | JobSummary) -> JobAnswer:
+        """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded.
+
+        Parameters
+        ----------
+        job_id : str or JobSummary
+            Id of a job.
+
+        Returns
+        -------
+        JobAnswer
+            A job, as ``GET /jobs/{id}`` returns it.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-job`` or ``job-final``.
+        """
+        return await self._run(result(self._patience, "DELETE", path_of("jobs", job_id), JobAnswer))
+
+    async def map(self, ref: str | MapSummary) -> MapRecord:
+        """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``.
+
+        Parameters
+        ----------
+        ref : str or MapSummary
+            Id of a map, a name (its newest version), name:version or name@alias.
+
+        Returns
+        -------
+        MapRecord
+            A stored map: its summary, the bins of its fit, and its document.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-map``.
+
+        Examples
+        --------
+        >>> client.map("spam").version
+        1
+        """
+        return await self._run(result(self._patience, "GET", path_of("maps", ref), MapRecord))
+
+    async def delete_map(self, ref: str | MapSummary) -> None:
+        """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused.
+
+        Parameters
+        ----------
+        ref : str or MapSummary
+            Id of a map, a name (its newest version), name:version or name@alias.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-map``, ``map-in-use`` or ``invalid-field``.
+
+        Examples
+        --------
+        >>> client.delete_map(client.fit("platt", predictions=p, labels=y).id)
+        """
+        await self._run(removal(self._patience, path_of("maps", ref)))
+
+    async def aliases(self, name: str) -> list[AliasRecord]:
+        """List the aliases of a name and the version that each points at.
+
+        Parameters
+        ----------
+        name : str
+            Name or id of a map.
+
+        Returns
+        -------
+        list of AliasRecord
+            The version that an alias points at, and who set it.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-map``.
+
+        Examples
+        --------
+        >>> [alias.alias for alias in client.aliases("spam")]
+        ['champion']
+        """
+        return (await self._run(result(self._patience, "GET", path_of("maps", name, "aliases"), Aliases))).aliases
+
+    async def delete_alias(self, name: str, alias: str) -> None:
+        """Delete an alias; the version that it pointed at is kept.
+
+        Parameters
+        ----------
+        name : str
+            Name or id of a map.
+        alias : str
+            Name of an alias.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-alias``.
+
+        Examples
+        --------
+        >>> client.alias("spam", "challenger", 1).revision
+        1
+        >>> client.delete_alias("spam", "challenger")
+        """
+        await self._run(removal(self._patience, path_of("maps", name, "aliases", alias)))
+
+    async def limits(self) -> LimitsAnswer:
+        """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage.
+
+        Returns
+        -------
+        LimitsAnswer
+            The limits by the name of their setting.
+
+        Examples
+        --------
+        >>> client.limits().limits["max_rows"].value > 0
+        True
+        """
+        return await self._run(result(self._patience, "GET", path_of("limits"), LimitsAnswer))
+
+    async def live(self) -> None:
+        """Check that the process responds.
+
+        Examples
+        --------
+        >>> client.live()
+        """
+        await self._run(result(self._patience, "GET", path_of("health", "live"), Health))
+
+    async def ready(self) -> None:
+        """Check that the process and the store respond; `degraded` means that writes may be refused.
+
+        Examples
+        --------
+        >>> client.ready()
+        """
+        await self._run(result(self._patience, "GET", path_of("health", "ready"), Health))
+
+    def monitors(
+        self, *, created_after: str | None = None, created_before: str | None = None
+    ) -> AsyncIterator[MonitorAnswer]:
+        """List the monitors, newest first.
+
+        Parameters
+        ----------
+        created_after : str, optional
+            Created at this time or later.
+        created_before : str, optional
+            Created before this time.
+
+        Yields
+        ------
+        MonitorAnswer
+            A monitor as callers see it; a hook has its secret only in the response that generated it.
+
+        Examples
+        --------
+        >>> "inbox" in [monitor.name for monitor in client.monitors()]
+        True
+        """
+        return self._iterate(
+            pages(
+                self._patience,
+                path_of("monitors"),
+                {"created_after": created_after, "created_before": created_before},
+                MonitorsAnswer,
+            )
+        )
+
+    async def delete_monitor(self, name: str) -> None:
+        """Delete a monitor and all its data.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``.
+
+        Examples
+        --------
+        >>> made = client.create_monitor("short-lived")
+        >>> client.delete_monitor("short-lived")
+        """
+        await self._run(removal(self._patience, path_of("monitors", name)))
+
+    def deliveries(
+        self,
+        monitor: str,
+        *,
+        created_after: str | None = None,
+        created_before: str | None = None,
+        status: str | None = None,
+        hook: str | None = None,
+    ) -> AsyncIterator[DeliverySummary]:
+        """List the deliveries of a monitor's events, newest first; the status ``dead`` marks the dead letters.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        created_after : str, optional
+            Created at this time or later.
+        created_before : str, optional
+            Created before this time.
+        status : {"pending", "succeeded", "dead"}, optional
+            ``dead`` lists the dead letters.
+        hook : str, optional
+            Only deliveries to this hook.
+
+        Yields
+        ------
+        DeliverySummary
+            A delivery in a list.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``.
+
+        Examples
+        --------
+        >>> list(client.deliveries("inbox", status="dead"))
+        []
+        """
+        return self._iterate(
+            pages(
+                self._patience,
+                path_of("monitors", monitor, "deliveries"),
+                {"created_after": created_after, "created_before": created_before, "status": status, "hook": hook},
+                DeliveriesAnswer,
+            )
+        )
+
+    async def resend(self, monitor: str, delivery_id: str) -> DeliveryRecord:
+        """Send a delivery again, whatever its status: the same event with the same ``webhook-id``.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        delivery_id : str
+            Id of a delivery.
+
+        Returns
+        -------
+        DeliveryRecord
+            The delivery of an event to one hook.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor`` or ``unknown-delivery``.
+        """
+        return await self._run(
+            result(
+                self._patience,
+                "POST",
+                path_of("monitors", monitor, "deliveries", delivery_id, "resend"),
+                DeliveryRecord,
+            )
+        )
+
+    async def alarms(self, monitor: str) -> list[RuleState]:
+        """Get the current state of every rule of a monitor.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+
+        Returns
+        -------
+        list of RuleState
+            The current state of a rule, and since when.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``.
+
+        Examples
+        --------
+        >>> [rule.rule for rule in client.alarms("inbox")]
+        ['evidence']
+        """
+        return (
+            await self._run(
+                result(self._patience, "GET", path_of("monitors", monitor, "alarms"), AlarmsAnswer, {"limit": 1})
+            )
+        ).rules
+
+    def alarm_events(self, monitor: str) -> AsyncIterator[MonitorEvent]:
+        """Iterate over the events of a monitor's alarms, newest first.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+
+        Yields
+        ------
+        MonitorEvent
+            An event of a monitor. Its ``id`` is sent in the header ``webhook-id``, the other fields in the body.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``.
+
+        Examples
+        --------
+        >>> list(client.alarm_events("inbox"))
+        []
+        """
+        return self._iterate(pages(self._patience, path_of("monitors", monitor, "alarms"), {}, AlarmsAnswer))
+
+    async def acknowledge(self, monitor: str, rule: str) -> RuleState:
+        """Acknowledge an alarm: an evidence rule restarts with the next time bucket, a threshold stays until it clears.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        rule : str
+            Name of a rule.
+
+        Returns
+        -------
+        RuleState
+            The current state of a rule, and since when.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``, ``unknown-rule`` or ``no-alarm``.
+        """
+        return await self._run(
+            result(self._patience, "POST", path_of("monitors", monitor, "alarms", rule, "acknowledge"), RuleState)
+        )
+
+    def audit(self, monitor: str) -> AsyncIterator[AuditEntry]:
+        """List the actions on a monitor, by the service or a user, newest first.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+
+        Yields
+        ------
+        AuditEntry
+            One action, and who performed it.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``.
+
+        Examples
+        --------
+        >>> list(client.audit("inbox"))
+        []
+        """
+        return self._iterate(pages(self._patience, path_of("monitors", monitor, "audit"), {}, AuditAnswer))
+
+    async def recalibrate(self, monitor: str, *, correction: str | None = None) -> RecalibrationRequested:
+        """Request a challenger now, whether or not an alarm is raised.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        correction : {"label-shift"}, optional
+            ``label-shift``: a map corrected for the class frequencies of the window, without labels, which assumes that
+            only they changed and always waits to be accepted; default: a map fitted to labelled rows.
+
+        Returns
+        -------
+        RecalibrationRequested
+            A requested challenger, and how it will be fitted.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor`` or ``prediction-kind-mismatch``.
+
+        Examples
+        --------
+        >>> client.recalibrate("inbox").number
+        1
+        """
+        return await self._run(
+            result(
+                self._patience,
+                "POST",
+                path_of("monitors", monitor, "recalibrate"),
+                RecalibrationRequested,
+                {"correction": correction},
+            )
+        )
+
+    async def proposal(self, monitor: str) -> Proposal:
+        """Get the challenger that is waiting.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+
+        Returns
+        -------
+        Proposal
+            A challenger that was better than the champion, or has an assumption, and waits to be accepted or rejected.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor`` or ``unknown-proposal``.
+        """
+        return await self._run(result(self._patience, "GET", path_of("monitors", monitor, "proposal"), Proposal))
+
+    async def measures(self) -> list[MeasureEntry]:
+        """List the measures with definition, range, options, cost and source, and whether each runs as a job.
+
+        Returns
+        -------
+        list of MeasureEntry
+            One measure in the catalogue.
+
+        Examples
+        --------
+        >>> "ece" in [measure.name for measure in client.measures()]
+        True
+        """
+        return await self._run(result(self._patience, "GET", path_of("measures"), list[MeasureEntry]))
+
+    async def distribution_measures(self) -> list[DistributionMeasureEntry]:
+        """List the measures of predictive distributions with definition, range, options and source.
+
+        Returns
+        -------
+        list of DistributionMeasureEntry
+            One measure of predictive distributions in the catalogue.
+
+        Examples
+        --------
+        >>> "crps" in [measure.name for measure in client.distribution_measures()]
+        True
+        """
+        return await self._run(
+            result(
+                self._patience,
+                "GET",
+                path_of("measures"),
+                list[DistributionMeasureEntry],
+                {"prediction_kind": "regression"},
+            )
+        )
+
+    async def diagrams(self) -> list[DiagramEntry]:
+        """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job.
+
+        Returns
+        -------
+        list of DiagramEntry
+            One diagram in the catalogue.
+
+        Examples
+        --------
+        >>> "reliability" in [diagram.name for diagram in client.diagrams()]
+        True
+        """
+        return await self._run(result(self._patience, "GET", path_of("diagrams"), list[DiagramEntry]))
+
+    async def distribution_diagrams(self) -> list[DiagramEntry]:
+        """List the diagrams of predictive distributions with definition, options and source.
+
+        Returns
+        -------
+        list of DiagramEntry
+            One diagram in the catalogue.
+
+        Examples
+        --------
+        >>> "pit" in [diagram.name for diagram in client.distribution_diagrams()]
+        True
+        """
+        return await self._run(
+            result(self._patience, "GET", path_of("diagrams"), list[DiagramEntry], {"prediction_kind": "regression"})
+        )
+
+    async def methods(self) -> list[MethodEntry]:
+        """List the calibration methods with options and source, and whether each fit runs as a job.
+
+        Returns
+        -------
+        list of MethodEntry
+            One calibration method in the catalogue, with descriptions of the properties of its maps.
+
+        Examples
+        --------
+        >>> [method.runs for method in client.methods() if method.name == "averaged"]
+        ['job']
+        """
+        return await self._run(result(self._patience, "GET", path_of("methods"), list[MethodEntry]))
+
+    async def distribution_methods(self) -> list[DistributionMethodEntry]:
+        """List the calibrators of predictive distributions with options and source.
+
+        Returns
+        -------
+        list of DistributionMethodEntry
+            One calibration method of predictive distributions in the catalogue.
+
+        Examples
+        --------
+        >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
+        [['normal']]
+        """
+        return await self._run(
+            result(
+                self._patience,
+                "GET",
+                path_of("methods"),
+                list[DistributionMethodEntry],
+                {"prediction_kind": "regression"},
+            )
+        )

@@ -15,7 +15,7 @@ from calibrant.client.steps import JSON
 from calibrant.core.arrays import check_aligned
 from calibrant.core.errors import UnusableRows, requires
 
-Form: TypeAlias = Literal["npz", "arrow", "json"]
+Encoding: TypeAlias = Literal["npz", "arrow", "json"]
 
 ARROW = "application/vnd.apache.arrow.stream"
 #: Name of each array as a field of a row.
@@ -65,7 +65,7 @@ def pieces(arrays: Arrays, rows: int) -> Iterator[tuple[int, Arrays]]:
         yield start, {name: array[start : start + rows] for name, array in arrays.items()}
 
 
-def packed(arrays: Arrays, form: Form) -> tuple[str, bytes]:
+def packed(arrays: Arrays, form: Encoding) -> tuple[str, bytes]:
     """Encode rows; returns the media type and the body. ``arrow`` needs pyarrow."""
     kinds: Mapping[str, tuple[str, Callable[[Arrays], bytes]]]
     kinds = {"npz": (NPZ, pack), "arrow": (ARROW, _arrow), "json": (JSON, _json)}

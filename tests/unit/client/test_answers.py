@@ -18,6 +18,7 @@ from calibrant.client.answers import (
     HookSpec,
     HookTestData,
     JobAnswer,
+    JobsAnswer,
     JobSummary,
     LimitsAnswer,
     MapRecord,
@@ -33,7 +34,7 @@ from calibrant.client.answers import (
     decode,
 )
 from calibrant.client.calls.evaluate import evaluate
-from calibrant.client.calls.jobs import job, jobs
+from calibrant.client.declared import pages, result
 from calibrant.client.events import follow
 from calibrant.client.retries import Patience
 from tests.unit.client.replies import answer, take
@@ -150,14 +151,17 @@ def test_the_secrets_of_a_hook_are_not_in_its_repr() -> None:
 def test_an_answer_of_another_type_is_unreadable_and_names_the_field() -> None:
     message = "200 Unexpected response: /status must be a string; check that the URL is that of a Calibrant server"
     with pytest.raises(ProblemResponse, match=message) as refusal:
-        take(job(Patience(), "job_1"), [answer(200, orjson.dumps(JOB | {"status": 3}), X_Request_Id="r")])
+        take(
+            result(Patience(), "GET", "/jobs/job_1", JobAnswer),
+            [answer(200, orjson.dumps(JOB | {"status": 3}), X_Request_Id="r")],
+        )
     assert (refusal.value.problem.errors, refusal.value.request_id) == ([], "r")
     page = orjson.dumps({"items": [JOB, {}], "next": None})
     with pytest.raises(ProblemResponse, match="Unexpected response: /items/1/id is missing"):
-        take(jobs(Patience()), [answer(200, page)])
+        take(pages(Patience(), "/jobs", {}, JobsAnswer), [answer(200, page)])
     for body in (b"<html>", b"", b"\xff", b'"', b"NaN"):
         with pytest.raises(ProblemResponse, match="200 Unexpected response: check that the URL"):
-            take(job(Patience(), "job_1"), [answer(200, body)])
+            take(result(Patience(), "GET", "/jobs/job_1", JobAnswer), [answer(200, body)])
 
 
 def test_an_unreadable_report_of_a_job_and_an_unreadable_event_name_the_field() -> None:

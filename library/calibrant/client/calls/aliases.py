@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from calibrant.client.answers import Aliases, AliasRecord
-from calibrant.client.requests import get, path_of, read, with_fields
+from calibrant.client.answers import AliasRecord
+from calibrant.client.requests import path_of, read, with_fields
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import JSON, Request, Steps
+from calibrant.client.steps import Steps
 
 
 def alias(patience: Patience, name: str, alias: str, version: int, *, new: bool = False) -> Steps[AliasRecord]:
@@ -42,45 +42,3 @@ def alias(patience: Patience, name: str, alias: str, version: int, *, new: bool 
     request = with_fields("PUT", path_of("maps", name, "aliases", alias), {"version": version}, headers=headers)
     answer = yield from send(patience, request)
     return read(AliasRecord, answer)
-
-
-def aliases(patience: Patience, name: str) -> Steps[list[AliasRecord]]:
-    """Return the aliases of a name.
-
-    Parameters
-    ----------
-    name : str
-        Name of the map.
-
-    Returns
-    -------
-    list of AliasRecord
-        The aliases with their versions.
-
-    Examples
-    --------
-    >>> [alias.alias for alias in client.aliases("spam")]
-    ['champion']
-    """
-    answer = yield from send(patience, get(path_of("maps", name, "aliases")))
-    return read(Aliases, answer).aliases
-
-
-def delete_alias(patience: Patience, name: str, alias: str) -> Steps[None]:
-    """Delete an alias; the version of the map is kept.
-
-    Parameters
-    ----------
-    name : str
-        Name of the map.
-    alias : str
-        The alias.
-
-    Examples
-    --------
-    >>> client.alias("spam", "challenger", 1).revision
-    1
-    >>> client.delete_alias("spam", "challenger")
-    """
-    path = path_of("maps", name, "aliases", alias)
-    yield from send(patience, Request("DELETE", path, headers={"Accept": JSON}, forgets=True))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.client.answers import BatchesAnswer, BatchRecord
-from calibrant.client.calls.pages import pages
+from calibrant.client.answers import BatchRecord
 from calibrant.client.frames import ArrayLike, split_rows
-from calibrant.client.requests import get, path_of, read, with_rows
+from calibrant.client.requests import path_of, read, with_rows
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import JSON, Items, Request, Steps
+from calibrant.client.steps import Steps
 
 
 def upload(
@@ -108,70 +107,3 @@ def append(
     headers: Mapping[str, str] = {} if key is None else {"Idempotency-Key": key}
     answer = yield from send(patience, with_rows(path_of("batches", batch, "rows"), arrays, {}, headers=headers))
     return read(BatchRecord, answer)
-
-
-def batch(patience: Patience, batch_id: str | BatchRecord) -> Steps[BatchRecord]:
-    """Return a stored batch, without its rows.
-
-    Parameters
-    ----------
-    batch_id : str or BatchRecord
-        Id of the batch.
-
-    Returns
-    -------
-    BatchRecord
-        The batch.
-
-    Examples
-    --------
-    >>> client.batch(client.upload([0.1, 0.9]).id).arrays
-    ['predictions']
-    """
-    answer = yield from send(patience, get(path_of("batches", batch_id)))
-    return read(BatchRecord, answer)
-
-
-def batches(
-    patience: Patience, *, created_after: str | None = None, created_before: str | None = None
-) -> Items[BatchRecord]:
-    """Iterate over the stored batches, newest first.
-
-    Parameters
-    ----------
-    created_after, created_before : str, optional
-        RFC 3339 timestamps with an offset.
-
-    Yields
-    ------
-    BatchRecord
-        A batch that has not expired.
-
-    Examples
-    --------
-    >>> stored = client.upload([0.1, 0.9])
-    >>> stored.id in [batch.id for batch in client.batches()]
-    True
-    """
-    query: dict[str, Any] = {"created_after": created_after, "created_before": created_before}
-    yield from pages(patience, "/batches", query, BatchesAnswer)
-
-
-def delete_batch(patience: Patience, batch_id: str | BatchRecord) -> Steps[None]:
-    """Delete a batch.
-
-    Parameters
-    ----------
-    batch_id : str or BatchRecord
-        Id of the batch.
-
-    Raises
-    ------
-    ProblemResponse
-        If a queued or running job needs the batch.
-
-    Examples
-    --------
-    >>> client.delete_batch(client.upload([0.1, 0.9]).id)
-    """
-    yield from send(patience, Request("DELETE", path_of("batches", batch_id), headers={"Accept": JSON}, forgets=True))

@@ -12,9 +12,6 @@ import numpy as np
 from calibrant.client.answers import (
     About,
     BatchRecord,
-    DiagramEntry,
-    DistributionMeasureEntry,
-    DistributionMethodEntry,
     DistributionReportAnswer,
     MapRecord,
     MapSummary,
@@ -33,7 +30,7 @@ from calibrant.client.frames import (
     split_forecasts,
 )
 from calibrant.client.packing import NPZ, Array, unpack
-from calibrant.client.requests import get, path_of, read, with_rows
+from calibrant.client.requests import path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Request, Steps
 from calibrant.core.arrays import days_of, made_and_known, times_of, with_gaps
@@ -472,42 +469,6 @@ def append_distribution(
     headers = {} if key is None else {"Idempotency-Key": key}
     request = _request(append_distribution, path_of("batches", batch, "rows"), observed, rows, {}, headers=headers)
     return read(BatchRecord, (yield from send(patience, request)))
-
-
-def distribution_measures(patience: Patience) -> Steps[list[DistributionMeasureEntry]]:
-    """Return all measures of predictive distributions with definition, range, options and source.
-
-    Examples
-    --------
-    >>> "crps" in [measure.name for measure in client.distribution_measures()]
-    True
-    """
-    answer = yield from send(patience, get("/measures", _REGRESSION))
-    return read(list[DistributionMeasureEntry], answer)
-
-
-def distribution_diagrams(patience: Patience) -> Steps[list[DiagramEntry]]:
-    """Return all diagrams of predictive distributions with their data fields, options, cost and source.
-
-    Examples
-    --------
-    >>> "pit" in [diagram.name for diagram in client.distribution_diagrams()]
-    True
-    """
-    answer = yield from send(patience, get("/diagrams", _REGRESSION))
-    return read(list[DiagramEntry], answer)
-
-
-def distribution_methods(patience: Patience) -> Steps[list[DistributionMethodEntry]]:
-    """Return all calibrators of predictive distributions with options and source.
-
-    Examples
-    --------
-    >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
-    [['normal']]
-    """
-    answer = yield from send(patience, get("/methods", _REGRESSION))
-    return read(list[DistributionMethodEntry], answer)
 
 
 def _request(

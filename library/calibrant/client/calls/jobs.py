@@ -10,13 +10,12 @@ from typing import TypeAlias
 
 from httpx import TransportError
 
-from calibrant.client.answers import FINAL, BatchRecord, JobAnswer, JobsAnswer, JobSummary, Problem
-from calibrant.client.calls.pages import pages
+from calibrant.client.answers import FINAL, JobAnswer, JobSummary, Problem
 from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
 from calibrant.client.events import JobEvent, follow
 from calibrant.client.requests import get, path_of, read
 from calibrant.client.retries import Patience, retry_after, send
-from calibrant.client.steps import JSON, Answer, Items, Pause, Request, Steps, relayed
+from calibrant.client.steps import Answer, Items, Pause, Steps, relayed
 
 Progress: TypeAlias = Callable[[JobAnswer], None]
 
@@ -24,88 +23,6 @@ Progress: TypeAlias = Callable[[JobAnswer], None]
 _POLLING = 5.0
 #: Seconds between two polls: at most, and near a timeout.
 _LONGEST_PAUSE, _SHORTEST_PAUSE = 5.0, 0.1
-
-
-def job(patience: Patience, job_id: str | JobSummary) -> Steps[JobAnswer]:
-    """Return a job, with its result if it has succeeded.
-
-    Parameters
-    ----------
-    job_id : str or JobSummary
-        Id of the job, or the job.
-
-    Returns
-    -------
-    JobAnswer
-        The job.
-
-    Examples
-    --------
-    >>> client.job(job_id).status
-    'succeeded'
-    """
-    answer = yield from send(patience, get(path_of("jobs", job_id)))
-    return read(JobAnswer, answer)
-
-
-def jobs(
-    patience: Patience,
-    *,
-    status: str | None = None,
-    kind: str | None = None,
-    batch: str | BatchRecord | None = None,
-    created_after: str | None = None,
-    created_before: str | None = None,
-) -> Items[JobSummary]:
-    """Iterate over jobs, newest first, without their results.
-
-    Parameters
-    ----------
-    status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
-        Only jobs with this status.
-    kind : {"fit", "evaluate"}, optional
-        Only jobs of this kind.
-    batch : str or BatchRecord, optional
-        Only jobs that use this batch.
-    created_after, created_before : str, optional
-        RFC 3339 timestamps with an offset.
-
-    Yields
-    ------
-    JobSummary
-        A job.
-
-    Examples
-    --------
-    >>> job_id in [job.id for job in client.jobs(status="succeeded")]
-    True
-    """
-    query = {"status": status, "kind": kind, "batch": batch}
-    times = {"created_after": created_after, "created_before": created_before}
-    yield from pages(patience, "/jobs", query | times, JobsAnswer)
-
-
-def cancel(patience: Patience, job_id: str | JobSummary) -> Steps[JobAnswer]:
-    """Cancel a queued or running job.
-
-    Parameters
-    ----------
-    job_id : str or JobSummary
-        Id of the job, or the job.
-
-    Returns
-    -------
-    JobAnswer
-        The job.
-
-    Raises
-    ------
-    ProblemResponse
-        With code ``job-final`` if the job has ended.
-    """
-    request = Request("DELETE", path_of("jobs", job_id), headers={"Accept": JSON})
-    answer = yield from send(patience, request)
-    return read(JobAnswer, answer)
 
 
 def events(patience: Patience, job_id: str | JobSummary, *, after: str | None = None) -> Items[JobEvent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Unpack
+from typing import Any, NamedTuple, Protocol, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,13 @@ from calibrant.client.answers import (
     MapSummary,
 )
 from calibrant.client.calls.jobs import Progress, wait
-from calibrant.client.calls.pages import pages
+from calibrant.client.declared import pages, result
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
     ArrayLike,
+    FrameLike,
     RowArguments,
+    Series,
     arguments_of,
     by_number,
     given_back,
@@ -37,7 +39,7 @@ from calibrant.client.frames import (
 from calibrant.client.packing import Array, unpack
 from calibrant.client.requests import get, id_of, path_of, read, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import JSON, Answer, Items, Request, Steps
+from calibrant.client.steps import Answer, Items, Steps
 
 Floats = npt.NDArray[np.float64]
 
@@ -150,9 +152,21 @@ def read_fit(patience: Patience, answer: Answer, timeout: float | None, progress
     if answer.status != 202:
         return read(MapRecord, answer)
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)
-    return (yield from map(patience, str((job.result or {})["map"])))
+    return (yield from _map(patience, str((job.result or {})["map"])))
 
 
+@overload
+def calibrate(
+    patience: Patience, map: str | MapSummary, predictions: Series, *, scale: str | None = None
+) -> Steps[Series]: ...
+@overload
+def calibrate(
+    patience: Patience, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None
+) -> Steps[Any]: ...
+@overload
+def calibrate(
+    patience: Patience, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None
+) -> Steps[Floats]: ...
 def calibrate(patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Steps[Any]:
     """Apply a stored map.
 
@@ -225,9 +239,13 @@ def reference(map: Any) -> str | None:
 def class_names_of(patience: Patience, refs: Sequence[str | None], rows: Mapping[str, Any]) -> Steps[list[str] | None]:
     """Return the class names of the first of the maps that has them, if rows need names and have none."""
     for ref in refs if needs_names(rows) else ():
-        if ref is not None and (names := (yield from map(patience, ref)).class_names):
+        if ref is not None and (names := (yield from _map(patience, ref)).class_names):
             return names
     return None
+
+
+def _map(patience: Patience, ref: str) -> Steps[MapRecord]:
+    return (yield from result(patience, "GET", path_of("maps", ref), MapRecord))
 
 
 def _calibrated(
@@ -242,28 +260,6 @@ def _calibrated(
         return unpack(answer.content), columns
     except ValueError as error:
         raise unreadable(answer) from error
-
-
-def map(patience: Patience, ref: str | MapSummary) -> Steps[MapRecord]:  # noqa: A001
-    """Return a stored map.
-
-    Parameters
-    ----------
-    ref : str or MapSummary
-        Id, name (newest version), ``name:version`` or ``name@alias``.
-
-    Returns
-    -------
-    MapRecord
-        The map with its document.
-
-    Examples
-    --------
-    >>> client.map("spam").version
-    1
-    """
-    answer = yield from send(patience, get(path_of("maps", ref)))
-    return read(MapRecord, answer)
 
 
 def maps(
@@ -335,26 +331,6 @@ def describe(
     refuse_unknown(changes, ["ref", *MapChanges.__annotations__])
     answer = yield from send(patience, with_fields("PATCH", path_of("maps", ref), split_about(changes)[0]))
     return read(MapRecord, answer)
-
-
-def delete_map(patience: Patience, ref: str | MapSummary) -> Steps[None]:
-    """Delete a version of a map.
-
-    Parameters
-    ----------
-    ref : str or MapSummary
-        Id or ``name:version``.
-
-    Raises
-    ------
-    ProblemResponse
-        If an alias points at the map.
-
-    Examples
-    --------
-    >>> client.delete_map(client.fit("platt", predictions=p, labels=y).id)
-    """
-    yield from send(patience, Request("DELETE", path_of("maps", ref), headers={"Accept": JSON}, forgets=True))
 
 
 def export_map(patience: Patience, ref: str | MapSummary) -> Steps[dict[str, Any]]:

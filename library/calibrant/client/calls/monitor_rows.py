@@ -8,13 +8,13 @@ from typing import Any, Unpack
 
 from calibrant.client.answers import IngestionResult
 from calibrant.client.frames import ArrayLike
-from calibrant.client.monitored import Form, RowFields, arrays_of, packed, pieces
+from calibrant.client.monitored import Encoding, RowFields, arrays_of, packed, pieces
 from calibrant.client.requests import path_of, read
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Request, Steps
 
 #: Default number of rows per request.
-_PIECE = 100_000
+PIECE = 100_000
 _COUNTS = [field.name for field in fields(IngestionResult) if field.name != "refusals"]
 
 
@@ -24,8 +24,8 @@ def send_rows(
     predictions: ArrayLike | Mapping[str, ArrayLike],
     labels: ArrayLike,
     *,
-    form: Form = "npz",
-    piece: int = _PIECE,
+    form: Encoding = "npz",
+    piece: int = PIECE,
     key: str | None = None,
     **fields: Unpack[RowFields],
 ) -> Steps[IngestionResult]:
@@ -75,8 +75,8 @@ def send_predictions(
     *,
     timestamps: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    form: Form = "npz",
-    piece: int = _PIECE,
+    form: Encoding = "npz",
+    piece: int = PIECE,
     key: str | None = None,
 ) -> Steps[IngestionResult]:
     """Send predictions without labels to a monitor; ``send_labels`` adds the labels later.
@@ -113,8 +113,8 @@ def send_labels(
     labels: ArrayLike,
     *,
     timestamps: ArrayLike | None = None,
-    form: Form = "npz",
-    piece: int = _PIECE,
+    form: Encoding = "npz",
+    piece: int = PIECE,
     key: str | None = None,
 ) -> Steps[IngestionResult]:
     """Send labels for predictions with the same ids, which may also arrive later.
@@ -147,7 +147,7 @@ def send_labels(
 
 
 def _sent(
-    patience: Patience, monitor: str, what: str, given: Mapping[str, Any], form: Form, piece: int, key: str | None
+    patience: Patience, monitor: str, what: str, given: Mapping[str, Any], form: Encoding, piece: int, key: str | None
 ) -> Steps[IngestionResult]:
     path, outcomes = path_of("monitors", monitor, what), list[tuple[int, IngestionResult]]()
     for start, arrays in pieces(arrays_of(given), piece):

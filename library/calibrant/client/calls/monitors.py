@@ -8,12 +8,11 @@ from typing import Any, TypedDict, Unpack
 
 import orjson
 
-from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading, MonitorsAnswer, SeriesAnswer
-from calibrant.client.calls.pages import pages
+from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading, SeriesAnswer
 from calibrant.client.frames import moment_of
 from calibrant.client.requests import get, path_of, read, with_fields
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import JSON, Items, Request, Steps
+from calibrant.client.steps import JSON, Request, Steps
 
 
 class Watched(TypedDict, total=False):
@@ -203,22 +202,6 @@ def series(
     return read(SeriesAnswer, answer)
 
 
-def monitors(patience: Patience) -> Items[MonitorAnswer]:
-    """Iterate over the monitors, newest first.
-
-    Yields
-    ------
-    MonitorAnswer
-        A monitor.
-
-    Examples
-    --------
-    >>> "inbox" in [monitor.name for monitor in client.monitors()]
-    True
-    """
-    yield from pages(patience, "/monitors", {}, MonitorsAnswer)
-
-
 def change_monitor(patience: Patience, name: str, **watched: Unpack[Watched]) -> Steps[MonitorAnswer]:
     """Change fields of a monitor; its counts are kept.
 
@@ -243,19 +226,3 @@ def change_monitor(patience: Patience, name: str, **watched: Unpack[Watched]) ->
     headers = {"Accept": JSON, "Content-Type": JSON}
     request = Request("PATCH", path_of("monitors", name), headers=headers, content=orjson.dumps({**watched}))
     return read(MonitorAnswer, (yield from send(patience, request)))
-
-
-def delete_monitor(patience: Patience, name: str) -> Steps[None]:
-    """Delete a monitor and its counts.
-
-    Parameters
-    ----------
-    name : str
-        Name of the monitor.
-
-    Examples
-    --------
-    >>> made = client.create_monitor("short-lived")
-    >>> client.delete_monitor("short-lived")
-    """
-    yield from send(patience, Request("DELETE", path_of("monitors", name), headers={"Accept": JSON}, forgets=True))

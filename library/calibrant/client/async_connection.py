@@ -1,0 +1,146 @@
+"""The connection of the asynchronous client, which runs the steps of calls; tasks may be cancelled at each step."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from calibrant.client.retries import Patience
+from calibrant.client.server import context_of, headers_of, noted, shown, url_of
+from calibrant.client.steps import (
+    Answer,
+    Done,
+    Item,
+    Items,
+    NextLine,
+    Open,
+    Outcome,
+    Pause,
+    Step,
+    Steps,
+    advance,
+    httpx_options,
+)
+
+T = TypeVar("T")
+
+
+class _Wire:
+    """The connection during one call; at most one stream is open, and it is closed at the end."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._stream = AsyncExitStack()
+        self._lines: AsyncIterator[str] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stream.aclose()
+
+    async def take(self, step: Step) -> Outcome:
+        """Run a step and return its outcome."""
+        try:
+            return await self._take(step), None
+        except httpx.TransportError as error:
+            return None, noted(error, self._http.base_url)
+
+    async def _take(self, step: Step) -> Answer | str | None:
+        if isinstance(step, NextLine):
+            return None if self._lines is None else await anext(self._lines, None)
+        await self._stream.aclose()
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return None
+        options = httpx_options(step.request, step.seconds)
+        if isinstance(step, Open):
+            return await self._open(options)
+        response = await self._http.request(**options)
+        return Answer(response.status_code, response.headers, response.content)
+
+    async def _open(self, options: dict[str, Any]) -> Answer:
+        response = await self._stream.enter_async_context(self._http.stream(**options))
+        content = b"" if response.is_success else await response.aread()
+        self._lines = response.aiter_lines()
+        return Answer(response.status_code, response.headers, content)
+
+
+class AsyncConnection:
+    """An asynchronous client of a Calibrant server. Use it as an asynchronous context manager, or ``close`` it.
+
+    It has the methods of ``Calibrant`` as coroutines; methods that yield items are asynchronous iterators. Cancelling a
+    task abandons its request and closes its stream of events; work that the server has started continues.
+
+    Parameters
+    ----------
+    url, api_key, timeout, tries, verify, transport
+        As for ``Calibrant``.
+
+    Examples
+    --------
+    >>> async def calibrated():
+    ...     async with AsyncCalibrant(url) as client:
+    ...         fitted = await client.fit("platt", predictions=p, labels=y)
+    ...         return await client.calibrate(fitted.id, p)
+    >>> asyncio.run(calibrated()).shape
+    (200,)
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float = 60.0,
+        tries: int = 4,
+        verify: ssl.SSLContext | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._patience = Patience(tries, timeout)
+        self._http = httpx.AsyncClient(
+            base_url=url_of(url), headers=headers_of(api_key), verify=context_of(verify), transport=transport
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shown(self._http.base_url)!r})"
+
+    async def __aenter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._http.aclose()
+
+    async def _run(self, steps: Steps[T]) -> T:
+        """Run the steps of a call and return its result."""
+        async with _Wire(self._http) as wire:
+            at = advance(steps)
+            while not isinstance(at, Done):
+                at = advance(steps, await wire.take(at))
+            result: T = at.value
+            return result
+
+    async def _iterate(self, items: Items[T]) -> AsyncIterator[T]:
+        """Run the steps of a call and yield its items as they arrive."""
+        async with _Wire(self._http) as wire:
+            at = advance(items)
+            while not isinstance(at, Done):
+                if isinstance(at, Item):
+                    yield at.value
+                    at = advance(items)
+                else:
+                    at = advance(items, await wire.take(at))

@@ -1,0 +1,52 @@
+"""The steps of calls without a body, which the generated methods of the clients use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from calibrant.client.requests import get, read
+from calibrant.client.retries import Patience, send
+from calibrant.client.steps import JSON, Item, Items, Request, Steps
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+#: Entries of a page.
+_PAGE = 100
+
+
+class Page(Protocol[T_co]):
+    """A page of a list, and the cursor of the next one."""
+
+    @property
+    def items(self) -> Sequence[T_co]: ...  # noqa: D102
+    @property
+    def next(self) -> str | None: ...  # noqa: D102
+
+
+def result(
+    patience: Patience, method: str, path: str, kind: type[T], query: Mapping[str, Any] | None = None
+) -> Steps[T]:
+    """Return the decoded response to a request."""
+    request = get(path, query)
+    if method != "GET":
+        request = Request(method, path, request.query, {"Accept": JSON})
+    return read(kind, (yield from send(patience, request)))
+
+
+def removal(patience: Patience, path: str) -> Steps[None]:
+    """Delete something; a retry may find it deleted."""
+    yield from send(patience, Request("DELETE", path, headers={"Accept": JSON}, forgets=True))
+
+
+def pages(patience: Patience, path: str, query: Mapping[str, Any], kind: type[Page[T]]) -> Items[T]:
+    """Yield the entries of all pages; a page is requested when it is needed."""
+    page_query = {**query, "limit": _PAGE}
+    while True:
+        page = yield from result(patience, "GET", path, kind, page_query)
+        for item in page.items:
+            yield Item(item)
+        if page.next is None:
+            return
+        page_query["cursor"] = page.next
