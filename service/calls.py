@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from fastapi.params import Depends
 from fastapi.routing import APIRoute
@@ -104,6 +104,18 @@ def fields(model: type[BaseModel]) -> Body:
     return Body((model,))
 
 
+class Sample(NamedTuple):
+    """An example of a call that needs nothing stored; others are in ``service/examples/calls.py``."""
+
+    name: str
+    summary: str
+    body: Mapping[str, Any] | None = None
+    status: int = 200
+    path: Mapping[str, str] = MappingProxyType({})
+    query: Mapping[str, str] = MappingProxyType({})
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Method:
     """A method of the clients that sends a call without a body; ``make reference`` generates it.
@@ -150,6 +162,8 @@ class Call:
         Codes of the problems that are specific to the call.
     headers, sends
         Descriptions of special headers of the request and of the successful response by name.
+    samples
+        Examples that need nothing stored.
     access
         By default calls with GET read, those with DELETE free room, and all others store something.
     needs_store
@@ -179,13 +193,14 @@ class Call:
     waits: bool = False
     ends: str | None = None
     problems: Sequence[str] = ()
+    samples: Sequence[Sample] = ()
     access: Access | None = None
     needs_store: bool = True
     client: str | Sequence[Method] = ()
     tag: str = ""
     name: str = ""
     description: str = ""
-    examples: str = ""
+    client_examples: str = ""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -235,7 +250,7 @@ class Calls:
         def declare(endpoint: Endpoint) -> Endpoint:
             description, _, examples = (inspect.getdoc(endpoint) or "").partition(_EXAMPLES)
             whole = replace(call, tag=call.tag or self._tag, name=endpoint.__name__)
-            whole = replace(whole, description=description, examples=examples)
+            whole = replace(whole, description=description, client_examples=examples)
             self.routes.append((whole, self._route(whole, endpoint)))
             return endpoint
 

@@ -25,7 +25,7 @@ from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
-from service.examples.calls import CALLS, parameter
+from service.examples.calls import examples_of, parameter
 from service.formats.media import JSON, schema_of
 from service.formats.options import STRUCTURED
 from service.headers import Conditions, entity_tag, tagged
@@ -247,7 +247,7 @@ def _operation(call: Call, schemas: Schema) -> Schema:
         **({} if body is None else {"requestBody": {"required": True, "content": body}}),
         "responses": {status: responses[status] for status in sorted(responses)},
     }
-    _add_examples(str(call), operation)
+    _add_examples(call, operation)
     return operation
 
 
@@ -359,13 +359,13 @@ def inference_errors(codes: Iterable[str]) -> Schema:
     return found
 
 
-def _add_examples(call: str, operation: Schema) -> None:
-    for example in (e for e in CALLS if e.call == call):
+def _add_examples(call: Call, operation: Schema) -> None:
+    for example in examples_of(call):
         described = {"summary": example.summary}
         if example.body is not None:
             sent = operation["requestBody"]["content"][JSON].setdefault("examples", {})
             sent[example.name] = described | {"value": example.body}
-        answer = answer_of(call, example.name)
+        answer = answer_of(str(call), example.name)
         if answer is not None:
             got = operation["responses"][str(example.status)]["content"][JSON].setdefault("examples", {})
             got[example.name] = described | {"value": answer}

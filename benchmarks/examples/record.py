@@ -13,7 +13,7 @@ import httpx
 
 from benchmarks.examples.drifting import drift
 from benchmarks.examples.refusals import REFUSALS
-from service.examples.calls import CALLS, DRIFTED, HOST, IDS, JOB, Example
+from service.examples.calls import DRIFTED, HOST, IDS, JOB, Example, all_examples
 from service.formats.media import JSON
 
 _ID = re.compile(rf"({'|'.join(IDS)})_[0-9a-f]{{30}}")
@@ -69,7 +69,7 @@ class Recorder:
         elif example.call == "DELETE /jobs/{job_id}":
             self._under_way.remove(self._ids["job"])
             if answer.status_code == 409:  # it ended before it could be cancelled: the same once more
-                self.send(CALLS[CALLS.index(example) - 1])
+                self.send(all_examples()[all_examples().index(example) - 1])
                 return self.send(example)
         elif isinstance(example.body, Mapping) and example.call == "POST /monitors" and example.body["name"] in DRIFTED:
             drift(self._http, example.body["name"])
@@ -100,7 +100,7 @@ def record(
     recorder = Recorder(http, wait)
     answers: dict[str, dict[str, Any]] = {}
     problems: dict[str, Any] = {}
-    for example in (*CALLS, *REFUSALS):
+    for example in (*all_examples(), *REFUSALS):
         answer = recorder.send(example)
         seen(example, answer)
         if example in REFUSALS:

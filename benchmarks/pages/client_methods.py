@@ -263,7 +263,7 @@ def _text_of(description: str) -> str:
 
 
 def _examples(call: Call, method: Method) -> str:
-    return "\n\n".join(block for block in call.examples.split("\n\n") if f"client.{method.name}(" in block)
+    return "\n\n".join(block for block in call.client_examples.split("\n\n") if f"client.{method.name}(" in block)
 
 
 # --- The text of a module

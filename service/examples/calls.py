@@ -1,10 +1,15 @@
-"""An example of every call, in an order in which they can be sent one after another."""
+"""Examples of calls that build on each other, and the order of all examples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from service.calls import Call
+from service.route_table import RouteTable
+from service.sample_rows import LABELS, PREDICTIONS
 
 # --- The structure of an example
 
@@ -273,14 +278,10 @@ DISTRIBUTIONS: tuple[Example, ...] = (
         {**_QUANTILES, "diagram": "coverage"},
         headers={"Accept": "application/json"},
     ),
-    Example("GET /measures", "regression", "Measures of predictive distributions", query=_REGRESSION),
-    Example("GET /methods", "regression", "Calibrators of predictive distributions", query=_REGRESSION),
 )
 
-# --- An example of every call, in an order in which they can be sent one after another
+# --- Examples that build on each other, in their order
 
-_PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
-_LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
 _FITS_TO_IT = {"kind": "fit", "batch": BATCH}
 _MODEL = {"name": "fraud-detector"}
 _CHAMPION = _MODEL | {"alias": "champion"}
@@ -305,21 +306,7 @@ _INFERENCE = {
     "inputs": [{"name": "predictions", "shape": [3], "datatype": "FP64", "data": [0.25, 0.5, 0.75]}],
 }
 
-CALLS: tuple[Example, ...] = (
-    Example("GET /health/live", "up", "The process responds"),
-    Example("GET /health/ready", "ready", "The store responds too"),
-    Example("GET /measures", "measures", "The first of the measures"),
-    Example("GET /diagrams", "diagrams", "The first of the diagrams"),
-    Example("GET /methods", "methods", "The first of the methods"),
-    Example("GET /limits", "limits", "The limits of requests and tenants"),
-    Example("GET /problems", "problems", "The first of the problems", headers={"Accept": "application/json"}),
-    Example(
-        "GET /problems/{code}",
-        "out-of-range",
-        "One problem",
-        path={"code": "out-of-range"},
-        headers={"Accept": "application/json"},
-    ),
+STORY: tuple[Example, ...] = (
     Example(
         "POST /batches",
         "three-classes",
@@ -335,7 +322,7 @@ CALLS: tuple[Example, ...] = (
         "POST /batches",
         "two-classes",
         "Probabilities of one event, with labels",
-        {"predictions": _PREDICTIONS, "labels": _LABELS},
+        {"predictions": PREDICTIONS, "labels": LABELS},
         201,
     ),
     Example(
@@ -352,7 +339,7 @@ CALLS: tuple[Example, ...] = (
         "POST /maps",
         "at-once",
         "Platt scaling with a name",
-        {"method": "platt", "name": "fraud-detector", "predictions": _PREDICTIONS, "labels": _LABELS},
+        {"method": "platt", "name": "fraud-detector", "predictions": PREDICTIONS, "labels": LABELS},
         201,
     ),
     Example(
@@ -376,12 +363,6 @@ CALLS: tuple[Example, ...] = (
     Example("POST /maps/import", "identity", "A map from another service", _IMPORTED, 201),
     Example("DELETE /maps/{ref}", "by-version", "One version", status=204, path={"ref": "from-elsewhere:1"}),
     Example("DELETE /maps/{name}/aliases/{alias}", "champion", "Delete an alias", status=204, path=_CHAMPION),
-    Example(
-        "POST /evaluate",
-        "one-measure",
-        "The expected calibration error, with an interval",
-        {"predictions": _PREDICTIONS, "labels": _LABELS, "measures": [{"name": "ece", "n_bins": 4}], "interval": 0.9},
-    ),
     Example(
         "POST /evaluate",
         "before-and-after",
@@ -408,20 +389,6 @@ CALLS: tuple[Example, ...] = (
         {"map": "fraud-detector", "predictions": [0.3, 0.95]},
     ),
     Example(
-        "POST /evaluate",
-        "as-a-page",
-        "A report in one HTML file",
-        {"predictions": _PREDICTIONS, "labels": _LABELS},
-        headers={"Accept": "text/html"},
-    ),
-    Example(
-        "POST /diagrams",
-        "as-numbers",
-        "The data of a diagram and its text description",
-        {"predictions": _PREDICTIONS, "labels": _LABELS, "diagram": {"name": "reliability", "n_bins": 3}},
-        headers={"Accept": "application/json"},
-    ),
-    Example(
         "POST /diagrams",
         "before-and-after",
         "A stored batch before and after a map, as SVG",
@@ -433,16 +400,6 @@ CALLS: tuple[Example, ...] = (
         "A diagram that needs a long fit: 202 and a job",
         {"batch": BATCH, "diagram": {"name": "fit-on-test", "method": "pl", "folds": 3}},
         202,
-    ),
-    Example(
-        "POST /diagrams",
-        "by-size",
-        "Measures on random subsamples; a value that falls with their size is biased",
-        {
-            "predictions": _PREDICTIONS,
-            "labels": _LABELS,
-            "diagram": {"name": "by-size", "start": 4, "measures": ["ks"]},
-        },
     ),
     Example("GET /jobs/{job_id}/diagram.svg", "fitted", "The diagram of a job", path={"job_id": JOB}),
     Example("GET /jobs/{job_id}/diagram.png", "fitted", "The same as a PNG", path={"job_id": JOB}),
@@ -457,9 +414,6 @@ CALLS: tuple[Example, ...] = (
         headers={"Prefer": "respond-async"},
     ),
     Example("DELETE /jobs/{job_id}", "cancelled", "A cancelled job", path={"job_id": JOB}),
-    Example("GET /v2", "server", "The server and its extensions"),
-    Example("GET /v2/health/live", "up", "The process responds"),
-    Example("GET /v2/health/ready", "ready", "The store responds too"),
     Example("GET /v2/models/{name}", "by-name", "A map as a model", path=_MODEL),
     Example("GET /v2/models/{name}/ready", "by-name", "The map exists", path=_MODEL),
     Example("POST /v2/models/{name}/infer", "three", "Three predictions as a tensor", _INFERENCE, path=_MODEL),
@@ -473,6 +427,21 @@ CALLS: tuple[Example, ...] = (
     *DISTRIBUTIONS,
     Example("DELETE /batches/{batch_id}", "two-classes", "Delete a batch", status=204, path={"batch_id": BATCH}),
 )
+
+
+def examples_of(call: Call) -> Iterator[Example]:
+    """The examples of a call: those of its declaration, and those that need others before them."""
+    yield from (Example(str(call), *sample) for sample in call.samples)
+    yield from (example for example in STORY if example.call == str(call))
+
+
+@cache
+def all_examples() -> tuple[Example, ...]:
+    """An example of every call, in an order in which they can be sent one after another."""
+    table = RouteTable([])
+    table.load_all()
+    return (*(Example(str(call), *sample) for call in table.calls for sample in call.samples), *STORY)
+
 
 #: Descriptions and examples of path parameters in the OpenAPI document.
 _PARAMETERS = {

@@ -22,7 +22,7 @@ from schemas.catalogue import (
     MeasureEntry,
     MethodEntry,
 )
-from service.calls import Call, Calls, Method
+from service.calls import Call, Calls, Method, Sample
 from service.context import answer
 from service.paging import read_query
 
@@ -46,6 +46,10 @@ _REGRESSION = {"prediction_kind": "regression"}
                 query=_REGRESSION,
                 summary="List the measures of predictive distributions with definition, range, options and source.",
             ),
+        ),
+        samples=(
+            Sample("regression", "Measures of predictive distributions", query=_REGRESSION),
+            Sample("measures", "The first of the measures"),
         ),
     )
 )
@@ -114,6 +118,7 @@ async def measures(request: Request) -> Response:
                 summary="List the diagrams of predictive distributions with definition, options and source.",
             ),
         ),
+        samples=(Sample("diagrams", "The first of the diagrams"),),
     )
 )
 async def diagrams(request: Request) -> Response:
@@ -163,6 +168,10 @@ async def diagrams(request: Request) -> Response:
                 query=_REGRESSION,
                 summary="List the calibrators of predictive distributions with options and source.",
             ),
+        ),
+        samples=(
+            Sample("regression", "Calibrators of predictive distributions", query=_REGRESSION),
+            Sample("methods", "The first of the methods"),
         ),
     )
 )

@@ -26,7 +26,7 @@ from schemas.diagrams import (
 )
 from schemas.evaluate import Pictured
 from schemas.jobs import FINAL, JobRecord
-from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, rows
+from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, Sample, rows
 from service.context import Context, Here
 from service.errors import InvalidField, JobNotFinal, NoBins, NotFound, RequestError, TooLarge
 from service.formats.answers import choose
@@ -46,6 +46,7 @@ from service.pictures import (
     report_picture,
 )
 from service.problems import respond
+from service.sample_rows import LABELS, PREDICTIONS
 from service.threads import run_in_thread
 
 calls = Calls("diagrams")
@@ -61,6 +62,23 @@ calls = Calls("diagrams")
         media=(SVG, PNG),
         queues="A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png",
         problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+        samples=(
+            Sample(
+                "as-numbers",
+                "The data of a diagram and its text description",
+                {"predictions": PREDICTIONS, "labels": LABELS, "diagram": {"name": "reliability", "n_bins": 3}},
+                headers={"Accept": "application/json"},
+            ),
+            Sample(
+                "by-size",
+                "Measures on random subsamples; a value that falls with their size is biased",
+                {
+                    "predictions": PREDICTIONS,
+                    "labels": LABELS,
+                    "diagram": {"name": "by-size", "start": 4, "measures": ["ks"]},
+                },
+            ),
+        ),
     )
 )
 async def post_diagram(request: Request, here: Here) -> Response:

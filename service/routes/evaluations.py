@@ -15,7 +15,7 @@ from schemas.evaluate import (
     ReportsAnswer,
 )
 from schemas.jobs import JobRecord
-from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, rows
+from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, Sample, rows
 from service.context import Here, answer
 from service.formats.answers import choose
 from service.formats.body import read_payload
@@ -24,6 +24,7 @@ from service.formats.options import read_options_of_kind
 from service.headers import read_header
 from service.jobs import settle
 from service.reports import report_response
+from service.sample_rows import LABELS, PREDICTIONS
 from service.threads import run_in_thread
 
 calls = Calls("evaluate")
@@ -39,6 +40,24 @@ calls = Calls("evaluate")
         media=(HTML,),
         queues="A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s",
         problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+        samples=(
+            Sample(
+                "one-measure",
+                "The expected calibration error, with an interval",
+                {
+                    "predictions": PREDICTIONS,
+                    "labels": LABELS,
+                    "measures": [{"name": "ece", "n_bins": 4}],
+                    "interval": 0.9,
+                },
+            ),
+            Sample(
+                "as-a-page",
+                "A report in one HTML file",
+                {"predictions": PREDICTIONS, "labels": LABELS},
+                headers={"Accept": "text/html"},
+            ),
+        ),
     )
 )
 async def evaluate(request: Request, here: Here) -> Response:

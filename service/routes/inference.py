@@ -16,7 +16,7 @@ from schemas.inference import (
     ServerMetadata,
     ServerReady,
 )
-from service.calls import Body, Call, Calls
+from service.calls import Body, Call, Calls, Sample
 from service.context import Context, Here, answer
 from service.formats.body import bounded, read_encoding
 from service.formats.media import JSON, TENSORS
@@ -48,19 +48,36 @@ _INFER = Call(
 
 
 @hidden.add(Call("GET", f"{PREFIX}/"))
-@calls.add(Call("GET", PREFIX, answer=ServerMetadata))
+@calls.add(Call("GET", PREFIX, answer=ServerMetadata, samples=(Sample("server", "The server and its extensions"),)))
 async def server() -> Response:
     """Get the server's name, version and supported protocol extensions."""
     return answer({"name": "calibrant", "version": calibrant.__version__, "extensions": ["binary_tensor_data"]})
 
 
-@calls.add(Call("GET", f"{PREFIX}/health/live", access="open", needs_store=False, answer=ServerLive))
+@calls.add(
+    Call(
+        "GET",
+        f"{PREFIX}/health/live",
+        access="open",
+        needs_store=False,
+        answer=ServerLive,
+        samples=(Sample("up", "The process responds"),),
+    )
+)
 async def server_live() -> Response:
     """Check that the process responds."""
     return answer({"live": True})
 
 
-@calls.add(Call("GET", f"{PREFIX}/health/ready", access="open", answer=ServerReady))
+@calls.add(
+    Call(
+        "GET",
+        f"{PREFIX}/health/ready",
+        access="open",
+        answer=ServerReady,
+        samples=(Sample("ready", "The store responds too"),),
+    )
+)
 async def server_ready(here: Here) -> Response:
     """Check that the process and the store respond; 503 if the store is unavailable."""
     await here.process.reach()

@@ -7,7 +7,7 @@ from fastapi import Request, Response
 from schemas.catalogue import ProblemEntry
 from schemas.problem_table import TABLE
 from service import pages
-from service.calls import Call, Calls
+from service.calls import Call, Calls, Sample
 from service.context import answer
 from service.errors import NotFound
 from service.formats.answers import choose
@@ -32,7 +32,15 @@ async def docs() -> Response:
 
 
 @calls.add(
-    Call("GET", "/problems", access="open", answer=list[ProblemEntry], media=(HTML,), problems=("not-acceptable",))
+    Call(
+        "GET",
+        "/problems",
+        access="open",
+        answer=list[ProblemEntry],
+        media=(HTML,),
+        problems=("not-acceptable",),
+        samples=(Sample("problems", "The first of the problems", headers={"Accept": "application/json"}),),
+    )
 )
 async def problems(request: Request) -> Response:
     """List all problems as an HTML page or as JSON, depending on ``Accept``."""
@@ -49,6 +57,11 @@ async def problems(request: Request) -> Response:
         answer=ProblemEntry,
         media=(HTML,),
         problems=("not-found", "not-acceptable"),
+        samples=(
+            Sample(
+                "out-of-range", "One problem", path={"code": "out-of-range"}, headers={"Accept": "application/json"}
+            ),
+        ),
     )
 )
 async def problem(code: str, request: Request) -> Response:

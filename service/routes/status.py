@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from backend.settings import settings_of
 from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
-from service.calls import Call, Calls, Method
+from service.calls import Call, Calls, Method, Sample
 from service.context import Here, answer
 from service.formats.media import TEXT
 from service.metrics import Metrics
@@ -19,7 +19,16 @@ from service.threads import run_in_thread
 calls = Calls("health")
 
 
-@calls.add(Call("GET", "/limits", answer=LimitsAnswer, tag="limits", client="limits"))
+@calls.add(
+    Call(
+        "GET",
+        "/limits",
+        answer=LimitsAnswer,
+        tag="limits",
+        client="limits",
+        samples=(Sample("limits", "The limits of requests and tenants"),),
+    )
+)
 async def limits(here: Here) -> Response:
     """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage.
 
@@ -47,7 +56,13 @@ def _used(charges: Charges) -> dict[str, int]:
 
 @calls.add(
     Call(
-        "GET", "/health/live", access="open", needs_store=False, answer=Health, client=(Method("live", returns=False),)
+        "GET",
+        "/health/live",
+        access="open",
+        needs_store=False,
+        answer=Health,
+        client=(Method("live", returns=False),),
+        samples=(Sample("up", "The process responds"),),
     )
 )
 async def live() -> Response:
@@ -68,6 +83,7 @@ async def live() -> Response:
         answer=Health,
         problems=("store-unavailable",),
         client=(Method("ready", returns=False),),
+        samples=(Sample("ready", "The store responds too"),),
     )
 )
 async def ready(here: Here) -> Response:

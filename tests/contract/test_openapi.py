@@ -18,7 +18,7 @@ from schemas.problem_table import PREFIX, TABLE
 from schemas.problems import Problem
 from service.app import create_app
 from service.calls import OF_ENDED_JOBS
-from service.examples.calls import CALLS
+from service.examples.calls import all_examples
 from service.formats.body import CONTENT_TYPES
 from service.formats.media import JSON
 from service.inference.errors import uses_protocol
@@ -65,7 +65,7 @@ def test_every_call_has_an_example_of_what_is_sent_and_of_every_answer(openapi: 
         places["body"] = operation.get("requestBody", {}).get("content", {})
         for place, content in places.items():
             lacking += [
-                f"{method.upper()} {path}: {place} as {kind}; see service/examples/calls.py"
+                f"{method.upper()} {path}: {place} as {kind}; see Call.samples"
                 for kind in (JSON, MEDIA_TYPE)
                 if kind in content and not content[kind].get("examples")
             ]
@@ -110,7 +110,7 @@ def test_every_call_documents_every_status_and_what_it_does(openapi: dict[str, A
 
 def test_every_example_is_of_a_call(openapi: dict[str, Any]) -> None:
     calls = {f"{method.upper()} {path}" for path, method, _ in operations(openapi)}
-    assert {example.call for example in CALLS} <= calls
+    assert {example.call for example in all_examples()} <= calls
 
 
 def test_examples_of_problems_are_problem_documents_of_their_code(openapi: dict[str, Any]) -> None:

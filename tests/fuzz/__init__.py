@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from service.examples.calls import CALLS
+from service.examples.calls import all_examples
 from tests.fuzz.bodies import BATCH_VARIABLE
 
 ALL_PHASES = "examples,coverage,fuzzing,stateful"
@@ -57,7 +57,7 @@ def _prepare(url: str) -> str:
     """Store the batches and the maps that bodies refer to; the id of a batch of each prediction kind, as JSON."""
     made = [
         httpx.post(url + example.call.split()[1], json=example.body, timeout=60).raise_for_status().json()
-        for example in CALLS
+        for example in all_examples()
         if example.call in ("POST /batches", "POST /maps") and example.status == 201
     ]
     return json.dumps({one["prediction_kind"]: one["id"] for one in made if one["id"].startswith("batch_")})

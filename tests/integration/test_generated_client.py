@@ -15,7 +15,7 @@ import pytest
 from benchmarks.examples.record import Recorder, admitting
 from calibrant.client import Calibrant
 from service.app import create_app
-from service.examples.calls import CALLS
+from service.examples.calls import all_examples
 from service.openapi import operations
 from service.settings import Settings
 from service.stack import Stack, stack
@@ -84,8 +84,8 @@ def test_every_example_is_sent_and_its_answer_parsed_by_the_generated_client(
 ) -> None:
     with httpx.Client(transport=client, base_url=running.url, timeout=60) as http, Calibrant(running.url) as ours:
         recorder = Recorder(http, ours.wait)
-        statuses = [(example.call, example.name, recorder.send(example).status_code) for example in CALLS]
-    assert statuses == [(example.call, example.name, example.status) for example in CALLS]
+        statuses = [(example.call, example.name, recorder.send(example).status_code) for example in all_examples()]
+    assert statuses == [(example.call, example.name, example.status) for example in all_examples()]
     without = {operation["operationId"] for _, _, operation in operations(document)} - client.called
     assert without == {"index", "docs", "metrics", "get_events"}
 
