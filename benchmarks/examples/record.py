@@ -111,9 +111,10 @@ def record(
 
 
 def settled(answer: Any, recorded: Any) -> Any:
-    """The answer with the recorded value of each number that differs from it by rounding alone."""
+    """The answer in the recorded order, with the recorded value of each number that differs by rounding alone."""
     if isinstance(answer, dict) and isinstance(recorded, dict):
-        return {name: settled(value, recorded.get(name)) for name, value in answer.items()}
+        names = [name for name in {**recorded, **answer} if name in answer]
+        return {name: settled(answer[name], recorded.get(name)) for name in names}
     if isinstance(answer, list) and isinstance(recorded, list) and len(answer) == len(recorded):
         return list(map(settled, answer, recorded))
     if isinstance(answer, float) and isinstance(recorded, float):
