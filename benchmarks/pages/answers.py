@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -22,37 +23,9 @@ import schemas
 from benchmarks.pages.generated import formatted
 from schemas.base import Document
 from schemas.meanings import MEANINGS
+from service.route_table import RouteTable
 
 FOLDER = Path(conveniences.__file__).parent
-#: The responses that no other response contains.
-ROOTS = (
-    "AlarmsAnswer",
-    "Aliases",
-    "AuditAnswer",
-    "BatchesAnswer",
-    "DeliveriesAnswer",
-    "DeliveryRecord",
-    "DiagramEntry",
-    "DistributionMeasureEntry",
-    "DistributionMethodEntry",
-    "DistributionReportAnswer",
-    "Health",
-    "IngestionResult",
-    "JobAnswer",
-    "JobsAnswer",
-    "LimitsAnswer",
-    "MapPage",
-    "MapRecord",
-    "MeasureEntry",
-    "MethodEntry",
-    "MonitorReading",
-    "MonitorsAnswer",
-    "Proposal",
-    "RecalibrationRequested",
-    "ReportAnswer",
-    "ReportsAnswer",
-    "SeriesAnswer",
-)
 #: Groups of arguments, which become typed dictionaries.
 ARGUMENTS = ("About", "MapChanges")
 _WIDTH = 120
@@ -65,7 +38,7 @@ _HEAD = '"""Generated from schemas/{module}.py by `make reference`."""\n\nfrom _
 def files() -> dict[str, str]:
     """The text of each generated module by its name."""
     by_module: dict[str, list[type[BaseModel]]] = defaultdict(list)
-    for model in _models():
+    for model in models():
         by_module[_module(model)].append(model)
     texts = {name: _text(name, models) for name, models in sorted(by_module.items())}
     return {name: formatted(text, "I,RUF022") for name, text in (texts | {"__init__": _package(by_module)}).items()}
@@ -80,11 +53,11 @@ def write_files() -> None:
 # --- Which models are responses
 
 
-def _models() -> list[type[BaseModel]]:
+def models() -> list[type[BaseModel]]:
     """The models that responses consist of, in the order of their definition."""
     known = {model.__name__: model for module in _modules() for model in _defined(module)}
     wanted: set[type[BaseModel]] = set()
-    queue = [known[name] for name in (*ROOTS, *ARGUMENTS)]
+    queue = [known[name] for name in (*_imported(), *ARGUMENTS) if name in known] + _declared()
     while queue:
         model = queue.pop()
         if model not in wanted:
@@ -92,6 +65,21 @@ def _models() -> list[type[BaseModel]]:
             queue += [inner for hint in get_type_hints(model).values() for inner in _inside(hint)]
             queue += [base for base in model.__bases__ if base.__name__ in _SHARED]
     return [model for module in _modules() for model in _defined(module) if model in wanted]
+
+
+def _imported() -> set[str]:
+    """The names that the steps of the client import from the responses."""
+    trees = [ast.parse(path.read_text("utf-8")) for path in (FOLDER.parent / "calls").glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {name.name for node in nodes if node.module == "calibrant.client.answers" for name in node.names}
+
+
+def _declared() -> list[type[BaseModel]]:
+    """The answers of the calls whose methods are generated."""
+    table = RouteTable([])
+    table.load_all()
+    answers = [method.answer or call.answer for call in table.calls for method in call.client_methods]
+    return [model for answer in answers for model in _inside(answer)]
 
 
 #: Base classes that are responses too; the fields of others are repeated in each response.

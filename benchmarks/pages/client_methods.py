@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import calibrant.client.calls as steps
+from benchmarks.pages.answers import models
 from benchmarks.pages.generated import formatted
-from calibrant.client import answers
 from calibrant.client.async_connection import AsyncConnection
 from calibrant.client.connection import Connection
 from schemas.meanings import MEANINGS
@@ -24,11 +24,10 @@ from service.examples.calls import parameter
 from service.route_table import RouteTable
 
 FOLDER = Path(steps.__file__).parents[1]
-#: The modules of steps in the order of their methods, so that examples can use what earlier ones create.
-_MODULES = (
-    "maps", "aliases", "batches", "evaluate", "distributions", "jobs", "monitors", "monitor_rows", "monitor_alarms",
-    "pictures",
-)  # fmt: skip
+#: The first modules of steps: the examples of the others use what these create.
+_FIRST = ("maps", "monitors", "monitor_rows")
+_OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__", *_FIRST})
+_MODULES = (*_FIRST, *_OTHERS)
 #: Records that stand for their ids.
 _RECORDS = {"batch": "BatchRecord", "batch_id": "BatchRecord", "job_id": "JobSummary", "ref": "MapSummary"}
 #: Types that are sent as text.
@@ -310,7 +309,7 @@ def _imports() -> str:
             later |= _imported(block.body)
         lines |= {f"from calibrant.client.calls.{module} import {name}": None for name in _names(tree.body)}
     used = " ".join(f"{method.returns} {method.signature} {method.steps}" for method in _declared())
-    named = [name for name in answers.__all__ if re.search(rf"\b{name}\b", used)]
+    named = [model.__name__ for model in models() if re.search(rf"\b{model.__name__}\b", used)]
     lines |= {f"from calibrant.client.answers import {name}": None for name in named}
     return "\n".join([*lines, "if TYPE_CHECKING:", *(f"    {line}" for line in later)])
 

@@ -395,6 +395,332 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
+    async def create_monitor(
+        self,
+        name: str,
+        *,
+        prediction_kind: str | None = None,
+        forecast: Mapping[str, Any] | None = None,
+        reduction: str | None = None,
+        n_classes: int | None = None,
+        scale: str | None = None,
+        map: str | MapSummary | None = None,
+        bucket: int | None = None,
+        horizon: int | None = None,
+        skew: int | None = None,
+        max_groups: int | None = None,
+        max_ids: int | None = None,
+        reservoir: int | None = None,
+        **watched: Unpack[Watched],
+    ) -> MonitorAnswer:
+        """Create a monitor. Options that are omitted have the defaults of the server.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        prediction_kind : {"classification", "regression"}, optional
+            What is predicted.
+        forecast : mapping, optional
+            For regression: ``kind``, and ``levels``, ``level`` or ``n_samples``.
+        reduction : str, optional
+            What is measured, such as ``binary`` or ``confidence``.
+        n_classes : int, optional
+            Number of classes; required if predictions have several columns.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
+        map : str or MapSummary, optional
+            Map that is applied to every prediction.
+        bucket : int, optional
+            Length of a time bucket in seconds.
+        horizon : int, optional
+            Seconds that a prediction waits for its label.
+        skew : int, optional
+            Seconds that the time of a row may be in the future.
+        max_groups, max_ids : int, optional
+            Limits on groups and ids.
+        reservoir : int, optional
+            For K classes: number of rows whose vectors are kept, for the label shift of all classes.
+        **watched
+            ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
+            ``recalibration`` and ``retention``, which ``change_monitor`` can change.
+
+        Returns
+        -------
+        MonitorAnswer
+            The monitor. Generated secrets of webhooks are only in this response.
+
+        Examples
+        --------
+        >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
+        >>> [window.name for window in made.windows]
+        ['day']
+        """
+        return await self._run(
+            monitors.create_monitor(
+                self._patience,
+                name,
+                prediction_kind=prediction_kind,
+                forecast=forecast,
+                reduction=reduction,
+                n_classes=n_classes,
+                scale=scale,
+                map=map,
+                bucket=bucket,
+                horizon=horizon,
+                skew=skew,
+                max_groups=max_groups,
+                max_ids=max_ids,
+                reservoir=reservoir,
+                **watched,
+            )
+        )
+
+    async def monitor(
+        self,
+        name: str,
+        *,
+        windows: str | Sequence[str] = (),
+        threshold: float | None = None,
+        reference: str | None = None,
+    ) -> MonitorReading:
+        """Return the current state of a monitor: counts, and for each window measures, diagram and label coverage.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        windows : str or sequence of str
+            Names of windows; by default all.
+        threshold : float, optional
+            Predictions of at least this value count as positive in the estimates; by default 0.5.
+        reference : str, optional
+            Id of a batch of labelled rows with covariate-shift weights for one window, such as those of
+            ``density_ratios``. The estimates of this window use it in place of the monitor's reference.
+
+        Returns
+        -------
+        MonitorReading
+            The current state.
+
+        Examples
+        --------
+        >>> client.monitor("inbox", windows=["day"]).counts.predictions
+        0
+        """
+        return await self._run(
+            monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
+        )
+
+    async def series(
+        self,
+        name: str,
+        *,
+        window: str | None = None,
+        measure: str | None = None,
+        group: str | None = None,
+        start: float | datetime | None = None,
+        end: float | datetime | None = None,
+        points: int | None = None,
+    ) -> SeriesAnswer:
+        """Return the measures of a monitor over time.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        window : str, optional
+            A time window: the series has its length and ends now.
+        measure : str, optional
+            Key of the measure; by default all.
+        group : str, optional
+            Name of a group; by default all rows.
+        start, end : float or datetime, optional
+            Seconds since 1970, or datetimes (UTC without a time zone); by default all counts that are kept, until now.
+        points : int, optional
+            The most points; 100 by default.
+
+        Returns
+        -------
+        SeriesAnswer
+            The points; time spans without predictions are omitted.
+
+        Examples
+        --------
+        >>> client.series("inbox", measure="ece").points
+        []
+        """
+        return await self._run(
+            monitors.series(
+                self._patience, name, window=window, measure=measure, group=group, start=start, end=end, points=points
+            )
+        )
+
+    async def change_monitor(self, name: str, **watched: Unpack[Watched]) -> MonitorAnswer:
+        """Change fields of a monitor; its counts are kept.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        **watched
+            New values of ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
+            ``recalibration`` or ``retention``. None removes ``description``, ``interval`` and ``reference``.
+
+        Returns
+        -------
+        MonitorAnswer
+            The changed monitor.
+
+        Examples
+        --------
+        >>> client.change_monitor("inbox", description="mails of the live model").description
+        'mails of the live model'
+        """
+        return await self._run(monitors.change_monitor(self._patience, name, **watched))
+
+    async def send_rows(
+        self,
+        monitor: str,
+        predictions: ArrayLike | Mapping[str, ArrayLike],
+        labels: ArrayLike,
+        *,
+        form: Encoding = "npz",
+        piece: int = PIECE,
+        key: str | None = None,
+        **fields: Unpack[RowFields],
+    ) -> IngestionResult:
+        """Send labelled rows to a monitor.
+
+        Retries within this call are idempotent. To make sending again from another process idempotent, use ``ids`` or a
+        ``key``.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        predictions : array_like, or mapping of str to array_like
+            (n,) or (n, K). For a monitor of regression a mapping with ``mean`` and ``std`` or ``variance``, ``quantiles``,
+            ``samples``, or ``lower`` and ``upper``, or these columns, with variances.
+        labels : array_like
+            (n,), integers or booleans; for a monitor of regression, the outcomes.
+        form : {"npz", "arrow", "json"}
+            Encoding of the rows; ``arrow`` needs pyarrow.
+        piece : int
+            The most rows per request.
+        key : str, optional
+            Idempotency key of the whole call.
+        **fields
+            ``ids`` (n,), integers or strings; ``timestamps`` (n,), seconds since 1970 or datetimes, by default now; and
+            ``groups`` (n,), one name per row.
+
+        Returns
+        -------
+        IngestionResult
+            Counts over all requests; ``refusals`` have indices into the arrays.
+
+        Examples
+        --------
+        >>> client.send_rows("inbox", [0.1, 0.8], [0, 1], ids=["mail-1", "mail-2"]).joined
+        2
+        """
+        return await self._run(
+            monitor_rows.send_rows(
+                self._patience, monitor, predictions, labels, form=form, piece=piece, key=key, **fields
+            )
+        )
+
+    async def send_predictions(
+        self,
+        monitor: str,
+        ids: ArrayLike,
+        predictions: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        timestamps: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        form: Encoding = "npz",
+        piece: int = PIECE,
+        key: str | None = None,
+    ) -> IngestionResult:
+        """Send predictions without labels to a monitor; ``send_labels`` adds the labels later.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        ids : array_like
+            (n,), integers or strings that join the predictions with their labels.
+        predictions : array_like, or mapping of str to array_like
+            As for ``send_rows``.
+        timestamps, groups, form, piece, key
+            As for ``send_rows``.
+
+        Returns
+        -------
+        IngestionResult
+            Counts over all requests; ``refusals`` have indices into the arrays.
+
+        Examples
+        --------
+        >>> client.send_predictions("inbox", ["mail-3", "mail-4"], [0.2, 0.7]).accepted
+        2
+        """
+        return await self._run(
+            monitor_rows.send_predictions(
+                self._patience,
+                monitor,
+                ids,
+                predictions,
+                timestamps=timestamps,
+                groups=groups,
+                form=form,
+                piece=piece,
+                key=key,
+            )
+        )
+
+    async def send_labels(
+        self,
+        monitor: str,
+        ids: ArrayLike,
+        labels: ArrayLike,
+        *,
+        timestamps: ArrayLike | None = None,
+        form: Encoding = "npz",
+        piece: int = PIECE,
+        key: str | None = None,
+    ) -> IngestionResult:
+        """Send labels for predictions with the same ids, which may also arrive later.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        ids : array_like
+            (n,), ids of the predictions.
+        labels : array_like
+            (n,), integers or booleans.
+        timestamps : array_like, optional
+            When the labels became known; by default now.
+        form, piece, key
+            As for ``send_rows``.
+
+        Returns
+        -------
+        IngestionResult
+            Counts over all requests; ``refusals`` have indices into the arrays.
+
+        Examples
+        --------
+        >>> client.send_labels("inbox", ["mail-4"], [1]).joined
+        1
+        """
+        return await self._run(
+            monitor_rows.send_labels(
+                self._patience, monitor, ids, labels, timestamps=timestamps, form=form, piece=piece, key=key
+            )
+        )
+
     async def alias(self, name: str, alias: str, version: int, *, new: bool = False) -> AliasRecord:
         """Point an alias at a version of a map.
 
@@ -528,280 +854,6 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(
             batches.append(self._patience, batch, predictions, labels, weights=weights, groups=groups, key=key)
-        )
-
-    async def evaluate(
-        self,
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *own_labels: ArrayLike,
-        measures: Requested | None = None,
-        diagrams: Requested | None = None,
-        reduction: str | None = None,
-        classes: Sequence[int | str] | None = None,
-        by_group: bool | None = None,
-        map: str | MapSummary | None = None,
-        interval: float | None = None,
-        resamples: int | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> ReportAnswer:
-        """Measure the calibration of a stored batch or of rows; with ``map``, before and after it.
-
-        If a measure or diagram runs as a job, this waits for it.
-
-        Parameters
-        ----------
-        batch : str, BatchRecord or array_like, optional
-            A stored batch or its id, or predictions.
-        *own_labels : array_like
-            Labels of predictions that are given as the first argument.
-        measures : sequence of str or mapping, optional
-            Names of measures, or mappings with ``name``, options and ``as``, the key of the result; see ``measures()``.
-        diagrams : sequence of str or mapping, optional
-            Names of diagrams, or mappings as for measures; see ``diagrams()``.
-        reduction : str, optional
-            What is measured, such as ``binary``, ``confidence`` or ``classwise``.
-        classes : sequence of int or str, optional
-            Classes to which the predictions are restricted; rows of other classes are left out.
-        by_group : bool, optional
-            Whether to measure each group.
-        map : str or MapSummary, optional
-            Map that is applied: its record, id, name, ``name:version`` or ``name@alias``.
-        interval : float, optional
-            Level of the confidence intervals, in (0, 1); by default there are none.
-        resamples : int, optional
-            Number of resamples for the intervals.
-        seed : int, optional
-            Random seed.
-        timeout : float, optional
-            Seconds to wait for a job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-        **rows
-            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
-
-        Returns
-        -------
-        ReportAnswer
-            The report.
-
-        Raises
-        ------
-        JobFailed
-            If the job failed or was cancelled.
-        JobTimeout
-            If the job has not ended after ``timeout`` seconds.
-
-        Examples
-        --------
-        >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
-        >>> list(report.measures), report.measures["ece"].interval is not None
-        (['ece', 'brier'], True)
-        """
-        return await self._run(
-            evaluate.evaluate(
-                self._patience,
-                batch,
-                *own_labels,
-                measures=measures,
-                diagrams=diagrams,
-                reduction=reduction,
-                classes=classes,
-                by_group=by_group,
-                map=map,
-                interval=interval,
-                resamples=resamples,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
-        )
-
-    async def compare(
-        self,
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *others: Any,
-        maps: str | MapSummary | Sequence[str | MapSummary] = (),
-        measures: Requested | None = None,
-        reduction: str | None = None,
-        correction: Correction = "max-t",
-        of: Literal["debiased", "plain"] = "debiased",
-        interval: float = 0.95,
-        resamples: int | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> ReportAnswer:
-        """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
-
-        Parameters
-        ----------
-        batch : str, BatchRecord or array_like, optional
-            A stored batch or its id, or predictions.
-        *others : array_like, and sequence of str
-            Labels of predictions that are given as the first argument; then the maps.
-        maps : sequence of str
-            The maps: ids, names, ``name:version`` or ``name@alias``.
-        correction : {"max-t", "holm"}
-            Correction for multiple comparisons.
-        of : {"debiased", "plain"}
-            Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
-        interval : float
-            Level of the confidence intervals, in (0, 1).
-        measures, reduction, resamples, seed, timeout, progress, **rows
-            As for ``evaluate``.
-
-        Returns
-        -------
-        ReportAnswer
-            The report of the uncalibrated predictions; ``comparison`` has the comparison.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
-        >>> [contestant.name for contestant in report.comparison.contestants]
-        ['uncalibrated', 'spam:1']
-        """
-        return await self._run(
-            evaluate.compare(
-                self._patience,
-                batch,
-                *others,
-                maps=maps,
-                measures=measures,
-                reduction=reduction,
-                correction=correction,
-                of=of,
-                interval=interval,
-                resamples=resamples,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
-        )
-
-    async def power_law(
-        self,
-        batches: Sequence[str | BatchRecord],
-        *,
-        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
-        measures: Requested | None = None,
-        reduction: str | None = None,
-        interval: float = 0.95,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-    ) -> ReportsAnswer:
-        """Measure several stored batches and fit the power law between calibration error and classification error.
-
-        Parameters
-        ----------
-        batches : sequence of str
-            Ids of stored batches.
-        maps : sequence of str, optional
-            Maps to include.
-        interval : float
-            Level of the confidence intervals, in (0, 1).
-        measures, reduction, timeout, progress
-            As for ``evaluate``.
-
-        Returns
-        -------
-        ReportsAnswer
-            The report of each batch, and the power laws, None for fewer than five batches.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> stored = [client.upload(p, y).id for _ in range(2)]
-        >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
-        [200, 200]
-        """
-        return await self._run(
-            evaluate.power_law(
-                self._patience,
-                batches,
-                maps=maps,
-                measures=measures,
-                reduction=reduction,
-                interval=interval,
-                timeout=timeout,
-                progress=progress,
-            )
-        )
-
-    async def report_html(
-        self,
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *own_labels: ArrayLike,
-        measures: Requested | None = None,
-        diagrams: Requested | None = None,
-        reduction: str | None = None,
-        classes: Sequence[int | str] | None = None,
-        map: str | MapSummary | None = None,
-        interval: float | None = None,
-        resamples: int | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> str:
-        """Create a self-contained HTML report of a stored batch or of rows, with a verdict and a recommended map.
-
-        Parameters
-        ----------
-        batch, *own_labels
-            As for ``evaluate``.
-        measures, diagrams : sequence of str or mapping, optional
-            As for ``evaluate``; by default chosen by the server.
-        reduction, classes, map, interval, resamples, seed, timeout, progress, **rows
-            As for ``evaluate``.
-
-        Returns
-        -------
-        str
-            The HTML, which has no scripts and no external resources.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
-        True
-        """
-        return await self._run(
-            evaluate.report_html(
-                self._patience,
-                batch,
-                *own_labels,
-                measures=measures,
-                diagrams=diagrams,
-                reduction=reduction,
-                classes=classes,
-                map=map,
-                interval=interval,
-                resamples=resamples,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
         )
 
     async def evaluate_distribution(
@@ -1211,6 +1263,280 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(distributions.append_distribution(self._patience, batch, observed, key=key, **rows))
 
+    async def evaluate(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        by_group: bool | None = None,
+        map: str | MapSummary | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> ReportAnswer:
+        """Measure the calibration of a stored batch or of rows; with ``map``, before and after it.
+
+        If a measure or diagram runs as a job, this waits for it.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id, or predictions.
+        *own_labels : array_like
+            Labels of predictions that are given as the first argument.
+        measures : sequence of str or mapping, optional
+            Names of measures, or mappings with ``name``, options and ``as``, the key of the result; see ``measures()``.
+        diagrams : sequence of str or mapping, optional
+            Names of diagrams, or mappings as for measures; see ``diagrams()``.
+        reduction : str, optional
+            What is measured, such as ``binary``, ``confidence`` or ``classwise``.
+        classes : sequence of int or str, optional
+            Classes to which the predictions are restricted; rows of other classes are left out.
+        by_group : bool, optional
+            Whether to measure each group.
+        map : str or MapSummary, optional
+            Map that is applied: its record, id, name, ``name:version`` or ``name@alias``.
+        interval : float, optional
+            Level of the confidence intervals, in (0, 1); by default there are none.
+        resamples : int, optional
+            Number of resamples for the intervals.
+        seed : int, optional
+            Random seed.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
+
+        Returns
+        -------
+        ReportAnswer
+            The report.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
+        >>> list(report.measures), report.measures["ece"].interval is not None
+        (['ece', 'brier'], True)
+        """
+        return await self._run(
+            evaluate.evaluate(
+                self._patience,
+                batch,
+                *own_labels,
+                measures=measures,
+                diagrams=diagrams,
+                reduction=reduction,
+                classes=classes,
+                by_group=by_group,
+                map=map,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def compare(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *others: Any,
+        maps: str | MapSummary | Sequence[str | MapSummary] = (),
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        correction: Correction = "max-t",
+        of: Literal["debiased", "plain"] = "debiased",
+        interval: float = 0.95,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> ReportAnswer:
+        """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id, or predictions.
+        *others : array_like, and sequence of str
+            Labels of predictions that are given as the first argument; then the maps.
+        maps : sequence of str
+            The maps: ids, names, ``name:version`` or ``name@alias``.
+        correction : {"max-t", "holm"}
+            Correction for multiple comparisons.
+        of : {"debiased", "plain"}
+            Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
+        interval : float
+            Level of the confidence intervals, in (0, 1).
+        measures, reduction, resamples, seed, timeout, progress, **rows
+            As for ``evaluate``.
+
+        Returns
+        -------
+        ReportAnswer
+            The report of the uncalibrated predictions; ``comparison`` has the comparison.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
+        >>> [contestant.name for contestant in report.comparison.contestants]
+        ['uncalibrated', 'spam:1']
+        """
+        return await self._run(
+            evaluate.compare(
+                self._patience,
+                batch,
+                *others,
+                maps=maps,
+                measures=measures,
+                reduction=reduction,
+                correction=correction,
+                of=of,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
+    async def power_law(
+        self,
+        batches: Sequence[str | BatchRecord],
+        *,
+        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        interval: float = 0.95,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ReportsAnswer:
+        """Measure several stored batches and fit the power law between calibration error and classification error.
+
+        Parameters
+        ----------
+        batches : sequence of str
+            Ids of stored batches.
+        maps : sequence of str, optional
+            Maps to include.
+        interval : float
+            Level of the confidence intervals, in (0, 1).
+        measures, reduction, timeout, progress
+            As for ``evaluate``.
+
+        Returns
+        -------
+        ReportsAnswer
+            The report of each batch, and the power laws, None for fewer than five batches.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> stored = [client.upload(p, y).id for _ in range(2)]
+        >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
+        [200, 200]
+        """
+        return await self._run(
+            evaluate.power_law(
+                self._patience,
+                batches,
+                maps=maps,
+                measures=measures,
+                reduction=reduction,
+                interval=interval,
+                timeout=timeout,
+                progress=progress,
+            )
+        )
+
+    async def report_html(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        map: str | MapSummary | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> str:
+        """Create a self-contained HTML report of a stored batch or of rows, with a verdict and a recommended map.
+
+        Parameters
+        ----------
+        batch, *own_labels
+            As for ``evaluate``.
+        measures, diagrams : sequence of str or mapping, optional
+            As for ``evaluate``; by default chosen by the server.
+        reduction, classes, map, interval, resamples, seed, timeout, progress, **rows
+            As for ``evaluate``.
+
+        Returns
+        -------
+        str
+            The HTML, which has no scripts and no external resources.
+
+        Raises
+        ------
+        JobFailed, JobTimeout
+            As for ``evaluate``.
+
+        Examples
+        --------
+        >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
+        True
+        """
+        return await self._run(
+            evaluate.report_html(
+                self._patience,
+                batch,
+                *own_labels,
+                measures=measures,
+                diagrams=diagrams,
+                reduction=reduction,
+                classes=classes,
+                map=map,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+                timeout=timeout,
+                progress=progress,
+                **rows,
+            )
+        )
+
     def events(self, job_id: str | JobSummary, *, after: str | None = None) -> AsyncIterator[JobEvent]:
         """Iterate over the events of a job until it ends, without gaps or duplicates.
 
@@ -1267,332 +1593,6 @@ class AsyncCalibrant(AsyncConnection):
         ['map']
         """
         return await self._run(jobs.wait(self._patience, job_id, timeout=timeout, progress=progress))
-
-    async def create_monitor(
-        self,
-        name: str,
-        *,
-        prediction_kind: str | None = None,
-        forecast: Mapping[str, Any] | None = None,
-        reduction: str | None = None,
-        n_classes: int | None = None,
-        scale: str | None = None,
-        map: str | MapSummary | None = None,
-        bucket: int | None = None,
-        horizon: int | None = None,
-        skew: int | None = None,
-        max_groups: int | None = None,
-        max_ids: int | None = None,
-        reservoir: int | None = None,
-        **watched: Unpack[Watched],
-    ) -> MonitorAnswer:
-        """Create a monitor. Options that are omitted have the defaults of the server.
-
-        Parameters
-        ----------
-        name : str
-            Name of the monitor.
-        prediction_kind : {"classification", "regression"}, optional
-            What is predicted.
-        forecast : mapping, optional
-            For regression: ``kind``, and ``levels``, ``level`` or ``n_samples``.
-        reduction : str, optional
-            What is measured, such as ``binary`` or ``confidence``.
-        n_classes : int, optional
-            Number of classes; required if predictions have several columns.
-        scale : {"probability", "logit"}, optional
-            Scale of the predictions.
-        map : str or MapSummary, optional
-            Map that is applied to every prediction.
-        bucket : int, optional
-            Length of a time bucket in seconds.
-        horizon : int, optional
-            Seconds that a prediction waits for its label.
-        skew : int, optional
-            Seconds that the time of a row may be in the future.
-        max_groups, max_ids : int, optional
-            Limits on groups and ids.
-        reservoir : int, optional
-            For K classes: number of rows whose vectors are kept, for the label shift of all classes.
-        **watched
-            ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
-            ``recalibration`` and ``retention``, which ``change_monitor`` can change.
-
-        Returns
-        -------
-        MonitorAnswer
-            The monitor. Generated secrets of webhooks are only in this response.
-
-        Examples
-        --------
-        >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
-        >>> [window.name for window in made.windows]
-        ['day']
-        """
-        return await self._run(
-            monitors.create_monitor(
-                self._patience,
-                name,
-                prediction_kind=prediction_kind,
-                forecast=forecast,
-                reduction=reduction,
-                n_classes=n_classes,
-                scale=scale,
-                map=map,
-                bucket=bucket,
-                horizon=horizon,
-                skew=skew,
-                max_groups=max_groups,
-                max_ids=max_ids,
-                reservoir=reservoir,
-                **watched,
-            )
-        )
-
-    async def monitor(
-        self,
-        name: str,
-        *,
-        windows: str | Sequence[str] = (),
-        threshold: float | None = None,
-        reference: str | None = None,
-    ) -> MonitorReading:
-        """Return the current state of a monitor: counts, and for each window measures, diagram and label coverage.
-
-        Parameters
-        ----------
-        name : str
-            Name of the monitor.
-        windows : str or sequence of str
-            Names of windows; by default all.
-        threshold : float, optional
-            Predictions of at least this value count as positive in the estimates; by default 0.5.
-        reference : str, optional
-            Id of a batch of labelled rows with covariate-shift weights for one window, such as those of
-            ``density_ratios``. The estimates of this window use it in place of the monitor's reference.
-
-        Returns
-        -------
-        MonitorReading
-            The current state.
-
-        Examples
-        --------
-        >>> client.monitor("inbox", windows=["day"]).counts.predictions
-        0
-        """
-        return await self._run(
-            monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
-        )
-
-    async def series(
-        self,
-        name: str,
-        *,
-        window: str | None = None,
-        measure: str | None = None,
-        group: str | None = None,
-        start: float | datetime | None = None,
-        end: float | datetime | None = None,
-        points: int | None = None,
-    ) -> SeriesAnswer:
-        """Return the measures of a monitor over time.
-
-        Parameters
-        ----------
-        name : str
-            Name of the monitor.
-        window : str, optional
-            A time window: the series has its length and ends now.
-        measure : str, optional
-            Key of the measure; by default all.
-        group : str, optional
-            Name of a group; by default all rows.
-        start, end : float or datetime, optional
-            Seconds since 1970, or datetimes (UTC without a time zone); by default all counts that are kept, until now.
-        points : int, optional
-            The most points; 100 by default.
-
-        Returns
-        -------
-        SeriesAnswer
-            The points; time spans without predictions are omitted.
-
-        Examples
-        --------
-        >>> client.series("inbox", measure="ece").points
-        []
-        """
-        return await self._run(
-            monitors.series(
-                self._patience, name, window=window, measure=measure, group=group, start=start, end=end, points=points
-            )
-        )
-
-    async def change_monitor(self, name: str, **watched: Unpack[Watched]) -> MonitorAnswer:
-        """Change fields of a monitor; its counts are kept.
-
-        Parameters
-        ----------
-        name : str
-            Name of the monitor.
-        **watched
-            New values of ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
-            ``recalibration`` or ``retention``. None removes ``description``, ``interval`` and ``reference``.
-
-        Returns
-        -------
-        MonitorAnswer
-            The changed monitor.
-
-        Examples
-        --------
-        >>> client.change_monitor("inbox", description="mails of the live model").description
-        'mails of the live model'
-        """
-        return await self._run(monitors.change_monitor(self._patience, name, **watched))
-
-    async def send_rows(
-        self,
-        monitor: str,
-        predictions: ArrayLike | Mapping[str, ArrayLike],
-        labels: ArrayLike,
-        *,
-        form: Encoding = "npz",
-        piece: int = PIECE,
-        key: str | None = None,
-        **fields: Unpack[RowFields],
-    ) -> IngestionResult:
-        """Send labelled rows to a monitor.
-
-        Retries within this call are idempotent. To make sending again from another process idempotent, use ``ids`` or a
-        ``key``.
-
-        Parameters
-        ----------
-        monitor : str
-            Name of the monitor.
-        predictions : array_like, or mapping of str to array_like
-            (n,) or (n, K). For a monitor of regression a mapping with ``mean`` and ``std`` or ``variance``, ``quantiles``,
-            ``samples``, or ``lower`` and ``upper``, or these columns, with variances.
-        labels : array_like
-            (n,), integers or booleans; for a monitor of regression, the outcomes.
-        form : {"npz", "arrow", "json"}
-            Encoding of the rows; ``arrow`` needs pyarrow.
-        piece : int
-            The most rows per request.
-        key : str, optional
-            Idempotency key of the whole call.
-        **fields
-            ``ids`` (n,), integers or strings; ``timestamps`` (n,), seconds since 1970 or datetimes, by default now; and
-            ``groups`` (n,), one name per row.
-
-        Returns
-        -------
-        IngestionResult
-            Counts over all requests; ``refusals`` have indices into the arrays.
-
-        Examples
-        --------
-        >>> client.send_rows("inbox", [0.1, 0.8], [0, 1], ids=["mail-1", "mail-2"]).joined
-        2
-        """
-        return await self._run(
-            monitor_rows.send_rows(
-                self._patience, monitor, predictions, labels, form=form, piece=piece, key=key, **fields
-            )
-        )
-
-    async def send_predictions(
-        self,
-        monitor: str,
-        ids: ArrayLike,
-        predictions: ArrayLike | Mapping[str, ArrayLike],
-        *,
-        timestamps: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        form: Encoding = "npz",
-        piece: int = PIECE,
-        key: str | None = None,
-    ) -> IngestionResult:
-        """Send predictions without labels to a monitor; ``send_labels`` adds the labels later.
-
-        Parameters
-        ----------
-        monitor : str
-            Name of the monitor.
-        ids : array_like
-            (n,), integers or strings that join the predictions with their labels.
-        predictions : array_like, or mapping of str to array_like
-            As for ``send_rows``.
-        timestamps, groups, form, piece, key
-            As for ``send_rows``.
-
-        Returns
-        -------
-        IngestionResult
-            Counts over all requests; ``refusals`` have indices into the arrays.
-
-        Examples
-        --------
-        >>> client.send_predictions("inbox", ["mail-3", "mail-4"], [0.2, 0.7]).accepted
-        2
-        """
-        return await self._run(
-            monitor_rows.send_predictions(
-                self._patience,
-                monitor,
-                ids,
-                predictions,
-                timestamps=timestamps,
-                groups=groups,
-                form=form,
-                piece=piece,
-                key=key,
-            )
-        )
-
-    async def send_labels(
-        self,
-        monitor: str,
-        ids: ArrayLike,
-        labels: ArrayLike,
-        *,
-        timestamps: ArrayLike | None = None,
-        form: Encoding = "npz",
-        piece: int = PIECE,
-        key: str | None = None,
-    ) -> IngestionResult:
-        """Send labels for predictions with the same ids, which may also arrive later.
-
-        Parameters
-        ----------
-        monitor : str
-            Name of the monitor.
-        ids : array_like
-            (n,), ids of the predictions.
-        labels : array_like
-            (n,), integers or booleans.
-        timestamps : array_like, optional
-            When the labels became known; by default now.
-        form, piece, key
-            As for ``send_rows``.
-
-        Returns
-        -------
-        IngestionResult
-            Counts over all requests; ``refusals`` have indices into the arrays.
-
-        Examples
-        --------
-        >>> client.send_labels("inbox", ["mail-4"], [1]).joined
-        1
-        """
-        return await self._run(
-            monitor_rows.send_labels(
-                self._patience, monitor, ids, labels, timestamps=timestamps, form=form, piece=piece, key=key
-            )
-        )
 
     async def accept_proposal(self, monitor: str, *, if_match: Proposal | None = None) -> Proposal:
         """Accept the proposed map: make it the next version of its name and move the alias to it.
