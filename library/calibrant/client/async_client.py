@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from calibrant.client.answers import (
+    About,
     AlarmsAnswer,
     Aliases,
     AliasRecord,
@@ -32,6 +33,7 @@ from calibrant.client.answers import (
     JobSummary,
     LimitsAnswer,
     ListedMap,
+    MapChanges,
     MapRecord,
     MapSummary,
     MeasureEntry,
@@ -61,9 +63,15 @@ from calibrant.client.calls import (
     monitors,
     pictures,
 )
+from calibrant.client.calls.distributions import FitDistributionArguments
 from calibrant.client.calls.evaluate import Requested
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.calls.maps import Bounds, Documented, Floats
+from calibrant.client.calls.maps import (
+    Bounds,
+    Documented,
+    FitArguments,
+    Floats,
+)
 from calibrant.client.calls.monitor_rows import PIECE
 from calibrant.client.calls.monitors import Watched
 from calibrant.client.calls.pictures import Form, Theme
@@ -115,13 +123,11 @@ class AsyncCalibrant(AsyncConnection):
         reduction: str | None = None,
         options: Mapping[str, Any] | None = None,
         seed: int = 0,
-        tags: Mapping[str, str] | None = None,
-        description: str | None = None,
         allow_shape_change: bool = False,
         group_folds: bool = False,
         timeout: float | None = None,
         progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
+        **arguments: Unpack[FitArguments],
     ) -> MapRecord:
         """Fit a calibration map to a stored batch or to rows, and wait for it.
 
@@ -141,10 +147,6 @@ class AsyncCalibrant(AsyncConnection):
             Options of the method.
         seed : int
             Random seed.
-        tags : mapping of str to str, optional
-            Tags of the map.
-        description : str, optional
-            Description of the map.
         allow_shape_change : bool
             Whether the shape of the output may differ from that of the newest map of the name.
         group_folds : bool
@@ -153,8 +155,9 @@ class AsyncCalibrant(AsyncConnection):
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
             Called with the job on every change, if the fit is a job.
-        **rows
-            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
+        **arguments
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch;
+            and the fields of ``About``, such as ``tags`` and ``description``.
 
         Returns
         -------
@@ -183,13 +186,11 @@ class AsyncCalibrant(AsyncConnection):
                 reduction=reduction,
                 options=options,
                 seed=seed,
-                tags=tags,
-                description=description,
                 allow_shape_change=allow_shape_change,
                 group_folds=group_folds,
                 timeout=timeout,
                 progress=progress,
-                **rows,
+                **arguments,
             )
         )
 
@@ -304,19 +305,16 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    async def describe(
-        self, ref: str | MapSummary, *, tags: Mapping[str, str | None] | None = None, description: str | None = None
-    ) -> MapRecord:
-        """Change the tags and the description of a map.
+    async def describe(self, ref: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
+        """Change what is stored about a map, such as its tags and its description.
 
         Parameters
         ----------
         ref : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
-        tags : mapping of str to str or None, optional
-            Tags to set; None removes a tag. Other tags are kept.
-        description : str, optional
-            New description.
+        **changes
+            New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
+            other tags are kept.
 
         Returns
         -------
@@ -328,7 +326,7 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.describe("spam", tags={"stage": "shadow"}).tags
         {'stage': 'shadow'}
         """
-        return await self._run(maps.describe(self._patience, ref, tags=tags, description=description))
+        return await self._run(maps.describe(self._patience, ref, **changes))
 
     async def export_map(self, ref: str | MapSummary) -> dict[str, Any]:
         """Return the document of a map, which ``calibrant.load`` reads.
@@ -355,9 +353,8 @@ class AsyncCalibrant(AsyncConnection):
         document: Mapping[str, Any] | Documented,
         *,
         name: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        description: str | None = None,
         allow_shape_change: bool = False,
+        **about: Unpack[About],
     ) -> MapRecord:
         """Store a map from its document.
 
@@ -367,12 +364,10 @@ class AsyncCalibrant(AsyncConnection):
             A map, or its document, from ``export_map`` or ``to_document``.
         name : str, optional
             Name of the map; an existing name gets a new version.
-        tags : mapping of str to str, optional
-            Tags of the map.
-        description : str, optional
-            Description of the map.
         allow_shape_change : bool
             Whether the shape of the output may differ from that of the newest map of the name.
+        **about
+            Fields of ``About``, such as ``tags`` and ``description``.
 
         Returns
         -------
@@ -385,14 +380,7 @@ class AsyncCalibrant(AsyncConnection):
         True
         """
         return await self._run(
-            maps.import_map(
-                self._patience,
-                document,
-                name=name,
-                tags=tags,
-                description=description,
-                allow_shape_change=allow_shape_change,
-            )
+            maps.import_map(self._patience, document, name=name, allow_shape_change=allow_shape_change, **about)
         )
 
     async def create_monitor(
@@ -1053,12 +1041,10 @@ class AsyncCalibrant(AsyncConnection):
         support: tuple[float | None, float | None] = (None, None),
         output_levels: Sequence[float] | None = None,
         seed: int = 0,
-        tags: Mapping[str, str] | None = None,
-        description: str | None = None,
         allow_shape_change: bool = False,
         timeout: float | None = None,
         progress: Progress | None = None,
-        **rows: Unpack[DistributionRows],
+        **arguments: Unpack[FitDistributionArguments],
     ) -> MapRecord:
         """Fit a calibration map of predictive distributions to a stored batch or to rows, and wait for it.
 
@@ -1070,7 +1056,7 @@ class AsyncCalibrant(AsyncConnection):
             Outcomes; or a stored batch.
         batch : str or BatchRecord, optional
             Id of a stored batch, instead of rows.
-        name, seed, tags, description, timeout, progress
+        name, seed, timeout, progress
             As for ``fit``.
         options : mapping, optional
             Options of the method.
@@ -1083,8 +1069,9 @@ class AsyncCalibrant(AsyncConnection):
             samples.
         allow_shape_change : bool
             Whether the map may return forecasts of another kind than the newest map of the name.
-        **rows
-            The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold.
+        **arguments
+            The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold. And the fields of
+            ``About``, such as ``tags`` and ``description``.
 
         Returns
         -------
@@ -1114,12 +1101,10 @@ class AsyncCalibrant(AsyncConnection):
                 support=support,
                 output_levels=output_levels,
                 seed=seed,
-                tags=tags,
-                description=description,
                 allow_shape_change=allow_shape_change,
                 timeout=timeout,
                 progress=progress,
-                **rows,
+                **arguments,
             )
         )
 
@@ -1551,7 +1536,7 @@ class AsyncCalibrant(AsyncConnection):
 
         Yields
         ------
-        Event
+        JobEvent
             A change of status or progress.
 
         Examples

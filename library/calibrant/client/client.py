@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from calibrant.client.answers import (
+    About,
     AlarmsAnswer,
     Aliases,
     AliasRecord,
@@ -32,6 +33,7 @@ from calibrant.client.answers import (
     JobSummary,
     LimitsAnswer,
     ListedMap,
+    MapChanges,
     MapRecord,
     MapSummary,
     MeasureEntry,
@@ -60,9 +62,15 @@ from calibrant.client.calls import (
     monitors,
     pictures,
 )
+from calibrant.client.calls.distributions import FitDistributionArguments
 from calibrant.client.calls.evaluate import Requested
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.calls.maps import Bounds, Documented, Floats
+from calibrant.client.calls.maps import (
+    Bounds,
+    Documented,
+    FitArguments,
+    Floats,
+)
 from calibrant.client.calls.monitor_rows import PIECE
 from calibrant.client.calls.monitors import Watched
 from calibrant.client.calls.pictures import Form, Theme
@@ -125,13 +133,11 @@ class Calibrant(Connection):
         reduction: str | None = None,
         options: Mapping[str, Any] | None = None,
         seed: int = 0,
-        tags: Mapping[str, str] | None = None,
-        description: str | None = None,
         allow_shape_change: bool = False,
         group_folds: bool = False,
         timeout: float | None = None,
         progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
+        **arguments: Unpack[FitArguments],
     ) -> MapRecord:
         """Fit a calibration map to a stored batch or to rows, and wait for it.
 
@@ -151,10 +157,6 @@ class Calibrant(Connection):
             Options of the method.
         seed : int
             Random seed.
-        tags : mapping of str to str, optional
-            Tags of the map.
-        description : str, optional
-            Description of the map.
         allow_shape_change : bool
             Whether the shape of the output may differ from that of the newest map of the name.
         group_folds : bool
@@ -163,8 +165,9 @@ class Calibrant(Connection):
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
             Called with the job on every change, if the fit is a job.
-        **rows
-            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
+        **arguments
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch;
+            and the fields of ``About``, such as ``tags`` and ``description``.
 
         Returns
         -------
@@ -193,13 +196,11 @@ class Calibrant(Connection):
                 reduction=reduction,
                 options=options,
                 seed=seed,
-                tags=tags,
-                description=description,
                 allow_shape_change=allow_shape_change,
                 group_folds=group_folds,
                 timeout=timeout,
                 progress=progress,
-                **rows,
+                **arguments,
             )
         )
 
@@ -314,19 +315,16 @@ class Calibrant(Connection):
             )
         )
 
-    def describe(
-        self, ref: str | MapSummary, *, tags: Mapping[str, str | None] | None = None, description: str | None = None
-    ) -> MapRecord:
-        """Change the tags and the description of a map.
+    def describe(self, ref: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
+        """Change what is stored about a map, such as its tags and its description.
 
         Parameters
         ----------
         ref : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
-        tags : mapping of str to str or None, optional
-            Tags to set; None removes a tag. Other tags are kept.
-        description : str, optional
-            New description.
+        **changes
+            New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
+            other tags are kept.
 
         Returns
         -------
@@ -338,7 +336,7 @@ class Calibrant(Connection):
         >>> client.describe("spam", tags={"stage": "shadow"}).tags
         {'stage': 'shadow'}
         """
-        return self._run(maps.describe(self._patience, ref, tags=tags, description=description))
+        return self._run(maps.describe(self._patience, ref, **changes))
 
     def export_map(self, ref: str | MapSummary) -> dict[str, Any]:
         """Return the document of a map, which ``calibrant.load`` reads.
@@ -365,9 +363,8 @@ class Calibrant(Connection):
         document: Mapping[str, Any] | Documented,
         *,
         name: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        description: str | None = None,
         allow_shape_change: bool = False,
+        **about: Unpack[About],
     ) -> MapRecord:
         """Store a map from its document.
 
@@ -377,12 +374,10 @@ class Calibrant(Connection):
             A map, or its document, from ``export_map`` or ``to_document``.
         name : str, optional
             Name of the map; an existing name gets a new version.
-        tags : mapping of str to str, optional
-            Tags of the map.
-        description : str, optional
-            Description of the map.
         allow_shape_change : bool
             Whether the shape of the output may differ from that of the newest map of the name.
+        **about
+            Fields of ``About``, such as ``tags`` and ``description``.
 
         Returns
         -------
@@ -395,14 +390,7 @@ class Calibrant(Connection):
         True
         """
         return self._run(
-            maps.import_map(
-                self._patience,
-                document,
-                name=name,
-                tags=tags,
-                description=description,
-                allow_shape_change=allow_shape_change,
-            )
+            maps.import_map(self._patience, document, name=name, allow_shape_change=allow_shape_change, **about)
         )
 
     def create_monitor(
@@ -1063,12 +1051,10 @@ class Calibrant(Connection):
         support: tuple[float | None, float | None] = (None, None),
         output_levels: Sequence[float] | None = None,
         seed: int = 0,
-        tags: Mapping[str, str] | None = None,
-        description: str | None = None,
         allow_shape_change: bool = False,
         timeout: float | None = None,
         progress: Progress | None = None,
-        **rows: Unpack[DistributionRows],
+        **arguments: Unpack[FitDistributionArguments],
     ) -> MapRecord:
         """Fit a calibration map of predictive distributions to a stored batch or to rows, and wait for it.
 
@@ -1080,7 +1066,7 @@ class Calibrant(Connection):
             Outcomes; or a stored batch.
         batch : str or BatchRecord, optional
             Id of a stored batch, instead of rows.
-        name, seed, tags, description, timeout, progress
+        name, seed, timeout, progress
             As for ``fit``.
         options : mapping, optional
             Options of the method.
@@ -1093,8 +1079,9 @@ class Calibrant(Connection):
             samples.
         allow_shape_change : bool
             Whether the map may return forecasts of another kind than the newest map of the name.
-        **rows
-            The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold.
+        **arguments
+            The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold. And the fields of
+            ``About``, such as ``tags`` and ``description``.
 
         Returns
         -------
@@ -1124,12 +1111,10 @@ class Calibrant(Connection):
                 support=support,
                 output_levels=output_levels,
                 seed=seed,
-                tags=tags,
-                description=description,
                 allow_shape_change=allow_shape_change,
                 timeout=timeout,
                 progress=progress,
-                **rows,
+                **arguments,
             )
         )
 
@@ -1561,7 +1546,7 @@ class Calibrant(Connection):
 
         Yields
         ------
-        Event
+        JobEvent
             A change of status or progress.
 
         Examples
