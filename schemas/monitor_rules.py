@@ -9,15 +9,6 @@ from pydantic import AliasChoices, Field
 from schemas.base import DAY, Document, Label, Timestamp
 
 
-class RuleFields(Document):
-    """The base of the rules."""
-
-    @property
-    def settling(self) -> int:
-        """The seconds after which the labels that the rule counts are complete."""
-        return 0
-
-
 class EProcessReading(Document):
     """The values of an anytime-valid test since its last start."""
 
@@ -30,7 +21,7 @@ class EProcessReading(Document):
 # --- Evidence against calibration
 
 
-class EvidenceRule(RuleFields):
+class EvidenceRule(Document):
     """An alarm based on an anytime-valid test: frequent checks cause no additional false alarms."""
 
     kind: Literal["evidence"] = Field(description="kind of the rule")
@@ -43,11 +34,6 @@ class EvidenceRule(RuleFields):
         description="only buckets that ended at least this many seconds ago count; if one outcome is known sooner than "
         "the other, set it to the time after which labels are complete",
     )
-
-    @property
-    def settling(self) -> int:
-        """The time after which buckets count."""
-        return self.after
 
 
 class ChangeReading(Document):
@@ -86,7 +72,7 @@ class EvidenceReading(EProcessReading):
 # --- A measure above a bound
 
 
-class ThresholdRule(RuleFields):
+class ThresholdRule(Document):
     """An alarm when a measure exceeds a bound, with hysteresis."""
 
     kind: Literal["threshold"] = Field(description="kind of the rule")
@@ -121,7 +107,7 @@ class ThresholdReading(Document):
 # --- Drift of predictions
 
 
-class DriftRule(RuleFields):
+class DriftRule(Document):
     """An alarm when predictions are distributed differently than in the reference, based on an anytime-valid test."""
 
     kind: Literal["drift"] = Field(description="kind of the rule")

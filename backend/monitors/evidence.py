@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
 
 from backend.monitors.forecasts import describe, levels_of
-from backend.monitors.windows import bucket_seconds
+from backend.monitors.windows import BucketCache, bucket_seconds
 from backend.store.monitors.buckets import MEASURED, Buckets
+from backend.store.monitors.lists import Tail
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
 from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_weights
 from calibrant.monitoring.pit_tally import counts_of, log_pit_factors, log_pit_weights, pit_evidence_of
 from calibrant.monitoring.tally import Tally, merged
+from schemas.monitor_rules import EvidenceRule
 from schemas.monitors import MonitorBody, MonitorRecord
 
 #: Bytes of bets that a process caches for all monitors: at 3.4 kB per bucket, 14,800 buckets.
@@ -38,40 +39,25 @@ class CheckedEvidence:
 
 @dataclass(frozen=True)
 class BucketBets:
-    """The bets on one bucket, at this version of the bucket, and its number of rows; of forecasts also by bin."""
+    """The bets on one bucket, and its number of rows; of forecasts also by bin."""
 
-    version: tuple[int, int]
     rows: int
     factors: Floats
     counts: Integers | None = None
 
 
-class Remembered:
-    """A cache of the bets on buckets; the least recently used are dropped."""
+class Remembered(BucketCache[BucketBets]):
+    """A cache of the bets on buckets."""
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._most = most_bytes // log_weights().nbytes
-        self._kept: OrderedDict[tuple[str, int], BucketBets] = OrderedDict()
+    def __init__(self) -> None:
+        super().__init__((MEASURED,), _MOST_BYTES // log_weights().nbytes)
 
-    def of(self, buckets: Buckets, record: MonitorRecord, numbers: list[int]) -> dict[int, BucketBets]:
-        """The bets on some buckets of a monitor."""
-        uid = record.uid
-        versions = [(now.generation, now.length) for now in buckets.versions(MEASURED, numbers)]
-        kept = [(n, self._kept.get((uid, n)), version) for n, version in zip(numbers, versions, strict=True)]
-        found = {n: bets for n, bets, version in kept if bets is not None and bets.version == version}
-        stale = [n for n in numbers if n not in found]
-        for number, tail in zip(stale, buckets.tails(MEASURED, [(n, 0) for n in stale]), strict=True):
-            tally = merged(tail.parts)
-            factors, counts = factors_of(tally, record), None
-            if record.forecast is not None:
-                counts = counts_of(tally, len(levels_of(record.forecast)))
-            found[number] = BucketBets((tail.generation, len(tail.parts)), len(tally), factors, counts)
-        for number, bets in found.items():
-            self._kept[uid, number] = bets
-            self._kept.move_to_end((uid, number))
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-        return found
+
+def _bets(tail: Tail, record: MonitorRecord) -> BucketBets:
+    """The bets on the rows of a bucket."""
+    tally = merged(tail.parts)
+    counts = None if record.forecast is None else counts_of(tally, len(levels_of(record.forecast)))
+    return BucketBets(len(tally), factors_of(tally, record), counts)
 
 
 def first_bucket(record: MonitorRecord) -> int:
@@ -99,7 +85,7 @@ def look_at_evidence(
     start = first_bucket(record)
     first = max(start, oldest_kept(record, now), buckets.dropped())
     numbers = buckets.numbers(first, last_counted(record, now, after))
-    bets = remembered.of(buckets, record, numbers)
+    bets = remembered.of(buckets, record.uid, numbers, lambda tail: _bets(tail, record))
     last = max(numbers, default=first - 1)
     width = len(next(iter(bets.values())).factors) if bets else 0
     factors = np.zeros((last + 1 - first, width))
@@ -132,7 +118,8 @@ def log_prior_of(record: MonitorRecord) -> Floats:
 def settling(body: MonitorBody) -> int:
     """The seconds after which the labels of the window that a challenger is fitted to are complete."""
     after = body.recalibration.after
-    return max((rule.settling for rule in body.rules), default=0) if after is None else after
+    afters = [rule.after for rule in body.rules if isinstance(rule, EvidenceRule)]
+    return max(afters, default=0) if after is None else after
 
 
 def last_counted(record: MonitorRecord, now: float, after: int) -> int:

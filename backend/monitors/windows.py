@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +97,36 @@ def check_window(record: MonitorBody, name: str, where: str) -> None:
 
 def _floor(moment: float, bucket: int) -> int:
     return math.floor(moment / bucket)
+
+
+# --- What is computed from single buckets; only changed buckets are read again
+
+Computed = TypeVar("Computed")
+
+
+class BucketCache(Generic[Computed]):
+    """A cache of what is computed from the tallies of buckets; the least recently used are dropped."""
+
+    def __init__(self, series: Sequence[str], most: int) -> None:
+        self._series, self._most = series, most
+        self._kept: OrderedDict[tuple[str, int], tuple[tuple[Version, ...], Computed]] = OrderedDict()
+
+    def of(
+        self, buckets: Buckets, uid: str, numbers: list[int], compute: Callable[..., Computed]
+    ) -> dict[int, Computed]:
+        """The values of some buckets of a monitor; ``compute`` gets the tail of each series."""
+        versions = dict(
+            zip(numbers, zip(*(buckets.versions(one, numbers) for one in self._series), strict=True), strict=True)
+        )
+        held = {n: self._kept.pop((uid, n), None) for n in numbers}
+        stale = [n for n, one in held.items() if one is None or one[0] != versions[n]]
+        read = [buckets.tails(one, [(n, 0) for n in stale]) for one in self._series]
+        fresh = {n: (versions[n], compute(*tails)) for n, *tails in zip(stale, *read, strict=True)}
+        found = {n: one for n, one in (held | fresh).items() if one is not None}
+        self._kept.update({(uid, n): one for n, one in found.items()})
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return {n: computed for n, (_, computed) in found.items()}
 
 
 # --- The rows of one bucket in memory, in fixed cells

@@ -18,7 +18,7 @@ from backend.monitors.estimates import Weighted
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import measure_keys
 from backend.monitors.rules.catalogue import RULE_TYPES
-from backend.monitors.rules.rule import Fact
+from backend.monitors.rules.rule import Description, RuleType
 from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
 from backend.store.clock import now
 from backend.store.errors import NoAlarm, StorageError, UnknownProposal, problem_of
@@ -111,29 +111,10 @@ class MonitorFigures:
 
 
 @dataclass(frozen=True)
-class RuleCard:
-    """A rule on the page: its state, a sentence, facts, and whether an acknowledgement restarts it."""
-
-    state: RuleState
-    sentence: str | None
-    facts: Sequence[Fact]
-    restarts: bool
-
-    @classmethod
-    def of(cls, state: RuleState) -> RuleCard:
-        """Create the card of a rule in a state."""
-        kind = RULE_TYPES[state.kind]
-        found = kind.describe(state)
-        message = found.message if state.status == "alarm" else kind.calm if found.facts else None
-        facts = found.facts or [Fact("Kind", state.kind, "text")]
-        return cls(state, message, facts, kind.restarts is not None)
-
-
-@dataclass(frozen=True)
 class Actions:
     """What a visitor can act on, and see of the rules: challenger, online map, latest deliveries and events."""
 
-    rules: Sequence[RuleCard]
+    rules: Sequence[tuple[RuleState, RuleType[Any, Any], Description]]
     proposal: Proposal | None
     online: OnlineReading | None
     deliveries: Sequence[DeliveryRecord]
@@ -142,7 +123,7 @@ class Actions:
     @property
     def status(self) -> str:
         """The status of the monitor."""
-        return status_of([card.state for card in self.rules])
+        return status_of([state for state, _, _ in self.rules])
 
 
 def status_of(rules: Sequence[RuleState]) -> str:
@@ -193,8 +174,9 @@ def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
     store = visit.here.store
     standings = Standings(store.redis, store.keys, record)
     standing = standings.read()
+    states = [(standing.state_of(rule), RULE_TYPES[rule.kind]) for rule in record.rules]
     return Actions(
-        [RuleCard.of(standing.state_of(rule)) for rule in record.rules],
+        [(state, kind, kind.describe(state)) for state, kind in states],
         standing.proposal,
         read_online(record, standing),
         latest_deliveries(store, record),

@@ -10,7 +10,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from backend.monitors.rules.rule import Fact
 from calibrant.core.errors import in_rows
 from calibrant.maps.calibration_map import binned, scored
 from calibrant.reports.numbers import class_list
@@ -102,11 +101,6 @@ def times(values: Sequence[str]) -> str:
     return f"{first} UTC (95 % interval: {ends[0]} to {ends[1]})" if ends else f"{first} UTC"
 
 
-def fact(found: Fact) -> str:
-    """The value of a fact about a rule."""
-    return str(found.value) if found.unit == "text" else str(FILTERS[found.unit](found.value))
-
-
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "decimals": decimals,
@@ -121,7 +115,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "shortened": shortened,
     "e_value": e_value,
     "times": times,
-    "fact": fact,
     "explanation": explanation,
     "prose": prose,
 }

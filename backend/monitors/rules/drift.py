@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 
 from backend.monitors.evidence import oldest_kept
-from backend.monitors.rules.rule import NOTHING, Check, Description, Fact, RuleType, moved
-from backend.monitors.windows import bucket_seconds, reference_span, without_label
+from backend.monitors.rules.rule import NOTHING, Check, Description, EProcessRuleType, Fact, moved
+from backend.monitors.windows import BucketCache, bucket_seconds, reference_span, without_label
 from backend.store.clock import at
 from backend.store.monitors.buckets import MEASURED, WAITING, Buckets
-from backend.store.monitors.lists import Version
+from backend.store.monitors.lists import Tail
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidOption, PredictionKindMismatch
 from calibrant.monitoring.drift import PredictionDrift, drift_counts, drift_of_counts, drift_ranges
@@ -38,34 +37,17 @@ class CheckedDrift:
 # --- The numbers of predictions in each range, by time bucket; only changed buckets are read again
 
 
-class RememberedCounts:
-    """A cache of the counts of buckets; the least recently used are dropped."""
+class RememberedCounts(BucketCache[Floats]):
+    """A cache of the counts of buckets, of labelled and unlabelled predictions together."""
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._most = most_bytes // (2 * drift_ranges().shape[0] * 8)
-        self._kept: OrderedDict[tuple[str, int], tuple[tuple[Version, Version], Floats]] = OrderedDict()
-
-    def of(self, buckets: Buckets, uid: str, numbers: list[int]) -> dict[int, Floats]:
-        """The counts of some buckets of a monitor, of labelled and unlabelled predictions together."""
+    def __init__(self) -> None:
         # A row whose label arrives in between is in neither tally, rather than in both.
-        series = (MEASURED, WAITING)
-        versions = dict(
-            zip(numbers, zip(*(buckets.versions(one, numbers) for one in series), strict=True), strict=True)
-        )
-        held = {n: self._kept.get((uid, n)) for n in numbers}
-        stale = [n for n, one in held.items() if one is None or one[0] != versions[n]]
-        read = [buckets.tails(one, [(n, 0) for n in stale]) for one in series]
-        for n, labelled, waiting in zip(stale, *read, strict=True):
-            left = without_label(merged(waiting.parts)) if waiting.parts else merged([])
-            held[n] = (versions[n], drift_counts(merged([*labelled.parts, left])))
-        found = {}
-        for n, one in held.items():
-            if one is not None:
-                self._kept[uid, n], found[n] = one, one[1]
-                self._kept.move_to_end((uid, n))
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-        return found
+        super().__init__((MEASURED, WAITING), _MOST_BYTES // (2 * drift_ranges().shape[0] * 8))
+
+
+def _counts(labelled: Tail, waiting: Tail) -> Floats:
+    left = without_label(merged(waiting.parts)) if waiting.parts else merged([])
+    return drift_counts(merged([*labelled.parts, left]))
 
 
 _COUNTS = RememberedCounts()
@@ -82,7 +64,7 @@ def look_at_drift(
     """The drift of the predictions since a rule's start, from stored buckets. O(buckets, changed cells)."""
     start = int(state.started_at // bucket_seconds(record))
     first = max(start, oldest_kept(record, now), buckets.dropped())
-    counts = remembered.of(buckets, record.uid, buckets.numbers(first, 2**32))
+    counts = remembered.of(buckets, record.uid, buckets.numbers(first, 2**32), _counts)
     last = max(counts, default=first - 1)
     stream = np.zeros((last + 1 - first, 2, len(drift_ranges())))
     for number, one in counts.items():
@@ -94,7 +76,7 @@ def look_at_drift(
 # --- The rule
 
 
-class DriftRuleType(RuleType[DriftRule, CheckedDrift | str]):
+class DriftRuleType(EProcessRuleType[DriftRule, CheckedDrift | str]):
     """A check sees the drift, or the reason why the predictions cannot be compared with the reference.
 
     A challenger does not help against drift.
@@ -135,44 +117,36 @@ class DriftRuleType(RuleType[DriftRule, CheckedDrift | str]):
         return look_at_drift(check.buckets, check.record, reference, state, _COUNTS, check.now)
 
     def conclude(self, rule: DriftRule, state: RuleState, seen: CheckedDrift | str, moment: float) -> RuleState:
-        """Raise an alarm once the e-value reaches 1 / alpha at any check since the start; it lasts until acknowledged.
+        """The reported drift is that of the check with the largest e-value.
 
-        The reported drift is that of the check with the largest e-value. A rule that cannot be checked keeps its alarm.
+        A rule that cannot be checked keeps its alarm.
         """
         if isinstance(seen, str):
             after = state.model_copy(update={"looked_at": at(moment), "reason": seen})
             return after if state.status == "alarm" else moved(after, "unknown", moment)
         if not seen.rows:
             return state.model_copy(update={"looked_at": at(moment), "reason": None})
-        bound, found, largest = math.log(1.0 / rule.alpha), seen.found, state.drift
-        if largest is None or found.log_e >= largest.largest:
-            since = at(seen.since)
-            largest = DriftEvidence(
-                log_e=found.log_e,
-                largest=found.log_e,
-                bound=bound,
-                level=found.level,
-                since=since,
-                low=found.low,
-                high=found.high,
-                reference_share=found.before,
-                share=found.since,
-                message=_message(found, since),
-            )
-        reading = largest.model_copy(update={"log_e": found.log_e, "bound": bound})
-        changes = {"rows": seen.rows, "looked_at": at(moment), "drift": reading, "reason": None}
-        return moved(state.model_copy(update=changes), "alarm" if reading.largest >= bound else "ok", moment)
+        found, since = seen.found, at(seen.since)
+        reading = DriftEvidence(
+            log_e=found.log_e,
+            largest=found.log_e,
+            bound=math.log(1.0 / rule.alpha),
+            level=found.level,
+            since=since,
+            low=found.low,
+            high=found.high,
+            reference_share=found.before,
+            share=found.since,
+            message=_message(found, since),
+        )
+        return self.tested(state, reading, seen.rows, moment)
 
     def describe(self, state: RuleState) -> Description:
         """The predictions that changed most clearly."""
         found = state.drift
         if found is None:
             return NOTHING
-        facts = [
-            Fact("E-value", found.log_e, "e_value"),
-            Fact("Threshold", found.bound, "e_value"),
-            Fact("Strongest since", (found.since,), "times"),
-        ]
+        facts = [*self.facts(found), Fact("Strongest since", (found.since,), "times")]
         return Description(found.message, facts, {"value": found.largest, "bound": found.bound, "drift": found})
 
 

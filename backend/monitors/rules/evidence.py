@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from backend.monitors.change_times import estimate_change
 from backend.monitors.evidence import CheckedEvidence, Remembered, look_at_evidence
-from backend.monitors.rules.rule import NOTHING, Check, Description, Fact, RuleType, moved
+from backend.monitors.rules.rule import NOTHING, Check, Description, EProcessRuleType, Fact
 from backend.store.clock import at
 from calibrant.core.errors import InvalidOption
 from schemas.base import MINUTE
@@ -25,7 +25,7 @@ class EvidenceSeen:
     change: ChangeReading | None = None
 
 
-class EvidenceRuleType(RuleType[EvidenceRule, EvidenceSeen]):
+class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
     """Rules of evidence start with the monitor's evidence, and restart together."""
 
     kind = "evidence"
@@ -56,43 +56,33 @@ class EvidenceRuleType(RuleType[EvidenceRule, EvidenceSeen]):
         return EvidenceSeen(found, estimate_change(check.buckets, check.record, check.now, rule.after))
 
     def conclude(self, rule: EvidenceRule, state: RuleState, seen: EvidenceSeen, moment: float) -> RuleState:
-        """Raise an alarm, until the next start, once the e-value reaches 1 / alpha at any check.
-
-        The reported evidence is that of the check with the largest e-value.
-        """
+        """The reported evidence is that of the check with the largest e-value; the change is that of the alarm."""
         if not seen.evidence.rows:
             return state.model_copy(update={"looked_at": at(moment)})
-        bound, found, largest = math.log(1.0 / rule.alpha), seen.evidence.evidence, state.evidence
-        if largest is None or found.log_e >= largest.largest:
-            shift = found.shift
-            largest = EvidenceReading(
-                log_e=found.log_e,
-                largest=found.log_e,
-                bound=bound,
-                level=found.level,
-                since=at(seen.evidence.since),
-                shape=shift.shape,
-                delta=shift.delta,
-                spread=shift.spread,
-                low=shift.low,
-                high=shift.high,
-                description=seen.evidence.message(),
-            )
-        raised = largest.largest >= bound
-        change = state.evidence.change if state.status == "alarm" and state.evidence is not None else seen.change
-        reading = largest.model_copy(
-            update={"log_e": found.log_e, "bound": bound, "change": change if raised else None},
+        found, shift = seen.evidence.evidence, seen.evidence.evidence.shift
+        known = state.evidence.change if state.status == "alarm" and state.evidence is not None else seen.change
+        reading = EvidenceReading(
+            log_e=found.log_e,
+            largest=found.log_e,
+            bound=math.log(1.0 / rule.alpha),
+            level=found.level,
+            since=at(seen.evidence.since),
+            shape=shift.shape,
+            delta=shift.delta,
+            spread=shift.spread,
+            low=shift.low,
+            high=shift.high,
+            description=seen.evidence.message(),
+            change=known,
         )
-        after = state.model_copy(update={"rows": seen.evidence.rows, "looked_at": at(moment), "evidence": reading})
-        return moved(after, "alarm" if raised else "ok", moment)
+        return self.tested(state, reading, seen.evidence.rows, moment, change=known)
 
     def describe(self, state: RuleState) -> Description:
         """The error with the strongest evidence, or when calibration changed."""
         found = state.evidence
         if found is None:
             return NOTHING
-        facts = [Fact("E-value", found.log_e, "e_value"), Fact("Threshold", found.bound, "e_value")]
-        change = found.change
+        facts, change = self.facts(found), found.change
         if change is not None:
             facts.append(Fact("Changed", (change.time, *change.interval), "times"))
             facts.append(Fact("Rows since then", change.rows, "count"))

@@ -13,7 +13,7 @@ from backend.store.clock import at
 from backend.store.monitors.buckets import Buckets
 from calibrant.monitoring.tally import Tally
 from schemas.monitor_alarms import ReferenceState
-from schemas.monitor_rules import Rule, RuleKind, RuleState, RuleStatus
+from schemas.monitor_rules import EProcessReading, Rule, RuleKind, RuleState, RuleStatus
 from schemas.monitors import MonitorBody, MonitorRecord
 
 SomeRule = TypeVar("SomeRule", bound=Rule)
@@ -66,7 +66,7 @@ class RuleType(ABC, Generic[SomeRule, Seen]):
 
     kind: ClassVar[RuleKind]
     model: type[SomeRule]
-    #: The sentence about a rule that was checked, while no alarm is raised.
+    #: The sentence on the page about a checked rule without an alarm.
     calm: ClassVar[str | None] = None
     #: What starts again when its alarm is acknowledged: the rule, or the evidence, which all rules of it share.
     restarts: ClassVar[Literal["rule", "evidence"] | None] = None
@@ -87,8 +87,8 @@ class RuleType(ABC, Generic[SomeRule, Seen]):
         definition = digest(self.definition(rule, record))
         if before is not None and before.definition == definition and self.continues(before, record):
             return before
-        alarms, start = 0 if before is None else before.alarms, self.start(record)
-        return new_state(rule.name, self.kind, alarms, start, definition)
+        state = RuleState(rule=rule.name, kind=self.kind, alarms=0 if before is None else before.alarms)
+        return state.model_copy(update={"started_at": self.start(record), "definition": definition})
 
     def definition(self, rule: SomeRule, record: MonitorRecord) -> str:
         """The text that changes if the rule has to start again."""
@@ -115,14 +115,27 @@ class RuleType(ABC, Generic[SomeRule, Seen]):
         """What the last check found, for alarms, the page and the audit log."""
 
 
-def new_state(name: str, kind: RuleKind, alarms: int, started_at: float, definition: str) -> RuleState:
-    """The state of a rule that was not checked since its start."""
-    return RuleState(rule=name, kind=kind, alarms=alarms, started_at=started_at, definition=definition)
+class EProcessRuleType(RuleType[SomeRule, Seen]):
+    """A rule that raises an alarm, until its next start, once an e-value reaches 1 / alpha at any check."""
+
+    def tested(self, state: RuleState, reading: EProcessReading, rows: int, moment: float, **update: Any) -> RuleState:
+        """The state with the reading of a check, if it is the largest since the start, else with its ``log_e``."""
+        known = getattr(state, self.kind)
+        if known is not None and reading.log_e < known.largest:
+            reading = known.model_copy(update={"log_e": reading.log_e, "bound": reading.bound} | update)
+        raised = reading.largest >= reading.bound
+        changes = {"rows": rows, "looked_at": at(moment), "reason": None, self.kind: reading}
+        return moved(state.model_copy(update=changes), "alarm" if raised else "ok", moment)
+
+    def facts(self, reading: EProcessReading) -> list[Fact]:
+        """The e-value and the threshold."""
+        return [Fact("E-value", reading.log_e, "e_value"), Fact("Threshold", reading.bound, "e_value")]
 
 
 def restarted(state: RuleState, started_at: float) -> RuleState:
     """The state of the same rule that starts again."""
-    return new_state(state.rule, state.kind, state.alarms, started_at, state.definition)
+    kept = state.model_dump(include={"rule", "kind", "alarms", "definition"})
+    return RuleState(**kept, started_at=started_at)
 
 
 def moved(state: RuleState, status: RuleStatus, moment: float) -> RuleState:
