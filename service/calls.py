@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from schemas.problem_table.of_numbers import OF_NUMBERS
-from service.formats.body import BINARY
+from service.formats.catalogue import READERS
 from service.formats.media import JSON
 from service.routing import Direct, Idempotent
 
@@ -96,7 +96,7 @@ class Body:
 
 def rows(*models: type[BaseModel]) -> Body:
     """A body with rows: of one of the models, or binary with the options in the query."""
-    return Body(models, tuple(BINARY), options_in_query=True)
+    return Body(models, tuple(READERS), options_in_query=True)
 
 
 def fields(model: type[BaseModel]) -> Body:

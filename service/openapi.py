@@ -26,6 +26,7 @@ from schemas.problems import Problem
 from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
 from service.examples.calls import examples_of, parameter
+from service.formats.catalogue import FORMATS
 from service.formats.media import JSON, schema_of
 from service.formats.options import STRUCTURED
 from service.headers import Conditions, entity_tag, tagged
@@ -50,12 +51,7 @@ ANYWHERE = (
 BEHIND_A_KEY = ("unauthorized", "forbidden", "rate-limited", "deadline-exceeded", "store-unavailable")
 #: Problems of every call with a body.
 OF_BODIES = (
-    "malformed-json",
-    "malformed-npz",
-    "malformed-npy",
-    "malformed-arrow",
-    "malformed-parquet",
-    "malformed-csv",
+    *dict.fromkeys(one.malformed.code for one in FORMATS),
     "malformed-encoding",
     "request-timeout",
     "too-large",

@@ -64,7 +64,8 @@ from backend.store.clock import now
 from backend.store.errors import StorageError
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Ledger, MonitorGroups
+from backend.store.monitors.ids import NO_GROUP, OTHER, OTHER_GROUP
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.monitors.lists import SPAN
 from backend.store.monitors.reference import read_reference
 from backend.store.monitors.standings import Standings

@@ -35,6 +35,7 @@ from backend.monitors.forecasts import Forecasted, check_forecasts, layout_of
 from backend.monitors.readings import BINS, FIELDS
 from backend.monitors.readings import place as delay_place
 from backend.monitors.rows import (
+    MOST_NAMED,
     REASONS,
     MonitorRows,
     What,
@@ -49,7 +50,8 @@ from backend.monitors.rows import (
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
 from backend.store.errors import MonitorFull
-from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Ids, Ledger, MonitorGroups, Once, RowChanges
+from backend.store.monitors.ids import OTHER_GROUP, Ids
+from backend.store.monitors.ledger import MOST_ROWS, Ledger, MonitorGroups, Once, RowChanges
 from backend.telemetry.observed import note_rows
 from calibrant.core.batch import Integers, Predictions
 from calibrant.core.cells import Floats
@@ -159,8 +161,6 @@ class Sampled:
 
 # --- The summary of a request
 
-#: Maximum number of refused or contradicted rows that are listed.
-MOST_NAMED = 20
 #: Reasons that usually apply to many rows of a request; the first row is listed, with their number.
 _LISTED_ONCE = (Why.TOO_OLD, Why.FORGOTTEN)
 

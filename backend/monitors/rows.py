@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from backend.store.monitors.ledger import NO_GROUP, OTHER, Ids, MonitorGroups
+from backend.store.monitors.ids import NO_GROUP, OTHER, Ids
 from calibrant.core.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale, without_rounding
 from calibrant.core.cells import Floats
-from schemas.monitors import MonitorRecord
+
+if TYPE_CHECKING:
+    from backend.store.monitors.ledger import MonitorGroups
+    from schemas.monitors import MonitorRecord
 
 # --- The rows of a request as arrays, independent of their format
 
@@ -171,6 +174,8 @@ def first_places(ids: Ids) -> Integers:
 
 # --- Reasons for refusing a row: a stable code and a message, never the data
 
+#: Maximum number of refused or contradicted rows that are listed.
+MOST_NAMED = 20
 #: Maximum length of an id and of a group name, in bytes of UTF-8.
 MAX_ID_BYTES = MAX_GROUP_BYTES = 200
 

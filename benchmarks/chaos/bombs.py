@@ -98,6 +98,14 @@ def bombs(rows: int, values: int) -> Iterator[Bomb]:
     for name, ids in (("", codes), (" with shared ids", pa.DictionaryArray.from_arrays(codes, pa.array(["a" * 32])))):
         table = pa.table({"prediction": half, "label": zero, "id": ids})
         yield Bomb(f"monitor, Arrow{name}", monitor, ARROW, _arrow(table))
+        yield Bomb(f"monitor, Parquet{name}", monitor, PARQUET, _parquet(table))
+    for name, head, row in (
+        ("numbers", b"prediction,label\n", b".5,1\n"),
+        ("ids and groups", b"id,prediction,label,group\n", b"a,.5,1,ab\n"),
+    ):
+        yield Bomb(f"monitor, CSV, {name}", monitor, CSV, _packed(head + row * values), "zstd")
+    named = "id,prediction,label,group\n" + "".join(f"{name},.5,1,{name}\n" for name in wide)
+    yield Bomb("monitor, CSV, wide names", monitor, CSV, _packed(named.encode()), "zstd")
     line = b'{"id":"a","prediction":0.5,"label":1,"group":"ab"}'
     yield Bomb("monitor, lines", monitor, NDJSON, _packed((line + b"\n") * min(n // 4, 1_000_000)), "zstd")
     yield Bomb(

@@ -9,7 +9,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from service.formats.media import ARROW, JSON, NDJSON, NPZ
+from service.formats.arrow_tables import ARROW
+from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
+from service.formats.numpy_arrays import NPZ
 
 Columns = dict[str, Any]
 #: A body and its content type.
@@ -29,7 +31,7 @@ def as_arrow(rows: Columns) -> Body:
     out, table = io.BytesIO(), pa.table(rows)
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
-    return out.getvalue(), ARROW
+    return out.getvalue(), ARROW.media_type
 
 
 def as_npz(rows: Columns) -> Body:
@@ -37,7 +39,7 @@ def as_npz(rows: Columns) -> Body:
     out = io.BytesIO()
     arrays: Any = {f"{name}s": np.asarray(values) for name, values in rows.items()}
     np.savez(out, **arrays)
-    return out.getvalue(), NPZ
+    return out.getvalue(), NPZ.media_type
 
 
 def documents(rows: Columns) -> list[dict[str, Any]]:
@@ -48,12 +50,12 @@ def documents(rows: Columns) -> list[dict[str, Any]]:
 
 def as_lines(rows: Columns) -> Body:
     """The rows as JSON lines."""
-    return b"\n".join(map(orjson.dumps, documents(rows))), NDJSON
+    return b"\n".join(map(orjson.dumps, documents(rows))), FORMATS_OF_LINES[0].media_type
 
 
 def as_json(rows: Columns) -> Body:
     """The rows as one JSON document."""
-    return orjson.dumps({"rows": documents(rows)}), JSON
+    return orjson.dumps({"rows": documents(rows)}), JSON_FORMAT.media_type
 
 
 def without(rows: Columns, field: str) -> Columns:

@@ -12,6 +12,7 @@ from benchmarks.pages.diagrams import diagrams_page
 from benchmarks.pages.distribution_measures import distribution_measures_page
 from benchmarks.pages.distribution_methods import distribution_methods_page
 from benchmarks.pages.fields import fields_page
+from benchmarks.pages.formats import formats_page
 from benchmarks.pages.map_document import map_document_page
 from benchmarks.pages.measures import catalogue_page
 from benchmarks.pages.memory import memory_page
@@ -29,6 +30,7 @@ PAGES = {
     "map-document": map_document_page,
     "distribution-methods": distribution_methods_page,
     "settings": settings_page,
+    "formats": formats_page,
     "memory": memory_page,
     "commands": commands_page,
     "columns": columns_page,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from service.formats.catalogue import FORMATS
+from service.formats.format import Memory
 from service.settings import MIB, Settings
 
 _PAGE = """\
@@ -18,14 +20,8 @@ that readers work on, about 16 MiB in each of eight heavy requests. The manifest
 |---|---|---|---|---|
 | body as received | every call | bytes beyond 64 KiB, as they arrive, and once more while its parts are joined | `max_body_bytes` | `tests/unit/service/test_guard.py::test_a_body_that_is_read_again_is_counted_once` |
 | `gzip`, `zstd`, `deflate` | `Content-Encoding` | each unpacked piece, of at most 16 MiB | `max_unpacked_bytes`; window of 8 MiB; number of members | `tests/integration/test_formats_hostile.py::test_a_hostile_encoding_is_refused` |
-| `application/json` | every call | 16 bytes per number and row of a name, each distinct name, other values and their text; characters count four times if some are not ASCII | `max_json_values`, `max_json_depth`; pieces of 1 MiB | `tests/unit/service/formats/test_memory_bounds.py::test_a_reader_reserves_what_it_allocates` |
-| `application/x-npz` | rows | the arrays that the headers state; twice if they are text or of the other byte order | sizes, checksums and methods of the archive | `tests/unit/service/formats/test_memory_bounds.py::test_a_reader_reserves_what_it_allocates` |
-| `application/x-npy` | predictions | as NPZ | shape and size must agree | `tests/unit/io/test_strict_npz.py::test_a_shape_of_other_than_whole_numbers_is_a_damaged_header` |
-| `application/vnd.apache.arrow.stream` | rows | the unpacked size that each buffer states; shared strings as often as rows use them; 16 bytes per value of a column that is not a plain view, 24 per name, and each distinct name | number of messages; types are checked first, so that columns of nulls and run-end encoding are never read | `tests/unit/service/formats/test_memory_bounds.py::test_a_reader_without_memory_stops_before_it_allocates` |
-| `application/vnd.apache.parquet` | rows | twice the unpacked size and the values of all pages, 80 per byte of the footer, then as Arrow | size of the footer, number of pages, encodings | `tests/unit/service/formats/test_memory_bounds.py::test_a_reader_without_memory_stops_before_it_allocates` |
-| `text/csv` | rows | 16 bytes per number and row of a name, in blocks, and each distinct name | longest line | `tests/unit/service/formats/test_memory_bounds.py::test_a_reader_reserves_what_it_allocates` |
-| monitors' `application/x-npz`, `application/vnd.apache.arrow.stream` | rows of monitors | as above, 64 bytes per row, and 8 bytes per character of ids and groups | | `tests/unit/service/formats/test_memory_bounds.py::test_a_reader_reserves_what_it_allocates` |
-| monitors' `application/json`, `application/x-ndjson`, `application/jsonl`, `application/cloudevents+json`, `application/cloudevents-batch+json` | rows and events of monitors | three times the text | 256 MiB, a million rows | `tests/unit/service/monitor_bodies/test_bounds.py::test_brackets_beyond_the_most_rows_are_refused_before_they_are_parsed` |
+{formats}
+| `application/cloudevents+json`, `application/cloudevents-batch+json` | events of monitors | as monitors' JSON | | `tests/unit/service/formats/test_json_values.py` |
 | `application/octet-stream` | tensors of the inference protocol | the tensor; from JSON 16 bytes per element | `max_json_values` | `tests/unit/service/formats/test_memory_bounds.py::test_a_reader_reserves_what_it_allocates` |
 | `application/x-www-form-urlencoded` | forms of the web page | | 64 KiB, 200 fields | `tests/integration/test_page_hostile.py` |
 | `multipart/form-data` | files of the web page | 1 MiB, then space in `/tmp` | `max_body_bytes`; one file; 4,096 fields of 64 KiB | `tests/integration/test_spools.py` |
@@ -55,6 +51,23 @@ system. Reading stops when the request has been answered, for example after `--r
 """
 
 
+def _row(kind: str, reads: str, memory: Memory) -> str:
+    return f"| {kind} | {reads} | {memory.reserves} | {memory.bounds} | `{memory.test}` |"
+
+
+def _formats() -> str:
+    """The rows of the formats."""
+    arrays = [
+        _row(f"`{one.media_type}`", "every call" if one.options_in_body else "rows", one.memory)
+        for one in FORMATS
+        if one.memory
+    ]
+    rows = [
+        _row(f"monitors' `{one.media_type}`", "rows of monitors", one.rows_memory) for one in FORMATS if one.rows_memory
+    ]
+    return "\n".join([*arrays, *rows])
+
+
 def memory_page() -> str:
     """The page."""
-    return _PAGE.replace("{budget}", f"{Settings.max_request_memory // MIB:,}")
+    return _PAGE.replace("{formats}", _formats()).replace("{budget}", f"{Settings.max_request_memory // MIB:,}")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,32 +13,10 @@ from fastapi.responses import StreamingResponse
 
 from calibrant.core.cells import Floats
 from service.errors import NotAcceptable
-from service.formats.extra import has_pyarrow, pyarrow
-from service.formats.media import ARROW, JSON, NPZ
+from service.formats.catalogue import BY_TYPE, WRITERS
+from service.formats.media import JSON
 from service.headers import read_header
 from service.threads import iterate_in_thread, run_in_thread
-
-# --- Arrays as JSON, in pieces
-
-#: Numbers per piece.
-_JSON_BLOCK = 1 << 16
-
-
-def write_json(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
-    """One object with the fields and the arrays: (n,) as a list of numbers, (n, K) as a list of lists."""
-    yield orjson.dumps(fields)[:-1]
-    before = b"," if fields else b""
-    for name, array in arrays.items():
-        yield before + orjson.dumps(name) + b":["
-        before = b","
-        height = max(1, _JSON_BLOCK // max(1, array[:1].size))
-        for start in range(0, len(array), height):
-            rows = np.ascontiguousarray(array[start : start + height])
-            piece = orjson.dumps(rows, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
-            yield b"," + piece if start else piece
-        yield b"]"
-    yield b"}"
-
 
 # --- Content negotiation: the Accept header (RFC 9110, section 12.5.1)
 
@@ -81,100 +56,8 @@ def _liked(kind: str, ranges: dict[str, float]) -> float:
     return 0.0
 
 
-# --- A write-only file whose content is removed as it is sent
-
-
-class Pieces(io.RawIOBase):
-    """A file that holds the bytes written since the last ``drain``; not seekable."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-
-    def writable(self) -> bool:
-        """True."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Keep the bytes until ``drain``."""
-        piece = bytes(data)
-        self._pieces.append(piece)
-        return len(piece)
-
-    def drain(self) -> bytes:
-        """Return and remove the written bytes."""
-        written = b"".join(self._pieces)
-        self._pieces.clear()
-        return written
-
-
-# --- Arrays as NPZ, in pieces; the text fields are left out
-
-#: Numbers per piece.
-_NPZ_BLOCK = 1 << 17
-
-
-def write_npz(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:  # noqa: ARG001
-    """An archive that ``numpy.load`` can read, with each array under its name."""
-    pieces = Pieces()
-    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            rows = np.ascontiguousarray(array)
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                member.write(_header(rows))
-                numbers = rows.reshape(-1)
-                for start in range(0, numbers.size, _NPZ_BLOCK):
-                    member.write(numbers[start : start + _NPZ_BLOCK].tobytes())
-                    yield pieces.drain()
-    yield pieces.drain()
-
-
-def _header(array: Floats) -> bytes:
-    out = io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(array))
-    return out.getvalue()
-
-
-# --- Arrays as an Arrow IPC stream, in record batches; the text fields become metadata of the schema
-
-#: Numbers per record batch.
-_ARROW_BLOCK = 1 << 17
-
-
-def write_arrow(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
-    """One column per array: doubles for (n,), lists of K doubles for (n, K)."""
-    arrow = pyarrow()
-    columns = [(name, _type(array)) for name, array in arrays.items()]
-    schema = arrow.schema(columns, metadata=dict(fields))
-    widest = max(max(1, array[:1].size) for array in arrays.values())
-    height = max(1, _ARROW_BLOCK // widest)
-    n = max(map(len, arrays.values()))
-    pieces = Pieces()
-    with arrow.ipc.new_stream(arrow.PythonFile(pieces, "w"), schema) as writer:
-        for start in range(0, n, height):
-            blocks = [_column(array[start : start + height]) for array in arrays.values()]
-            writer.write_batch(arrow.record_batch(blocks, schema=schema))
-            yield pieces.drain()
-    yield pieces.drain()
-
-
-def _type(array: Floats) -> Any:
-    arrow = pyarrow()
-    number = arrow.from_numpy_dtype(array.dtype)
-    return number if array.ndim == 1 else arrow.list_(number, array.shape[1])
-
-
-def _column(rows: Floats) -> Any:
-    arrow = pyarrow()
-    flat = arrow.array(np.ascontiguousarray(rows).reshape(-1))
-    return flat if rows.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
-
-
 # --- Responses with arrays
 
-#: Writers: from text fields and arrays of equal length to pieces of the response.
-WRITERS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Floats]], Iterator[bytes]]] = MappingProxyType(
-    {JSON: write_json, NPZ: write_npz, ARROW: write_arrow}
-)
 #: Responses with at most this many bytes of numbers are sent in one piece, with their length.
 _SMALL_BYTES = 64 * 1024
 
@@ -184,7 +67,7 @@ def choose_type(request: Request) -> str:
     accepted = read_header(request, b"accept")
     if not accepted:
         return JSON
-    offered = [kind for kind in WRITERS if kind != ARROW or has_pyarrow()]
+    offered = [kind for kind in WRITERS if BY_TYPE[kind].is_available()]
     return choose(accepted, offered)
 
 

@@ -2,70 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import MappingProxyType
-from typing import Any, Protocol
 
 import orjson
 from fastapi import Request
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect
 
+from backend.monitors.rows import MonitorRows, What
 from calibrant.core.batch import MAX_OFFENCES
-from calibrant.core.errors import Offence, WrongShape
+from calibrant.core.errors import Offence
 from calibrant.io.compression import HTTP, unpacked
 from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
-from calibrant.io.strict import CLASSIFICATION, Arrays, Fields, read_arrow, read_csv, read_npy, read_npz, read_parquet
 from schemas.base import Document
 from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
-from service.formats.extra import pyarrow
-from service.formats.json_body import read_json
-from service.formats.media import ARROW, CSV, JSON, NPY, NPZ, PARQUET
+from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
+from service.formats.documents import of_text
+from service.formats.events import Event, is_binary, read_binary, read_structured
+from service.formats.media import EVENT, EVENTS, JSON
+from service.formats.monitor_fields import Columns
 from service.formats.options import Options, pointer_of, query_fields, read_options
-from service.formats.payload import Body, BodyLimits, Payload, fields_of_kind
+from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import LightBodies, RequestMemory, Slots
 from service.headers import read_header
 from service.settings import Settings
 from service.threads import run_in_thread
 
-
-class Reader(Protocol):
-    """Reads the arrays of a body, by default those of a classifier."""
-
-    def __call__(self, body: Body, limits: BodyLimits, fields: Fields = ...) -> Arrays: ...  # noqa: D102
-
-
-def _with_pyarrow(read: Reader) -> Reader:
-    def checked(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
-        pyarrow()
-        return read(body, limits, fields)
-
-    return checked
-
-
-def _archive(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
-    return read_npz(body, limits, fields.kinds)
-
-
-def _one_array(body: Body, limits: BodyLimits, fields: Fields = CLASSIFICATION) -> Arrays:
-    if fields is not CLASSIFICATION:
-        raise UnsupportedMediaType("an NPY body holds one array; send forecasts as NPZ")
-    return read_npy(body, limits)
-
-
-#: Readers of bodies whose options are in the query.
-BINARY: Mapping[str, Reader] = MappingProxyType(
-    {
-        NPZ: _archive,
-        NPY: _one_array,
-        ARROW: _with_pyarrow(read_arrow),
-        PARQUET: _with_pyarrow(read_parquet),
-        CSV: read_csv,
-    }
-)
-CONTENT_TYPES = (JSON, *BINARY)
 ENCODINGS = ("gzip", "zstd", "deflate")
 _CHARSETS = ("utf-8", "utf8", "us-ascii")
 #: Bodies up to this size are parsed on the event loop, which is cheaper than a thread.
@@ -78,14 +43,14 @@ _PART_BYTES = 256 * 1024
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body within the size limit, in the format of its content type."""
-    kind = content_type(read_header(request, b"content-type"))
+    kind = content_type(read_header(request, b"content-type"), tuple(READERS))
     encoding = read_encoding(read_header(request, b"content-encoding"))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= INLINE_BYTES:
-        return read_json(body, BodyLimits.of(settings))
+        return READERS[kind](body, BodyLimits.of(settings), query)
     limits = BodyLimits.of(settings, partial(RequestMemory.reserve_for, request.scope))
     payload = await run_in_thread(read_body, body, kind, encoding, query, limits)
     if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
@@ -95,19 +60,73 @@ async def read_payload(request: Request, settings: Settings) -> Payload:
 
 def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: BodyLimits) -> Payload:
     """Decompress and read a body; raises the error of its first fault."""
-    plain = body if encoding is None else unpack(body, encoding, limits)
-    if kind == JSON:
-        return read_json(plain, limits)
-    arrays = BINARY[kind](plain, limits, fields_of_kind(query))
-    options: dict[str, Any] = dict(query)
-    if "level" in arrays:  # of intervals: an option, which an archive may hold as an array
-        level = arrays.pop("level")
-        if "level" in options:
-            raise InvalidField.at("/level", "occurs in the body and in the query")
-        if level.size != 1:
-            raise WrongShape.at("/level", "must be one number")
-        options["level"] = float(level.reshape(()))
-    return Payload(arrays, options, from_query=True)
+    return READERS[kind](body if encoding is None else unpack(body, encoding, limits), limits, query)
+
+
+# --- Rows and events of monitors
+
+#: The kind of an event in binary mode, whose attributes are in headers; replaces its content type.
+BINARY_EVENT = "binary"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A body as sent: its content type, bytes and encoding, and the limits on its unpacked size."""
+
+    kind: str
+    body: Body
+    encoding: str | None
+    limits: BodyLimits
+
+    def plain(self) -> Body:
+        """Decompress the body; raises ``MalformedEncoding``, ``Busy`` and ``TooLarge``."""
+        return self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
+
+    def events(self, headers: Headers) -> Iterable[Event | None]:
+        """The events of the body, None for an invalid event of a batch; raises the error of a single event."""
+        if self.kind == BINARY_EVENT:
+            return [read_binary(self.plain(), headers, self.limits)]
+        return read_structured(self.plain(), self.kind, self.limits)
+
+    def rows(self, what: What, columns: Columns) -> MonitorRows:
+        """The rows of the body; raises an error about the body as a whole."""
+        return ROWS_READERS[self.kind](self.plain(), self.limits, what, columns)
+
+
+async def receive_rows(request: Request, settings: Settings) -> Sent:
+    """Read a body of rows within the size limit."""
+    kind = content_type(read_header(request, b"content-type"), tuple(ROWS_READERS))
+    return await _receive(request, settings, kind, (), makes_objects=BY_TYPE[kind].makes_objects)
+
+
+async def receive_events(request: Request, settings: Settings) -> Sent:
+    """Read a body of events within the size limit; in binary mode their data may have any content type.
+
+    Plain JSON without the headers of an event is one event in structured mode.
+    A page of another origin cannot send these headers or this content type without a preflight request.
+    """
+    binary = is_binary(request.headers)
+    kind = BINARY_EVENT if binary else content_type(read_header(request, b"content-type"), (EVENT, EVENTS, JSON))
+    if request.query_params.get("by", "id") not in ("id", "source"):
+        raise InvalidField.at("/by", "must be id or source")
+    return await _receive(request, settings, kind, ("output", "by"), makes_objects=True)
+
+
+async def _receive(
+    request: Request, settings: Settings, kind: str, options: tuple[str, ...], *, makes_objects: bool
+) -> Sent:
+    encoding = read_encoding(read_header(request, b"content-encoding"))
+    for name in query_fields(request.query_params):
+        if name not in options:
+            raise InvalidField.at(pointer_of(name), "is not a parameter of this call")
+    body = await bounded(request, settings.max_body_bytes)
+    if encoding is not None:  # its unpacked size can be anything up to the limit
+        Slots.take_for(request.scope)
+    limits = BodyLimits.of(settings, partial(RequestMemory.reserve_for, request.scope))
+    return Sent(kind, body, encoding, of_text(limits) if makes_objects else limits)
+
+
+# --- Bodies without rows
 
 
 async def read_fields(request: Request, settings: Settings, model: type[Options]) -> Options:
@@ -176,7 +195,7 @@ def unpack(body: Body, encoding: str, limits: BodyLimits) -> Body:
 
 
 @lru_cache(maxsize=64)
-def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
+def content_type(header: str, allowed: tuple[str, ...]) -> str:
     """The content type without its parameters; raises ``UnsupportedMediaType``, also for a charset other than UTF-8."""
     kind, _, parameters = header.lower().partition(";")
     if kind.strip() not in allowed:
@@ -189,9 +208,9 @@ def content_type(header: str, allowed: tuple[str, ...] = CONTENT_TYPES) -> str:
 
 
 def _options(query: QueryParams, kind: str) -> dict[str, str]:
-    """The options in the query, each at most once; a JSON body allows none, because it contains every option."""
+    """The options in the query, each at most once; a body that contains every option, such as JSON, allows none."""
     options = query_fields(query)
-    if kind == JSON:
+    if BY_TYPE[kind].options_in_body:
         for name in options:
             raise InvalidField.at(pointer_of(name), "must be in the JSON body, not in the query")
     return options

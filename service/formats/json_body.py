@@ -67,7 +67,7 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
     """Read a body; raises ``MalformedJson`` with the byte offset, or the error of the first invalid array."""
     check_values(body, limits)
     if len(body) > PIECE:
-        return _read_large(body, limits)
+        return payload_of(read_document(body, limits), limits)
     bones = skeleton(body, limits)
     document = _object(parse_json(body, limits))
     check_depth(bones, limits)
@@ -86,8 +86,9 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
     return Payload(arrays, document, from_query=False)
 
 
-def _read_large(body: Body, limits: BodyLimits) -> Payload:
-    document = _object(read_document(body, limits))
+def payload_of(document: Any, limits: BodyLimits) -> Payload:
+    """The arrays and options of a parsed body; raises ``InvalidField``, or the error of the first invalid array."""
+    document = _object(document)
     sent = _arrays_of(document)
     arrays = {}
     for name, values in sent.items():

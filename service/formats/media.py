@@ -1,4 +1,4 @@
-"""Content types of bodies and responses."""
+"""Content types of responses, besides those of the formats of arrays."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 JSON = "application/json"
-NPZ = "application/x-npz"
-NPY = "application/x-npy"
-ARROW = "application/vnd.apache.arrow.stream"
-PARQUET = "application/vnd.apache.parquet"
-CSV = "text/csv"
-NDJSON = "application/x-ndjson"
-JSONL = "application/jsonl"
-EVENT = "application/cloudevents+json"
-EVENTS = "application/cloudevents-batch+json"
 HTML = "text/html"
 SVG = "image/svg+xml"
 PNG = "image/png"
+#: One CloudEvent in structured mode, and a batch.
+EVENT, EVENTS = "application/cloudevents+json", "application/cloudevents-batch+json"
 TEXT = "text/plain"
 EVENT_STREAM = "text/event-stream"
 TENSORS = "application/octet-stream"

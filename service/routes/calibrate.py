@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from fastapi import Request, Response
 
 from backend.calibration import calibrate as apply_map
@@ -25,7 +24,8 @@ from service.calls import OF_FORECASTS, OF_ROWS, Call, Calls, rows
 from service.context import context_of
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
-from service.formats.media import ARROW, NPZ
+from service.formats.catalogue import WRITERS
+from service.formats.media import JSON
 from service.formats.options import read_options, read_options_of_kind
 from service.threads import run_in_thread
 
@@ -42,14 +42,14 @@ _FEW = 256
         access="reads",
         body=rows(CalibrateBody, CalibrateDistributionBody, InOrderBody),
         answer=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,
-        media=(NPZ, ARROW),
+        media=tuple(kind for kind in WRITERS if kind != JSON),
         problems=(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
     )
 )
 async def calibrate(request: Request) -> Response:
     """Apply a map, or recalibrate forecasts in the order of time.
 
-    Returns calibrated probabilities or forecasts as JSON, NPZ or Arrow, depending on ``Accept``.
+    Returns calibrated probabilities or forecasts in the format that ``Accept`` prefers.
     """
     here = await context_of(request)
     kind = choose_type(request)
@@ -57,7 +57,7 @@ async def calibrate(request: Request) -> Response:
     if "in_order" in payload.options:
         ordered = read_options(payload, InOrderOptions)
         found = await run_in_thread(calibrate_in_order, here, payload.arrays, ordered)
-        return await respond(request, kind, *_parts(found, kind))
+        return await respond(request, kind, *_parts(found))
     options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
     held = here.held_map(options.map) if few and options.batch is None else None
@@ -65,18 +65,11 @@ async def calibrate(request: Request) -> Response:
         found = apply_map(here, payload.arrays, options, held)
     else:
         found = await run_in_thread(apply_map, here, payload.arrays, options)
-    return await respond(request, kind, *_parts(found, kind))
+    return await respond(request, kind, *_parts(found))
 
 
-def _parts(found: Calibrated, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields and arrays of a response; an Arrow stream has one column per level of quantiles."""
+def _parts(found: Calibrated) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields and arrays of a response."""
     fields, arrays = dict(found.fields), dict(found.arrays)
     level = arrays.pop("level", None)
-    if kind == ARROW:
-        if "levels" in arrays:
-            columns = zip(arrays.pop("levels").tolist(), arrays.pop("quantiles").T, strict=True)
-            arrays = {f"q{tau:.9g}": column for tau, column in columns} | arrays
-        return {name: str(value) for name, value in (fields | {"level": level}).items() if value is not None}, arrays
-    if level is not None:
-        (arrays if kind == NPZ else fields)["level"] = np.array([level]) if kind == NPZ else level
-    return fields, arrays
+    return fields if level is None else fields | {"level": level}, arrays

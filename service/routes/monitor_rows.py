@@ -13,10 +13,11 @@ from schemas.monitor_rows import EventBody, EventsQuery, LabelledBody, LabelsBod
 from schemas.monitors import IngestionResult
 from service.calls import Body, Call, Calls
 from service.context import Context, Here, answer
+from service.formats.body import Sent, receive_events, receive_rows
+from service.formats.catalogue import ROWS_READERS
+from service.formats.events import By, rows_of_events
 from service.formats.media import EVENT, EVENTS, JSON
-from service.monitor_bodies.body import READERS, Sent, receive_events, receive_rows
-from service.monitor_bodies.documents import columns_of
-from service.monitor_bodies.events import By, rows_of_events
+from service.formats.monitor_fields import columns_of
 from service.threads import run_in_thread
 
 calls = Calls("monitors")
@@ -36,7 +37,7 @@ _OF_ROWS = (
 
 
 def _rows(model: type[Document]) -> Body:
-    return Body((model,), tuple(READERS))
+    return Body((model,), tuple(ROWS_READERS))
 
 
 @calls.add(Call("POST", "/monitors/{name}/rows", body=_rows(LabelledBody), answer=IngestionResult, problems=_OF_ROWS))

@@ -35,7 +35,7 @@ from schemas.maps import MapRecord
 from service.calls import Call, Calls
 from service.context import Context
 from service.errors import SpoolFull, UnsupportedMediaType
-from service.formats.answers import Pieces
+from service.formats.format import Pieces
 from service.guard import RequestMemory
 from service.html import SEALED
 from service.threads import iterate_in_thread, run_in_thread

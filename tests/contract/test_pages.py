@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.pages import DOCS, PAGES
 from benchmarks.papers import __main__ as papers
-from service.formats.body import CONTENT_TYPES, ENCODINGS
+from service.formats.body import ENCODINGS
+from service.formats.catalogue import BY_TYPE
 from service.formats.media import EVENT, EVENTS, TENSORS
-from service.monitor_bodies.body import READERS
 from service.settings import MIB, Settings
 from service.web.forms import FIELDS
 
@@ -62,7 +62,7 @@ def test_every_decoder_is_in_the_table() -> None:
     decoders = {
         name for row in re.findall(r"^\| ([^|]*) \|", PAGE, re.MULTILINE) for name in re.findall("`([^`]+)`", row)
     }
-    read = {*CONTENT_TYPES, *ENCODINGS, *READERS, EVENT, EVENTS, TENSORS, FIELDS, "multipart/form-data"}
+    read = {*BY_TYPE, *ENCODINGS, EVENT, EVENTS, TENSORS, FIELDS, "multipart/form-data"}
     assert decoders == read
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -183,6 +183,24 @@ def archives(draw: st.DrawFn) -> bytes:
         for name, array in arrays.items():
             archive.writestr(f"{name}.npy", draw(_saved(array)))
     body = out.getvalue()
+    return body[: draw(st.integers(0, len(body)))] if draw(st.integers(0, 9)) == 9 else body
+
+
+#: Columns of tables: those of batches, and those of rows of monitors.
+_COLUMNS = (
+    *("predictions", "predictions.0", "predictions.1", "labels", "weights", "groups", "observed", "mean", "std"),
+    *("id", "prediction", "prediction.0", "prediction.1", "label", "timestamp", "group"),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn, write: Callable[[list[dict[str, Any]]], bytes]) -> bytes:
+    """Tables of columns of numbers or texts, some missing, as ``write`` writes rows; one in ten breaks off."""
+    n = draw(st.integers(1, 12))
+    cells = st.sampled_from([_numbers, st.integers(0, 2), st.text(max_size=3), st.just(None)])
+    names = draw(st.lists(st.sampled_from(_COLUMNS), min_size=1, max_size=5, unique=True))
+    columns = [draw(st.lists(draw(cells), min_size=n, max_size=n)) for _ in names]
+    body = write([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
     return body[: draw(st.integers(0, len(body)))] if draw(st.integers(0, 9)) == 9 else body
 
 

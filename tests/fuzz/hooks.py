@@ -9,12 +9,15 @@ from typing import Any
 import schemathesis
 from schemathesis.specs.openapi.checks import use_after_free
 
-from tests.fuzz.bodies import BATCH_VARIABLE, archives, fitting, single_arrays
+from tests.body_formats import JSON, NPY, NPZ, WRITE_ARRAYS, WRITE_ROWS
+from tests.fuzz.bodies import BATCH_VARIABLE, archives, fitting, single_arrays, tables
 
 _PROBLEM = "application/problem+json"
 
-schemathesis.openapi.media_type("application/x-npz", archives())
-schemathesis.openapi.media_type("application/x-npy", single_arrays())
+schemathesis.openapi.media_type(NPZ, archives())
+schemathesis.openapi.media_type(NPY, single_arrays())
+for _kind in {*WRITE_ARRAYS, *WRITE_ROWS} - {JSON, NPZ, NPY}:
+    schemathesis.openapi.media_type(_kind, tables(WRITE_ROWS[_kind]))
 
 
 @schemathesis.hook

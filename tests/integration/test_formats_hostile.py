@@ -18,12 +18,21 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
+from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
 from service.stack import Stack
+from tests.body_formats import (
+    ARROW,
+    CSV,
+    JSON,
+    NPY,
+    NPZ,
+    PARQUET,
+    WRITE_ARRAYS,
+    WRITE_ROWS,
+)
 from tests.integration.responses import body_of
 from tests.packed import arrow, npz, parquet
 
-JSON, NPZ, NPY = "application/json", "application/x-npz", "application/x-npy"
-ARROW, PARQUET, CSV = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet", "text/csv"
 ZEROS = bytes(1 << 24)
 P = np.random.default_rng(0).random(5000)
 Y = (P > 0.5).astype(int)
@@ -52,17 +61,7 @@ def unharmed(service: Stack) -> Iterator[None]:
     assert _memory(service) < before + GROWTH
 
 
-def _csv() -> bytes:
-    return b"predictions,labels\n" + b"".join(b"%r,%d\n" % row for row in zip(P.tolist(), Y.tolist(), strict=True))
-
-
-GOOD = {
-    JSON: json.dumps({"predictions": P.tolist(), "labels": Y.tolist()}).encode(),
-    NPZ: npz(predictions=P, labels=Y),
-    ARROW: arrow(TABLE),
-    PARQUET: parquet(TABLE),
-    CSV: _csv(),
-}
+GOOD = {kind: write({"predictions": P, "labels": Y}) for kind, write in WRITE_ARRAYS.items() if kind != NPY}
 
 
 def _post(http: httpx.Client, kind: str, body: bytes, encoding: str | None = None) -> httpx.Response:
@@ -180,6 +179,65 @@ def test_a_hostile_body_is_refused(http: httpx.Client, case: str) -> None:
     assert http.get("/health/live").status_code == 200
 
 
+#: Bytes that are a body in no format.
+JUNK = b"\x00\xff\xc1 no format\n" * 100
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_bytes_of_no_format_are_malformed_in_every_format(http: httpx.Client, kind: str) -> None:
+    assert _code(_post(http, kind, JUNK)) == (400, BY_TYPE[kind].malformed.code)
+
+
+@pytest.fixture(scope="module")
+def monitor(service: Stack) -> str:
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        http.post("/monitors", json={"name": "hostile", "n_classes": 2}).raise_for_status()
+    return "/monitors/hostile/rows"
+
+
+def _parquet_rows() -> bytes:
+    return parquet({"prediction": np.zeros(2**28)}, use_dictionary=False, compression="zstd")
+
+
+_HEAD = b"prediction.0,prediction.1,label\n"
+OF_MONITORS: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
+    "arrow bomb": (ARROW, lambda: arrow({"label": np.zeros(2**28)}, compression="zstd"), (413, "too-large")),
+    "parquet bomb": (PARQUET, _parquet_rows, (413, "too-large")),
+    "parquet that lies": (PARQUET, _lying_parquet, (400, "malformed-parquet")),
+    "arrow as parquet": (PARQUET, lambda: GOOD[ARROW], (400, "malformed-parquet")),
+    "csv of one line": (CSV, lambda: _HEAD + b"0," * 4_000_000, (413, "too-large")),
+    "csv of commas": (CSV, lambda: b"," * 8_000_000, (413, "too-large")),
+    "csv of quotes": (CSV, lambda: _HEAD + b'"' + b'""' * 4_000_000, (413, "too-large")),
+    "csv of classes": (CSV, lambda: _many_classes(), (413, "too-large")),
+    "csv of a far class": (CSV, lambda: b"prediction.0,prediction.99999999,label\n.5,.5,1\n", (422, "wrong-shape")),
+    "csv of short rows": (CSV, lambda: _HEAD + b"0.5\n", (400, "malformed-csv")),
+    "npz as csv": (CSV, lambda: GOOD[NPZ], (400, "malformed-csv")),
+}
+
+
+def _many_classes() -> bytes:
+    return ",".join(f"prediction.{k}" for k in range(30_000)).encode() + b",label\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", OF_MONITORS)
+def test_a_hostile_body_of_rows_is_refused(http: httpx.Client, monitor: str, case: str) -> None:
+    kind, make, expected = OF_MONITORS[case]
+    answer = http.post(monitor, content=make(), headers={"Content-Type": kind})
+    assert _code(answer) == expected
+    assert http.get("/health/live").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ROWS_READERS)
+def test_junk_and_beginnings_of_bodies_of_rows_are_answered(http: httpx.Client, monitor: str, kind: str) -> None:
+    body = WRITE_ROWS[kind]([{"prediction": [0.25, 0.75], "label": i % 2} for i in range(200)])
+    for content in (JUNK, *(body[:cut] for cut in (0, 1, 7, 100, len(body) // 2))):
+        answer = http.post(monitor, content=content, headers={"Content-Type": kind})
+        assert answer.status_code in (200, 400, 422), content[:20]
+        if answer.status_code == 200:  # lines before the end count, others are refused rows
+            assert answer.json()["accepted"] <= 200
+
+
 PACKED: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
     "gzip bomb": ("gzip", _gzip_bomb, (413, "too-large")),
     "zstd bomb": ("zstd", _zstd_bomb, (413, "too-large")),
@@ -209,7 +267,11 @@ def test_a_hostile_encoding_is_refused(http: httpx.Client, case: str) -> None:
     assert http.get("/health/live").status_code == 200
 
 
-@pytest.mark.parametrize("kind", [JSON, NPZ, ARROW, PARQUET])
+#: Formats in which what is left of a body may be a whole one.
+_OF_LINES = (CSV,)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in GOOD if kind not in _OF_LINES])
 def test_a_body_that_is_cut_off_anywhere_is_refused(http: httpx.Client, kind: str) -> None:
     body = GOOD[kind]
     for cut in (0, 1, 7, 100, len(body) // 2, len(body) - 30):

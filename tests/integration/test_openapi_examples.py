@@ -15,6 +15,7 @@ from calibrant.client import Calibrant
 from schemas.problem_table import TABLE
 from service.examples import answer_of, problem_example
 from service.examples.calls import Example, all_examples
+from service.formats.catalogue import FORMATS
 from service.route_table import RouteTable
 
 #: Brought about by no single request, or only by a service that is set up otherwise.
@@ -23,12 +24,14 @@ NOT_BY_A_REQUEST = {
     "forged-request", "batch-in-use", "store-full", "too-many-jobs", "queue-full", "precondition-failed",
     "storage-error", "embedded-store-failed", "worker-lost", "internal-error", "unsuitable-store", "store-unavailable",
     "forbidden", "rate-limited", "request-timeout", "deadline-exceeded", "busy", "unknown-key", "key-conflict",
-    "folder-in-use", "malformed-npy", "malformed-arrow", "malformed-parquet", "malformed-csv", "malformed-encoding",
+    "folder-in-use", "malformed-encoding",
     "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",
     "idempotency-in-progress", "time-limit", "run-lost", "later-format", "damaged-backup", "store-not-empty",
     "no-bins", "url-too-long",
     "headers-too-large", "unsupported-transfer-coding", "too-many-connections", "spool-full", "job-not-final",
     "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook", "extra-not-installed",
+    # Bodies that are not text cannot be shown.
+    *({one.malformed.code for one in FORMATS} - {"malformed-json", "malformed-npz"}),
 }  # fmt: skip
 
 Answers = list[tuple[Example, httpx.Response]]

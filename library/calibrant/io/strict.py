@@ -385,38 +385,45 @@ def _must_hold(kinds: str) -> str:
 # --- Arrow streams and Parquet files: one column per field
 
 
-def read_arrow(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
-    """Read an Arrow IPC stream.
-
-    Numbers may be integers or floats of any width, fields with several numbers per row also lists of them, and
-    ``groups`` strings; all may be dictionary-encoded. Raises ``MalformedArrow``, ``TooLarge``, ``MissingExtra``, or the
-    error of the first bad column or row.
-    """
-    return read_stream(
-        body,
-        limits,
-        lambda schema: _check_schema(schema, limits, fields),
-        lambda table: _arrays(table, limits, fields),
-    )
+#: Reads a table: the body, its limits, a check of the schema before any row is read, and what is made of the table.
+TableReader = Callable[[Body, Limits, Callable[[Any], None], Callable[[Any], Any]], Any]
 
 
-def read_stream(
-    body: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], arrow.Read]
-) -> arrow.Read:
+def read_stream(body: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Any]) -> Any:
     """Call ``calibrant.io.arrow.read_stream`` for a body; raises ``MalformedArrow`` and ``TooLarge``."""
     with _refusing(MalformedArrow):
         return arrow.read_stream(body, limits, check, read)
 
 
+def read_file(body: Body, limits: Limits, check: Callable[[Any], None], read: Callable[[Any], Any]) -> Any:
+    """Call ``calibrant.io.arrow.read_parquet`` for a body; raises ``MalformedParquet`` and ``TooLarge``."""
+    with _refusing(MalformedParquet):
+        return arrow.read_parquet(body, limits, check, read)
+
+
+def read_arrow(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
+    """Read the columns of an Arrow IPC stream.
+
+    Numbers may be integers or floats of any width, fields with several numbers per row also lists of them, and
+    ``groups`` strings; all may be dictionary-encoded. Raises ``MalformedArrow``, ``TooLarge``, ``MissingExtra``, or the
+    error of the first bad column or row.
+    """
+    return _read_table(read_stream, body, limits, fields)
+
+
 def read_parquet(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
     """Read a Parquet body with the columns and types of ``read_arrow``; raises ``MalformedParquet`` and the same."""
-    with _refusing(MalformedParquet):
-        return arrow.read_parquet(
-            body,
-            limits,
-            lambda schema: _check_schema(schema, limits, fields),
-            lambda table: _arrays(table, limits, fields),
-        )
+    return _read_table(read_file, body, limits, fields)
+
+
+def _read_table(read_table: TableReader, body: Body, limits: Limits, fields: Fields) -> Arrays:
+    arrays: Arrays = read_table(
+        body,
+        limits,
+        lambda schema: _check_schema(schema, limits, fields),
+        lambda table: _arrays(table, limits, fields),
+    )
+    return arrays
 
 
 def _check_schema(schema: Any, limits: Limits, fields: Fields) -> None:
@@ -483,21 +490,28 @@ def _vectors(column: Any, field: str, limits: Limits) -> Array:
 _CELL = 64
 
 
-def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
-    """Read a CSV body with a header.
-
-    Raises ``MalformedCsv`` or ``NotANumber`` with the first bad row, counted from 0 after the header, ``InvalidField``
-    or ``TooLarge``.
-    """
+@contextmanager
+def csv_table(body: Body, limits: Limits) -> Iterator[tuple[list[str], TextRows]]:
+    """The header of a CSV body and the rows after it; raises ``MalformedCsv`` or ``TooLarge``."""
     limits.check_bytes(len(body))
-    parse = float if body.isascii() and b"_" not in body else number
-    names: dict[str, Names] = {}
     with _refusing(MalformedCsv):
         longest = max(MAX_LINE, limits.max_classes * _CELL)
         rows = TextRows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
         header = rows.header()
         if not header:
             raise MalformedCsv("the body has no header row")
+        yield header, rows
+
+
+def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arrays:
+    """Read a CSV body with a header.
+
+    Raises ``MalformedCsv`` or ``NotANumber`` with the first bad row, counted from 0 after the header, ``InvalidField``
+    or ``TooLarge``.
+    """
+    parse = float if body.isascii() and b"_" not in body else number
+    names: dict[str, Names] = {}
+    with csv_table(body, limits) as (header, rows):
         columns, levels = find_columns(header, limits, fields)
         numbers = {
             at: partial(_cells, field=field, parse=parse)

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 
 from backend.monitors import readings
-from backend.store.monitors.ledger import NO_GROUP
+from backend.store.monitors.ids import NO_GROUP
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from backend.store.store import Store
-from service.formats.media import ARROW, NPZ
+from tests.body_formats import ARROW, NPZ
 from tests.integration.monitors.monitored import answered, monitored
 from tests.packed import arrow, npz
 

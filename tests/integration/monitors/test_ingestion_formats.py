@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
-import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -15,7 +14,18 @@ import pytest
 
 from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
-from service.formats.media import ARROW, JSON, JSONL, NDJSON, NPZ
+from tests.body_formats import (
+    ARROW,
+    CSV,
+    NPZ,
+    PARQUET,
+    WITH_NULL,
+    WRITE_ROWS,
+    arrow_of,
+    columns_of,
+    npz_of,
+    parquet_of,
+)
 from tests.integration.monitors.monitored import answered, counted, monitored
 
 N = 600
@@ -42,63 +52,48 @@ def rows() -> list[dict[str, Any]]:
     return made
 
 
-def as_json(some: list[dict[str, Any]]) -> bytes:
-    return json.dumps({"rows": some}).encode()
-
-
-def as_lines(some: list[dict[str, Any]]) -> bytes:
-    return b"\r\n".join(json.dumps(row).encode() for row in some)
-
-
 def as_npz(some: list[dict[str, Any]]) -> bytes:
-    out = io.BytesIO()
+    """With dates in the place of numbers."""
     named: dict[str, Any] = {
         field + "s": np.array([row[field] for row in some]) for field in ("id", "prediction", "label")
     }
     times = np.array([row["timestamp"] * 1000 for row in some]).astype("M8[ms]")
-    np.savez(out, **named, timestamps=times, groups=np.array([row["group"] or "" for row in some]))
-    return out.getvalue()
+    return npz_of(**named, timestamps=times, groups=np.array([row["group"] or "" for row in some]))
 
 
-def arrow_of(columns: dict[str, Any], pieces: int = 3) -> bytes:
-    out = io.BytesIO()
-    table = pa.table(columns)
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        for batch in table.to_batches(max_chunksize=max(1, len(table) // pieces)):
-            writer.write_batch(batch)
-    return out.getvalue()
-
-
-def as_arrow(some: list[dict[str, Any]]) -> bytes:
-    columns: dict[str, Any] = {name: [row[name] for row in some] for name in ("id", "prediction", "label", "group")}
+def columns_with_dates(some: list[dict[str, Any]]) -> dict[str, Any]:
     times = pa.array([int(row["timestamp"] * 1000) for row in some], pa.timestamp("ms", tz="UTC"))
-    return arrow_of(columns | {"timestamp": times})
+    return columns_of(some) | {"timestamp": times}
 
 
 def as_coded_arrow(some: list[dict[str, Any]]) -> bytes:
     coded = {name: pa.array([row[name] for row in some]).dictionary_encode() for name in ("id", "group")}
     numbers = {name: [row[name] for row in some] for name in ("prediction", "label", "timestamp")}
-    return arrow_of(coded | numbers, pieces=1)
+    return arrow_of(coded | numbers)
 
 
 def as_binary_arrow(some: list[dict[str, Any]]) -> bytes:
     ids = pa.array([row["id"].encode() for row in some], pa.large_binary())
     others = {name + "s": [row[name] for row in some] for name in ("prediction", "label", "timestamp", "group")}
-    return arrow_of({"ids": ids} | others)
+    return arrow_of({"ids": ids} | others, pieces=3)
 
 
-FORMATS = [
-    (JSON, as_json),
-    (NDJSON, as_lines),
-    (JSONL, as_lines),
+VARIANTS: list[tuple[str, Any]] = [
+    *WRITE_ROWS.items(),
     (NPZ, as_npz),
-    (ARROW, as_arrow),
+    (ARROW, lambda some: arrow_of(columns_with_dates(some), pieces=3)),
+    (PARQUET, lambda some: parquet_of(columns_with_dates(some))),
     (ARROW, as_coded_arrow),
     (ARROW, as_binary_arrow),
+    (CSV, lambda some: WRITE_ROWS[CSV]([row | {"timestamp": rfc_3339(row["timestamp"])} for row in some])),
 ]
 
 
-@pytest.mark.parametrize(("kind", "write"), FORMATS)
+def rfc_3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+@pytest.mark.parametrize(("kind", "write"), VARIANTS)
 def test_rows_in_any_format_are_the_same_rows(store: Store, api: httpx.Client, kind: str, write: Any) -> None:
     ledger = monitored(store)
     body = gzip.compress(write(rows()))
@@ -122,49 +117,51 @@ def test_rows_in_any_format_are_the_same_rows(store: Store, api: httpx.Client, k
     assert (len(tally), event.w @ event.y) == (N - 4, sum(row["label"] for row in kept))
 
 
-def test_vectors_come_as_lists_and_as_columns(store: Store, api: httpx.Client) -> None:
+@pytest.mark.parametrize("kind", WRITE_ROWS)
+def test_vectors_in_any_format_are_the_same_vectors(store: Store, api: httpx.Client, kind: str) -> None:
     ledger = monitored(store, n_classes=3, reduction="top:2")
     values = np.random.default_rng(5).dirichlet(np.ones(3), 40)
     labels = np.arange(40) % 3
-    lists: dict[str, Any] = {"prediction": values.tolist(), "label": labels}
-    columns = {f"prediction.{k}": values[:, k] for k in range(3)} | {"label": labels}
-    fixed = {"prediction": pa.FixedSizeListArray.from_arrays(values.ravel(), 3), "label": labels}
-    for columned in (lists, columns, fixed):
-        answer = api.post("/monitors/m/rows", content=arrow_of(columned), headers={"content-type": ARROW})
-        assert answered(answer)["joined"] == 40
-    out = io.BytesIO()
-    np.savez(out, predictions=values.astype(np.float32), labels=labels)
-    assert answered(api.post("/monitors/m/rows", content=out.getvalue(), headers={"content-type": NPZ}))["joined"] == 40
     documents = [{"prediction": row, "label": int(y)} for row, y in zip(values.tolist(), labels, strict=True)]
-    assert answered(api.post("/monitors/m/rows", json={"rows": documents}))["joined"] == 40
+    bodies = [WRITE_ROWS[kind](documents)]
+    if kind in (ARROW, PARQUET):
+        fixed = {"prediction": pa.FixedSizeListArray.from_arrays(values.ravel(), 3), "label": labels}
+        columns = {f"prediction.{k}": values[:, k] for k in range(3)} | {"label": labels}
+        bodies += [(arrow_of if kind == ARROW else parquet_of)(one) for one in (fixed, columns)]
+    for body in bodies:
+        answer = api.post("/monitors/m/rows", content=body, headers={"content-type": kind})
+        assert answered(answer)["joined"] == 40
     event = ledger.buckets.tally(0, 2**31).event()
     ranked = np.argsort(-values, axis=1)[:, 1]
     assert event.w is not None
-    assert event.w @ event.y == 5 * np.count_nonzero(ranked == labels)
-    assert counted(ledger) == 200
+    assert event.w @ event.y == len(bodies) * np.count_nonzero(ranked == labels)
+    assert counted(ledger) == 40 * len(bodies)
 
 
-def test_what_is_null_in_arrow_is_not_given(store: Store, api: httpx.Client) -> None:
+@pytest.mark.parametrize("kind", WITH_NULL)
+def test_a_missing_value_is_not_given_in_any_format(store: Store, api: httpx.Client, kind: str) -> None:
     ledger = monitored(store)
-    columns = {
-        "id": pa.array(["a", None, "c", "d", None]),
-        "prediction": pa.array([0.5, 0.5, None, 0.5, 0.5]),
-        "label": pa.array([1, 0, 1, None, 1], pa.int8()),
-        "timestamp": pa.array([None, time.time(), None, None, None]),
-        "group": pa.array([None, "g", "g", None, None]),
-    }
-    answer = answered(api.post("/monitors/m/rows", content=arrow_of(columns), headers={"content-type": ARROW}))
+    now = time.time()
+    some: list[dict[str, Any]] = [
+        {"id": "a", "prediction": 0.5, "label": 1, "timestamp": None, "group": None},
+        {"id": None, "prediction": 0.5, "label": 0, "timestamp": now, "group": "g"},
+        {"id": "c", "prediction": None, "label": 1, "timestamp": None, "group": "g"},
+        {"id": "d", "prediction": 0.5, "label": None, "timestamp": None, "group": None},
+        {"id": None, "prediction": 0.5, "label": 1, "timestamp": None, "group": None},
+    ]
+    answer = answered(api.post("/monitors/m/rows", content=WRITE_ROWS[kind](some), headers={"content-type": kind}))
     codes = [(one["row"], one["code"]) for one in answer.pop("refusals")]
     assert codes == [(2, "missing-prediction"), (3, "missing-label")]
     assert answer == {"accepted": 3, "joined": 3, "refused": 2}
     assert ledger.known() == 1
 
 
-def test_vectors_of_another_length_are_refused_by_row(store: Store, api: httpx.Client) -> None:
+@pytest.mark.parametrize(("kind", "write"), [(ARROW, arrow_of), (PARQUET, parquet_of)])
+def test_vectors_of_another_length_are_refused_by_row(store: Store, api: httpx.Client, kind: str, write: Any) -> None:
     monitored(store, n_classes=2, reduction="confidence")
     lists = pa.array([[0.5, 0.5], [1.0], None, [0.25, None], [0.25, 0.75]])
-    sent = arrow_of({"prediction": lists, "label": [0, 1, 0, 1, 1]})
-    answer = answered(api.post("/monitors/m/rows", content=sent, headers={"content-type": ARROW}))
+    sent = write({"prediction": lists, "label": [0, 1, 0, 1, 1]})
+    answer = answered(api.post("/monitors/m/rows", content=sent, headers={"content-type": kind}))
     assert [(one["row"], one["code"]) for one in answer["refusals"]] == [
         (1, "wrong-shape"),
         (2, "missing-prediction"),
@@ -173,23 +170,73 @@ def test_vectors_of_another_length_are_refused_by_row(store: Store, api: httpx.C
     assert answer["joined"] == 2
 
 
-def test_integers_are_ids_by_their_digits_in_every_format(store: Store, api: httpx.Client) -> None:
+@pytest.mark.parametrize("kind", WRITE_ROWS)
+def test_integers_are_ids_by_their_digits_in_any_format(store: Store, api: httpx.Client, kind: str) -> None:
     ledger = monitored(store)
-    numbers = np.array([17, 2**63 - 1])
-    columns = {"prediction": [0.5, 0.5], "label": [1, 0]}
-    first = api.post(
-        "/monitors/m/rows", json={"rows": [{"id": int(i), "prediction": 0.5, "label": 1} for i in numbers]}
-    )
-    assert answered(first)["joined"] == 2
-    arrow = api.post("/monitors/m/rows", content=arrow_of({"id": numbers} | columns), headers={"content-type": ARROW})
-    assert answered(arrow) == {"duplicates": 1, "contradicted": 1, "refusals": arrow.json()["refusals"]}
-    out = io.BytesIO()
-    np.savez(out, ids=numbers, predictions=[0.5, 0.5], labels=[1, 1])
-    npz = api.post("/monitors/m/rows", content=out.getvalue(), headers={"content-type": NPZ})
-    assert answered(npz) == {"duplicates": 2}
+    some = [{"id": number, "prediction": 0.5, "label": 1} for number in (17, 2**63 - 1)]
+    assert answered(api.post("/monitors/m/rows", json={"rows": some}))["joined"] == 2
+    again = api.post("/monitors/m/rows", content=WRITE_ROWS[kind](some), headers={"content-type": kind})
+    assert answered(again) == {"duplicates": 2}
+    other = [some[0], some[1] | {"label": 0}]
+    answer = api.post("/monitors/m/rows", content=WRITE_ROWS[kind](other), headers={"content-type": kind})
+    assert answered(answer) == {"duplicates": 1, "contradicted": 1, "refusals": answer.json()["refusals"]}
     assert ledger.known() == 2
 
 
+@pytest.mark.parametrize("kind", WRITE_ROWS)
+def test_predictions_and_labels_are_joined_in_any_format(store: Store, api: httpx.Client, kind: str) -> None:
+    ledger = monitored(store)
+    predictions = [{"id": f"r{i}", "prediction": 0.25 + i / 8, "group": "g"} for i in range(4)]
+    labels = [{"id": f"r{i}", "label": i % 2} for i in range(4)]
+    headers = {"content-type": kind}
+    sent = api.post("/monitors/m/predictions", content=WRITE_ROWS[kind](predictions), headers=headers)
+    assert answered(sent)["accepted"] == 4
+    assert answered(api.post("/monitors/m/labels", content=WRITE_ROWS[kind](labels), headers=headers))["joined"] == 4
+    assert counted(ledger) == 4
+
+
+def test_cells_of_csv_that_cannot_be_refuse_their_rows(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    text = (
+        "ids,predictions,labels,timestamp\n"
+        "a,0.5,1,\nb,half,1,\nc,nan,1,\nd,0.5,yes,\ne,0.5,nan,\nf,0.5,1,yesterday\ng,0.5,1,nan\nh,0.5,1,inf\n"
+        "i,1_0,1,\n"
+    )
+    answer = answered(api.post("/monitors/m/rows", content=text, headers={"content-type": CSV}))
+    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [
+        (1, "not-a-number"),
+        (2, "not-finite"),
+        (3, "invalid-label"),
+        (4, "invalid-label"),
+        *[(row, "invalid-timestamp") for row in (5, 6, 7)],
+        (8, "not-a-number"),
+    ]
+    assert answer["joined"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "pointer"),
+    [
+        ("prediction\n0.5\n", 422, "/label"),
+        ("prediction,label,colour\n0.5,1,red\n", 422, ""),
+        ("prediction,predictions,label\n0.5,0.5,1\n", 422, "/prediction"),
+        ("prediction.0,prediction.1,label\n0.5,0.5,1\n", 422, "/prediction"),
+        ("prediction,label\n0.5\n", 400, None),
+        ("", 400, None),
+        ("prediction,label\n0.5,\xff\n", 400, None),
+    ],
+)
+def test_csv_that_cannot_be_is_a_problem(
+    store: Store, api: httpx.Client, text: str, status: int, pointer: str | None
+) -> None:
+    ledger = monitored(store)
+    answer = api.post("/monitors/m/rows", content=text.encode("latin-1"), headers={"content-type": CSV})
+    assert answer.status_code == status
+    assert pointer is None or answer.json()["errors"][0]["pointer"] == pointer
+    assert ledger.totals() == {}
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET])
 @pytest.mark.parametrize(
     ("columns", "pointer"),
     [
@@ -204,10 +251,11 @@ def test_integers_are_ids_by_their_digits_in_every_format(store: Store, api: htt
     ],
 )
 def test_a_column_that_cannot_be_is_a_problem_that_names_it(
-    store: Store, api: httpx.Client, columns: dict[str, Any], pointer: str
+    store: Store, api: httpx.Client, kind: str, columns: dict[str, Any], pointer: str
 ) -> None:
     ledger = monitored(store)
-    answer = api.post("/monitors/m/rows", content=arrow_of(columns), headers={"content-type": ARROW})
+    body = arrow_of(columns) if kind == ARROW else parquet_of(columns)
+    answer = api.post("/monitors/m/rows", content=body, headers={"content-type": kind})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)
     assert ledger.totals() == {}
 
@@ -226,8 +274,6 @@ def test_an_array_that_cannot_be_is_a_problem(
     store: Store, api: httpx.Client, arrays: dict[str, Any], status: int
 ) -> None:
     ledger = monitored(store)
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    answer = api.post("/monitors/m/rows", content=out.getvalue(), headers={"content-type": NPZ})
+    answer = api.post("/monitors/m/rows", content=npz_of(**arrays), headers={"content-type": NPZ})
     assert answer.status_code == status
     assert ledger.totals() == {}

@@ -11,7 +11,8 @@ import httpx
 import numpy as np
 import pytest
 
-from backend.store.monitors.ledger import Ids, MonitorGroups
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
 

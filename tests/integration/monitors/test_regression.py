@@ -21,7 +21,8 @@ from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.monitors.rows import MonitorRows, What
 from backend.store.clock import stamp
 from backend.store.keyspace import new_id
-from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
@@ -34,10 +35,9 @@ from calibrant.monitoring.pit_tally import counts_of
 from schemas.base import DAY, HOUR
 from schemas.monitor_alarms import AlarmData
 from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
-from service.formats.media import ARROW, NDJSON, NPZ
 from service.stack import Stack
+from tests.body_formats import ARROW, NDJSON, NPZ, arrow_of
 from tests.integration.monitors.monitored import answered
-from tests.integration.monitors.test_ingestion_formats import arrow_of
 from tests.integration.responses import body_of
 from tests.packed import npz
 

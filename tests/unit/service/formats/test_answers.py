@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.formats.answers import WRITERS
-from service.formats.media import ARROW, JSON, NPZ
+from service.formats.catalogue import WRITERS
+from tests.body_formats import ARROW, JSON, NPZ
 
 RANDOM = np.random.default_rng(0)
 ARRAYS: dict[str, dict[str, Any]] = {

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from service.errors import Busy
-from service.formats.body import BINARY
-from service.formats.media import ARROW, NPZ, PARQUET
+from service.formats.catalogue import READERS
 from service.formats.payload import BodyLimits
+from tests.body_formats import ARROW, NPZ, PARQUET
 from tests.packed import arrow, parquet
 from tests.unit.io.refused import refused
 
@@ -24,11 +24,11 @@ def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from service.errors import UnsupportedMediaType\n"
-        "from service.formats.body import BINARY\n"
+        "from service.formats.catalogue import READERS\n"
         "from service.formats.payload import BodyLimits\n"
         "for kind in ('application/vnd.apache.arrow.stream', 'application/vnd.apache.parquet'):\n"
         "    try:\n"
-        "        BINARY[kind](b'', BodyLimits(1, 1, 2, 3))\n"
+        "        READERS[kind](b'', BodyLimits(1, 1, 2, 3), {})\n"
         "    except UnsupportedMediaType as error:\n"
         "        print('calibrant-server[arrow]' in error.detail)\n"
     )
@@ -60,7 +60,7 @@ def test_memory_is_reserved_before_it_is_allocated(kind: str, limits: BodyLimits
         assert len(body) < 20_000
         before = pa.total_allocated_bytes()
         if code is None:
-            assert len(BINARY[kind](body, wide)["predictions"]) == n
+            assert len(READERS[kind](body, wide, {}).arrays["predictions"]) == n
         else:
-            assert refused(partial(BINARY[kind], body, wide))[0] == code
+            assert refused(partial(READERS[kind], body, wide, {}))[0] == code
         assert pa.total_allocated_bytes() <= before

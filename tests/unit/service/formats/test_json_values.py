@@ -10,11 +10,12 @@ import pytest
 from starlette.datastructures import Headers
 
 from service.errors import TooLarge
+from service.formats.body import BINARY_EVENT, Sent
 from service.formats.json_body import read_json
-from service.formats.media import EVENT, EVENTS, JSON, JSONL, NDJSON
+from service.formats.media import EVENT, EVENTS
 from service.formats.payload import Body, BodyLimits
 from service.inference.infer import read_request
-from service.monitor_bodies.body import BINARY, Sent
+from tests.body_formats import JSON, JSONL, NDJSON
 
 LIMITS = BodyLimits(max_unpacked_bytes=1 << 20, max_rows=1000, max_classes=10, max_json_depth=8, max_json_values=100)
 HEADERS = Headers({"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/", "ce-type": "com.calibrant.rows"})
@@ -44,7 +45,7 @@ def _events(kind: str) -> Callable[[Body], object]:
         (_rows(JSONL), b'{"label":1,"prediction":0}\n' * 40),
         (_events(EVENT), MANY),
         (_events(EVENTS), MANY),
-        (_events(BINARY), MANY),
+        (_events(BINARY_EVENT), MANY),
         (_events(EVENT), _event(data_base64=base64.b64encode(MANY).decode())),
         (_events(EVENTS), b"[" + _event(data_base64=base64.b64encode(MANY).decode()) + b"]"),
     ],

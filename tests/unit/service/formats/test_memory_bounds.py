@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from benchmarks.chaos.bombs import ARROW, JSON, PARQUET, Bomb, bombs
 from calibrant.core.errors import InvalidOption
@@ -17,22 +19,44 @@ from calibrant.io.arrow import check_file
 from calibrant.io.csv import TextRows
 from calibrant.io.files import read_sheet
 from service.errors import TooLarge
-from service.formats.body import content_type, read_body, unpack
+from service.formats.body import Sent, read_body, unpack
+from service.formats.catalogue import READERS, ROWS_READERS
 from service.formats.payload import BodyLimits
 from service.inference.infer import read_request, read_tensor, split
-from service.monitor_bodies.body import Sent
+from tests.body_formats import WRITE_ARRAYS, WRITE_ROWS
 from tests.unit.io.memory import peak_of
 
 ROWS, VALUES = 2_000_000, 400_000
 #: Bytes that a reader may allocate besides: pieces of text and of compressed data.
 PIECES = 14 << 20
-NAMES = [bomb.name for bomb in bombs(10, 10)]
+
+
+def _of_every_format(n: int) -> Iterator[Bomb]:
+    """A body of many equal rows in every format that has none among the bombs."""
+    known = {(bomb.kind, bomb.path.startswith("/monitors")) for bomb in bombs(10, 10)}
+    arrays = {"predictions": np.full(n, 0.5), "labels": np.ones(n, np.int8)}
+    rows = [{"id": "a", "prediction": 0.5, "label": 1, "group": "ab"}] * n
+    for kind, write in WRITE_ARRAYS.items():
+        if (kind, False) not in known:
+            yield Bomb(f"{kind}, equal rows", "/evaluate", kind, zstandard.compress(write(arrays)), "zstd")
+    for kind, write_rows in WRITE_ROWS.items():
+        if (kind, True) not in known:
+            path = "/monitors/m/rows"
+            yield Bomb(f"monitor, {kind}, equal rows", path, kind, zstandard.compress(write_rows(rows)), "zstd")
+
+
+NAMES = [bomb.name for bomb in (*bombs(10, 10), *_of_every_format(10))]
 
 
 @pytest.fixture(scope="module")
 def large() -> dict[str, Bomb]:
     """The bodies; making them takes seconds, which a collection must not."""
-    return {bomb.name: bomb for bomb in bombs(ROWS, VALUES)}
+    return {bomb.name: bomb for bomb in (*bombs(ROWS, VALUES), *_of_every_format(VALUES // 4))}
+
+
+def test_every_format_has_a_body() -> None:
+    assert set(WRITE_ARRAYS) == set(READERS)
+    assert set(WRITE_ROWS) == set(ROWS_READERS)
 
 
 class Budget:
@@ -61,7 +85,7 @@ def _reading(bomb: Bomb, budget: Budget) -> Callable[[], Any]:
             return read_tensor(request.inputs[0], raw, "/inputs/0", elements, limits.reserve)
 
         return infer
-    return partial(read_body, bomb.body, content_type(bomb.kind), encoding, {}, limits)
+    return partial(read_body, bomb.body, bomb.kind, encoding, {}, limits)
 
 
 @pytest.mark.slow

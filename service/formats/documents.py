@@ -1,4 +1,4 @@
-"""Rows of a monitor as JSON documents: limited, parsed in pieces, and validated one by one."""
+"""JSON bodies, and rows of monitors as JSON documents: limited, parsed in pieces, and validated one by one."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from backend.monitors.ingestion import MOST_NAMED
-from backend.monitors.rows import MAX_GROUP_BYTES, MonitorRows, What, Why, together
-from backend.store.monitors.ledger import Ids
+from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why, together
+from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
-from schemas.monitors import MonitorForecast, MonitorRecord
 from service.errors import InvalidField, MalformedJson, TooLarge
+from service.formats.format import Format, Memory
 from service.formats.json_body import (
     NOT_FINITE,
     PIECE,
@@ -31,50 +30,23 @@ from service.formats.json_body import (
     may_be_infinite,
     plain,
     read_document,
+    read_json,
     skeleton,
 )
+from service.formats.media import JSON
+from service.formats.monitor_fields import FIELDS, Columns, Whys, forecast_of, refuse_long, width_of
 from service.formats.payload import Body, BodyLimits
 
-# --- The fields of rows, and the names of arrays or columns
-
-#: The fields that a row of each call may have.
-FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
-    {
-        "rows": ("id", "prediction", "label", "timestamp", "group"),
-        "predictions": ("id", "prediction", "timestamp", "group"),
-        "labels": ("id", "label", "timestamp"),
-    }
-)
-#: The fields that a body of columns must have.
-NEEDED: Mapping[What, tuple[str, ...]] = MappingProxyType(
-    {"rows": ("prediction", "label"), "predictions": ("id", "prediction"), "labels": ("id", "label")}
-)
-
-
-#: K for vectors of classes, None for numbers, or what the forecasts of a monitor of regression are given as.
-Columns = int | MonitorForecast | None
-
-
-def columns_of(record: MonitorRecord) -> Columns:
-    """What the predictions of a monitor consist of."""
-    return record.n_classes if record.forecast is None else record.forecast
-
-
-def width_of(columns: Columns) -> int | None:
-    """The number of values of each prediction; None for numbers."""
-    return columns.width if isinstance(columns, MonitorForecast) else columns
-
-
-def plural(field: str) -> str:
-    """The name of an array: the plural of its field."""
-    return field + "s"
-
+if TYPE_CHECKING:
+    from schemas.monitors import MonitorForecast
 
 # --- Limits of text: rows become Python objects, which use more memory than their bytes
 
-#: Maximum rows and unpacked bytes of a JSON body; for NPZ and Arrow the general limits apply.
+#: Maximum rows and unpacked bytes of a JSON body; for formats without Python objects the general limits apply.
 MOST_ROWS = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
+#: Copies of text in memory, as which its rows count at most: one without NaN, and the values of the rows.
+_TEXT_COPIES = 3
 
 
 def of_text(limits: BodyLimits) -> BodyLimits:
@@ -87,10 +59,14 @@ def of_text(limits: BodyLimits) -> BodyLimits:
 
 
 def check_text(body: Body, limits: BodyLimits) -> None:
-    """Raise ``TooLarge`` if an unpacked JSON body has too many bytes or values, before it is parsed."""
+    """Check an unpacked JSON body before it is parsed, and reserve the memory of its rows.
+
+    Raises ``TooLarge`` if it has too many bytes or values.
+    """
     if len(body) > limits.max_unpacked_bytes:
         raise TooLarge(f"a JSON body may have at most {limits.max_unpacked_bytes} bytes")
     check_values(body, limits)
+    limits.reserve(_TEXT_COPIES * len(body))
 
 
 def lines_of(body: Body, limits: BodyLimits) -> Iterator[list[bytes]]:
@@ -119,6 +95,7 @@ def _lines(body: Body, enough: int) -> int:
 
 def read_json_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
     """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte offset, ``InvalidField`` or ``TooLarge``."""
+    check_text(body, limits)
     document = read_document(finite(body), limits)
     return together([rows_of(piece, what, columns) for piece in pieces_of(rows_in(document), limits)])
 
@@ -156,6 +133,7 @@ def read_lines(body: Body, limits: BodyLimits, what: What, columns: Columns) -> 
 
     Raises ``TooLarge``, and ``InvalidField`` for a duplicate key in an object.
     """
+    check_text(body, limits)
     parts = [rows_of(_documents(lines, limits), what, columns) for lines in lines_of(body, limits)]
     return together(parts) if parts else rows_of([], what, columns)
 
@@ -184,7 +162,6 @@ def _document(line: bytes, limits: BodyLimits) -> Any:
 
 # --- Parsed JSON objects, converted to arrays column by column
 
-Whys = npt.NDArray[np.uint8]
 _RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -195,9 +172,8 @@ _NONE = type(None)
 
 def rows_of(documents: Sequence[Any], what: What, columns: Columns) -> MonitorRows:
     """Convert parsed JSON to rows; a row with an invalid value is refused. O(n K)."""
-    n_classes = width_of(columns)
-    if isinstance(columns, MonitorForecast):
-        documents = [renamed(one, what, columns) if isinstance(one, dict) else one for one in documents]
+    if (forecast := forecast_of(columns)) is not None:
+        documents = [renamed(one, what, forecast) if isinstance(one, dict) else one for one in documents]
     why = np.zeros(len(documents), np.uint8)
     if set(map(type, documents)) - {dict}:
         _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
@@ -211,19 +187,24 @@ def rows_of(documents: Sequence[Any], what: What, columns: Columns) -> MonitorRo
             if _FIELD_NAME.fullmatch(name):  # anything else may be data
                 unknown[row] = name
     column = {field: [one.get(field) for one in documents] for field in fields}
-    groups, names = _groups(column["group"], why) if "group" in fields else (None, ())
-    predictions, places = _predictions(column["prediction"], n_classes, why) if "prediction" in fields else (None, None)
+    return replace(rows_of_columns(column, why, width_of(columns)), unknown=unknown)
+
+
+def rows_of_columns(column: Mapping[str, list[Any]], why: Whys, width: int | None) -> MonitorRows:
+    """Convert the values of each field to rows; those that ``why`` does not refuse yet may be refused. O(n K)."""
+    groups, names = _groups(column["group"], why) if "group" in column else (None, ())
+    given = column.get("prediction")
+    predictions, places = (None, None) if given is None else _predictions(given, width, why)
     return MonitorRows(
         why,
-        np.arange(len(documents)),
-        _ids(column["id"], why),
+        np.arange(len(why)),
+        _ids(column["id"], why) if "id" in column else None,
         predictions,
-        _labels(column["label"], why) if "label" in fields else None,
-        _times(column["timestamp"], why),
+        _labels(column["label"], why) if "label" in column else None,
+        _times(column["timestamp"], why) if "timestamp" in column else None,
         groups,
         names,
-        unknown,
-        places,
+        places=places,
     )
 
 
@@ -388,8 +369,60 @@ def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None,
     return codes, names
 
 
-def refuse_long(codes: npt.NDArray[np.int64], names: Sequence[str], why: Whys) -> None:
-    """Refuse the rows of groups with too long names; ``codes (n,)`` are indices into ``names``."""
-    long = np.array([len(name.encode("utf-8", "replace")) > MAX_GROUP_BYTES for name in names] + [False])
-    if long.any():
-        why[long[codes] & (why == 0)] = Why.INVALID_GROUP
+# --- Responses as JSON, in pieces
+
+#: Numbers per piece.
+_JSON_BLOCK = 1 << 16
+
+
+def write_json(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
+    """One object with the fields and the arrays: (n,) as a list of numbers, (n, K) as a list of lists."""
+    yield orjson.dumps(fields)[:-1]
+    before = b"," if fields else b""
+    for name, array in arrays.items():
+        yield before + orjson.dumps(name) + b":["
+        before = b","
+        height = max(1, _JSON_BLOCK // max(1, array[:1].size))
+        for start in range(0, len(array), height):
+            rows = np.ascontiguousarray(array[start : start + height])
+            piece = orjson.dumps(rows, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+            yield b"," + piece if start else piece
+        yield b"]"
+    yield b"}"
+
+
+# --- The formats
+
+_TEXT_MEMORY = Memory(
+    "three times the text",
+    "256 MiB, a million rows",
+    "tests/unit/service/formats/test_monitor_bounds.py::"
+    "test_brackets_beyond_the_most_rows_are_refused_before_they_are_parsed",
+)
+_LINES = Format(
+    "application/x-ndjson",
+    MalformedJson,
+    read_rows=read_lines,
+    rows="one row per line",
+    rows_memory=_TEXT_MEMORY,
+    makes_objects=True,
+)
+FORMATS_OF_LINES = (_LINES, replace(_LINES, media_type="application/jsonl"))
+JSON_FORMAT = Format(
+    JSON,
+    MalformedJson,
+    read=lambda body, limits, _: read_json(body, limits),
+    read_rows=read_json_rows,
+    write=write_json,
+    request="one object with all fields",
+    rows='`{"rows": [...]}`',
+    response="default",
+    memory=Memory(
+        "16 bytes per number and row of a name, each distinct name, other values and their text; characters count four "
+        "times if some are not ASCII",
+        "`max_json_values`, `max_json_depth`; pieces of 1 MiB",
+    ),
+    rows_memory=_TEXT_MEMORY,
+    options_in_body=True,
+    makes_objects=True,
+)

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from backend.monitors.rows import MonitorRows, Why, together
+from service.formats.catalogue import ROWS_READERS
+from service.formats.documents import read_json_rows, read_lines
 from service.formats.payload import BodyLimits
-from service.monitor_bodies.arrays import read_arrow_rows
-from service.monitor_bodies.documents import read_json_rows, read_lines
+from tests.body_formats import ARROW
 from tests.packed import arrow
 from tests.traced import PeakOf
 
@@ -30,7 +31,7 @@ def _empty_json() -> MonitorRows:
 
 
 def _empty_arrow() -> MonitorRows:
-    return read_arrow_rows(_arrow([[]] * N), LIMITS, "rows", K)
+    return ROWS_READERS[ARROW](_arrow([[]] * N), LIMITS, "rows", K)
 
 
 @pytest.mark.slow
@@ -46,7 +47,7 @@ def test_rows_with_a_vector_keep_it_among_rows_without(kind: str) -> None:
     found = {
         "lines": lambda: read_lines("\n".join(text).encode(), LIMITS, "rows", 2),
         "json": lambda: read_json_rows(f'{{"rows": [{", ".join(text)}]}}'.encode(), LIMITS, "rows", 2),
-        "arrow": lambda: read_arrow_rows(_arrow(sent), LIMITS, "rows", 2),
+        "arrow": lambda: ROWS_READERS[ARROW](_arrow(sent), LIMITS, "rows", 2),
     }[kind]()
     whole = MonitorRows(np.zeros(2, np.uint8), np.arange(2), predictions=np.array([[0.5, 0.5], [0.0, 1.0]]))
     joined = together([found, whole, found])

@@ -1,0 +1,19 @@
+"""The formats of bodies and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from service.formats.arrow_tables import ARROW, PARQUET
+from service.formats.csv_text import CSV
+from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
+from service.formats.format import Format, Reader, RowsReader, Writer
+from service.formats.numpy_arrays import NPY, NPZ
+
+#: In the order of the reference; the first is the default of responses.
+FORMATS = (JSON_FORMAT, *FORMATS_OF_LINES, NPZ, NPY, ARROW, PARQUET, CSV)
+BY_TYPE: Mapping[str, Format] = {one.media_type: one for one in FORMATS}
+#: What reads bodies of arrays and rows of monitors, and what writes responses, by content type.
+READERS: Mapping[str, Reader] = {one.media_type: one.read for one in FORMATS if one.read is not None}
+ROWS_READERS: Mapping[str, RowsReader] = {one.media_type: one.read_rows for one in FORMATS if one.read_rows is not None}
+WRITERS: Mapping[str, Writer] = {one.media_type: one.write for one in FORMATS if one.write is not None}

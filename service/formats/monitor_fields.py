@@ -1,0 +1,85 @@
+"""The fields of the rows of monitors, and the columns of tables that have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from backend.monitors.rows import MAX_GROUP_BYTES, What, Why
+from calibrant.core.errors import WrongShape
+from calibrant.io.strict import place_columns
+from service.errors import InvalidField
+
+if TYPE_CHECKING:
+    from schemas.monitors import MonitorForecast, MonitorRecord
+
+#: The reason why each row is refused, 0 for none.
+Whys = npt.NDArray[np.uint8]
+#: Bytes of memory for a row in addition to its values.
+ROW_BYTES = 64
+_OF_CLASS = re.compile(r"predictions?\.(0|[1-9][0-9]{0,8})")
+
+#: The fields that a row of each call may have.
+FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
+    {
+        "rows": ("id", "prediction", "label", "timestamp", "group"),
+        "predictions": ("id", "prediction", "timestamp", "group"),
+        "labels": ("id", "label", "timestamp"),
+    }
+)
+#: The fields that a body of columns must have.
+NEEDED: Mapping[What, tuple[str, ...]] = MappingProxyType(
+    {"rows": ("prediction", "label"), "predictions": ("id", "prediction"), "labels": ("id", "label")}
+)
+
+
+#: K for vectors of classes, None for numbers, or what the forecasts of a monitor of regression are given as.
+Columns = Union[int, "MonitorForecast", None]
+
+
+def columns_of(record: MonitorRecord) -> Columns:
+    """What the predictions of a monitor consist of."""
+    return record.n_classes if record.forecast is None else record.forecast
+
+
+def width_of(columns: Columns) -> int | None:
+    """The number of values of each prediction; None for numbers."""
+    return columns if columns is None or isinstance(columns, int) else columns.width
+
+
+def forecast_of(columns: Columns) -> MonitorForecast | None:
+    """The form of the forecasts of a monitor of regression; None for probabilities."""
+    return None if columns is None or isinstance(columns, int) else columns
+
+
+def plural(field: str) -> str:
+    """The name of an array: the plural of its field."""
+    return field + "s"
+
+
+def find_columns(names: list[str], what: What, n_classes: int | None) -> dict[str, list[int]]:
+    """The indices of each field's columns; ``prediction`` may have several. Raises ``InvalidField``."""
+    fields = FIELDS[what]
+    known = {name: field for field in fields for name in (field, plural(field))}
+    families = {"prediction": _OF_CLASS} if "prediction" in fields else {}
+    found, members = place_columns(names, known, families, ", ".join(fields))
+    if (classes := members.get("prediction")) is not None:
+        if n_classes is None or sorted(classes) != list(range(n_classes)):
+            raise WrongShape.at("/prediction", "must have one column for each class of the monitor")
+        found["prediction"] = [classes[k] for k in range(n_classes)]
+    for field in NEEDED[what]:
+        if field not in found:
+            raise InvalidField.at(f"/{field}", "is missing")
+    return found
+
+
+def refuse_long(codes: npt.NDArray[np.int64], names: Sequence[str], why: Whys) -> None:
+    """Refuse the rows of groups with too long names; ``codes (n,)`` are indices into ``names``."""
+    long = np.array([len(name.encode("utf-8", "replace")) > MAX_GROUP_BYTES for name in names] + [False])
+    if long.any():
+        why[long[codes] & (why == 0)] = Why.INVALID_GROUP

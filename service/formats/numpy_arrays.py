@@ -1,0 +1,217 @@
+"""Bodies as numpy writes them: NPZ archives, and NPY arrays of predictions."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from backend.monitors.rows import MonitorRows, What, Why, lengths_of
+from backend.store.monitors.ids import Ids
+from calibrant.core.batch import Integers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import LengthMismatch, WrongShape
+from calibrant.io.errors import MalformedNpy, MalformedNpz
+from calibrant.io.strict import CLASSIFICATION, NUMBERS, STRINGS, Arrays, Fields, read_npy, read_npz
+from service.errors import InvalidField, UnsupportedMediaType
+from service.formats.format import Format, Memory, Pieces, with_query
+from service.formats.monitor_fields import (
+    FIELDS,
+    NEEDED,
+    ROW_BYTES,
+    Columns,
+    Whys,
+    forecast_of,
+    plural,
+    refuse_long,
+    width_of,
+)
+from service.formats.payload import Array, Body, BodyLimits
+
+# --- Bodies of arrays
+
+
+def _archive(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:
+    return read_npz(body, limits, fields.kinds)
+
+
+def _one_array(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:
+    if fields is not CLASSIFICATION:
+        raise UnsupportedMediaType("an NPY body holds one array; send forecasts as NPZ")
+    return read_npy(body, limits)
+
+
+# --- Rows as the arrays of an NPZ archive
+
+#: Allowed types of the array of each field, as numpy kinds.
+_ROW_KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": NUMBERS + "M", "group": STRINGS}
+_CHARACTER_BYTES = 4
+#: Characters of an integer as text.
+_DIGITS = 21
+
+
+def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
+    """Read the arrays ``ids``, ``predictions``, ``labels``, ``timestamps`` and ``groups``, as the call needs them.
+
+    Raises ``MalformedNpz``, ``TooLarge``, or an error about the shape of an array.
+    """
+    fields = {plural(field): _ROW_KINDS[field] for field in FIELDS[what]}
+    arrays = read_npz(body, limits, fields)
+    for field in NEEDED[what]:
+        if plural(field) not in arrays:
+            raise InvalidField.at(f"/{plural(field)}", "is missing")
+    n = len(np.atleast_1d(arrays[plural(NEEDED[what][1])]))
+    limits.reserve(ROW_BYTES * n + sum(_bytes_of_text(arrays[name]) for name in ("ids", "groups") if name in arrays))
+    for name, array in arrays.items():
+        check_shape(name, array, n, columns)
+    why = np.zeros(n, np.uint8)
+    ids = npz_ids(arrays["ids"]) if "ids" in arrays else None
+    if ids is not None:
+        why[lengths_of(ids) == 0] = Why.EMPTY_ID
+    groups, names = _coded(arrays["groups"], why) if "groups" in arrays else (None, [])
+    return MonitorRows(
+        why,
+        np.arange(n),
+        ids,
+        arrays.get("predictions"),
+        arrays["labels"].astype(np.float64) if "labels" in arrays else None,
+        _npz_times(arrays["timestamps"], why) if "timestamps" in arrays else None,
+        groups,
+        names,
+    )
+
+
+#: The columns of each kind of forecasts.
+_OF_FORECASTS = {
+    "normal": "the means and the variances",
+    "quantiles": "the quantiles at the levels of the monitor",
+    "samples": "the samples of each row",
+    "interval": "the lower and the upper ends",
+}
+
+
+def check_shape(name: str, array: Array, n: int, columns: Columns) -> None:
+    """Raise ``WrongShape`` or ``LengthMismatch`` if an array is not a column of ``n`` rows."""
+    width = width_of(columns) if name == "predictions" else None
+    if array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
+        of_classes, forecast = "the number of classes of the monitor", forecast_of(columns)
+        what = of_classes if forecast is None else _OF_FORECASTS[forecast.kind]
+        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), {what}")
+    if len(array) != n:
+        raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, but another array has {n}")
+
+
+def _bytes_of_text(values: Array) -> int:
+    """The most bytes for the ids or groups of rows: copies of their characters, and codes."""
+    width = _DIGITS if values.dtype.kind in "iu" else values.dtype.itemsize
+    return values.size * (_CHARACTER_BYTES + 4) * width
+
+
+def npz_ids(values: Array) -> Ids:
+    """Ids from text, or from the digits of integers. O(bytes)."""
+    if not len(values):  # the text of no rows has no width to reshape to
+        return Ids(b"", np.zeros(0, np.uint32))
+    if values.dtype.kind in "iu":
+        values = values.astype(np.str_)
+    if values.dtype.kind == "U":
+        values = _encoded(np.ascontiguousarray(values))
+    table = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+    lengths = np.char.str_len(values)
+    kept = np.arange(table.shape[1]) < lengths[:, None]
+    return Ids(table[kept].tobytes(), np.cumsum(lengths, dtype=np.uint32))
+
+
+def _encoded(values: Array) -> Array:
+    """Text as UTF-8; fast for pure ASCII, without a look at each string."""
+    width = values.dtype.itemsize // _CHARACTER_BYTES
+    units = values.view(np.uint32).reshape(len(values), width)
+    if units.size and units.max() >= 128:
+        return np.char.encode(values, "utf-8")
+    return units.astype(np.uint8).view(f"S{max(1, width)}").reshape(len(values))
+
+
+def _npz_times(values: Array, why: Whys) -> Floats:
+    """Seconds since 1970; a row with NaN or NaT is refused, because only an omitted array means now.
+
+    So is a date too far away for microseconds since 1970 in 64 bits.
+    """
+    if values.dtype.kind == "M":
+        micro = values.astype("M8[us]")
+        seconds = np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
+        if np.can_cast(values.dtype, micro.dtype):  # from a coarser unit, a time may overflow to another one
+            seconds[micro.astype(values.dtype) != values] = np.nan
+    else:
+        seconds = values.astype(np.float64)
+    why[np.isnan(seconds) & (why == 0)] = Why.INVALID_TIME
+    return seconds
+
+
+def _coded(values: Array, why: Whys) -> tuple[Integers, list[str]]:
+    """The index of each row's name in the list of names, -1 for an empty name."""
+    names, codes = np.unique(values, return_inverse=True)
+    nameless = int(len(names) > 0 and names[0] == "")
+    codes, texts = codes.astype(np.int64) - nameless, names[nameless:].tolist()
+    refuse_long(codes, texts, why)
+    return codes, texts
+
+
+# --- Arrays of responses as NPZ, in pieces
+
+#: Numbers per piece.
+_NPZ_BLOCK = 1 << 17
+
+
+def write_npz(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
+    """An archive that ``numpy.load`` can read, with each array under its name; of the fields only ``level``."""
+    if "level" in fields:
+        arrays = {**arrays, "level": np.array([fields["level"]])}
+    pieces = Pieces()
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            rows = np.ascontiguousarray(array)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                member.write(_header(rows))
+                numbers = rows.reshape(-1)
+                for start in range(0, numbers.size, _NPZ_BLOCK):
+                    member.write(numbers[start : start + _NPZ_BLOCK].tobytes())
+                    yield pieces.drain()
+    yield pieces.drain()
+
+
+def _header(array: Floats) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(array))
+    return out.getvalue()
+
+
+# --- The formats
+
+NPZ = Format(
+    "application/x-npz",
+    MalformedNpz,
+    read=with_query(_archive),
+    read_rows=read_npz_rows,
+    write=write_npz,
+    request="arrays `predictions`, `labels`, `weights`, `groups` (as text)",
+    rows="arrays `ids`, `predictions`, `labels`, `timestamps` (numbers or `datetime64`), `groups`",
+    response="arrays",
+    memory=Memory(
+        "the arrays that the headers state; twice if they are text or of the other byte order",
+        "sizes, checksums and methods of the archive",
+    ),
+    rows_memory=Memory("as for batches, 64 bytes per row, and 8 bytes per character of ids and groups"),
+)
+NPY = Format(
+    "application/x-npy",
+    MalformedNpy,
+    read=with_query(_one_array),
+    request="predictions of a classifier only",
+    memory=Memory(
+        "as NPZ",
+        "shape and size must agree",
+        "tests/unit/io/test_strict_npz.py::test_a_shape_of_other_than_whole_numbers_is_a_damaged_header",
+    ),
+)

@@ -1,0 +1,119 @@
+"""Bodies in every format of the service: ``service.formats.catalogue`` has their readers, this module their writers.
+
+A new format needs a writer here; the tests of all formats then cover it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from service.formats.arrow_tables import ARROW as ARROW_FORMAT
+from service.formats.arrow_tables import PARQUET as PARQUET_FORMAT
+from service.formats.csv_text import CSV as CSV_FORMAT
+from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
+from service.formats.numpy_arrays import NPY as NPY_FORMAT
+from service.formats.numpy_arrays import NPZ as NPZ_FORMAT
+
+JSON, NPZ, NPY = JSON_FORMAT.media_type, NPZ_FORMAT.media_type, NPY_FORMAT.media_type
+ARROW, PARQUET, CSV = ARROW_FORMAT.media_type, PARQUET_FORMAT.media_type, CSV_FORMAT.media_type
+NDJSON, JSONL = (one.media_type for one in FORMATS_OF_LINES)
+
+Arrays = Mapping[str, Any]
+Documents = Sequence[Mapping[str, Any]]
+
+
+def npz_of(save: Any = np.savez, **arrays: Any) -> bytes:
+    out = io.BytesIO()
+    save(out, allow_pickle=False, **arrays)
+    return out.getvalue()
+
+
+def npy_of(array: Any) -> bytes:
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=False)
+    return out.getvalue()
+
+
+def arrow_of(columns: Any, pieces: int = 1, compression: str | None = None) -> bytes:
+    out = io.BytesIO()
+    table = pa.table(columns)
+    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        for batch in table.to_batches(max_chunksize=max(1, len(table) // pieces)):
+            writer.write_batch(batch)
+    return out.getvalue()
+
+
+def parquet_of(columns: Any, **options: Any) -> bytes:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), out, **options)
+    return out.getvalue()
+
+
+def csv_of(columns: Arrays) -> bytes:
+    """Text with one column per column of the arrays; None becomes an empty cell."""
+    lists = {name: np.asarray(values, dtype=object) for name, values in columns.items()}
+    named = {
+        (name if array.ndim == 1 else f"{name}.{k}"): array if array.ndim == 1 else array[:, k]
+        for name, array in lists.items()
+        for k in range(1 if array.ndim == 1 else array.shape[1])
+    }
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(named)
+    writer.writerows(zip(*named.values(), strict=True))
+    return out.getvalue().encode()
+
+
+def _lists(arrays: Arrays) -> dict[str, Any]:
+    return {name: np.asarray(array).tolist() for name, array in arrays.items()}
+
+
+#: Writers of arrays by name, (n,) or (n, K), as bodies of a batch.
+WRITE_ARRAYS: Mapping[str, Callable[[Arrays], bytes]] = {
+    JSON: lambda arrays: json.dumps(_lists(arrays)).encode(),
+    NPZ: lambda arrays: npz_of(**arrays),
+    NPY: lambda arrays: npy_of(arrays["predictions"]),
+    ARROW: lambda arrays: arrow_of(_lists(arrays)),
+    PARQUET: lambda arrays: parquet_of(_lists(arrays)),
+    CSV: csv_of,
+}
+
+
+def columns_of(rows: Documents) -> dict[str, list[Any]]:
+    """The rows of a monitor by field, None where a row lacks it."""
+    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+
+
+def _archive(rows: Documents) -> bytes:
+    columns = columns_of(rows)
+    columns |= {"group": [name or "" for name in columns["group"]]} if "group" in columns else {}
+    return npz_of(**{f"{name}s": np.array(values) for name, values in columns.items()})
+
+
+def _cells(rows: Documents) -> bytes:
+    columns: dict[str, Any] = columns_of(rows)
+    if isinstance(vectors := columns.get("prediction"), list) and isinstance(vectors[0], list):
+        del columns["prediction"]
+        columns |= {f"prediction.{k}": list(values) for k, values in enumerate(zip(*vectors, strict=True))}
+    return csv_of(columns)
+
+
+#: Writers of rows of a monitor.
+WRITE_ROWS: Mapping[str, Callable[[Documents], bytes]] = {
+    JSON: lambda rows: json.dumps({"rows": list(rows)}).encode(),
+    **dict.fromkeys((NDJSON, JSONL), lambda rows: b"\r\n".join(json.dumps(row).encode() for row in rows)),
+    NPZ: _archive,
+    ARROW: lambda rows: arrow_of(columns_of(rows), pieces=3),
+    PARQUET: lambda rows: parquet_of(columns_of(rows)),
+    CSV: _cells,
+}
+#: Formats in which a value of a row may be missing.
+WITH_NULL = [kind for kind in WRITE_ROWS if kind != NPZ]
