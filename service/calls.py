@@ -117,7 +117,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Method:
+class ClientMethod:
     """A method of the clients that sends a call without a body; ``make reference`` generates it.
 
     It returns the whole answer, a field of it or, unless it ``returns``, nothing; or it iterates over all pages of a
@@ -196,7 +196,7 @@ class Call:
     samples: Sequence[Sample] = ()
     access: Access | None = None
     needs_store: bool = True
-    client: str | Sequence[Method] = ()
+    client: str | Sequence[ClientMethod] = ()
     tag: str = ""
     name: str = ""
     description: str = ""
@@ -206,9 +206,9 @@ class Call:
         return f"{self.method} {self.path}"
 
     @property
-    def client_methods(self) -> Sequence[Method]:
+    def client_methods(self) -> Sequence[ClientMethod]:
         """The generated methods of the clients."""
-        return [Method(self.client)] if isinstance(self.client, str) else self.client
+        return [ClientMethod(self.client)] if isinstance(self.client, str) else self.client
 
     @property
     def needs(self) -> Access:

@@ -124,7 +124,7 @@ _LINGER_SECONDS = 1.0
 _ANSWERED_SECONDS = 30.0
 
 
-class Connection(HttpToolsProtocol):
+class ServedConnection(HttpToolsProtocol):
     """One connection with limits; the application is a FastAPI whose ``state.process`` is a ``Process``."""
 
     def __init__(

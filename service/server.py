@@ -16,7 +16,7 @@ from backend.monitors.webhook_targets import InvalidTargets
 from backend.store.server.redis_url import UnreadableUrl
 from backend.telemetry.tracing import MissingTelemetry
 from service.app import create_app
-from service.connections import Connection
+from service.connections import ServedConnection
 from service.process import Process
 from service.settings import Settings, is_loopback
 
@@ -61,8 +61,8 @@ class Server(uvicorn.Server):
             server = await loop.create_server(self._connection, sock=again, backlog=self.config.backlog)
             self.servers.append(server)
 
-    def _connection(self) -> Connection:
-        return Connection(self.config, self.server_state, self.lifespan.state)
+    def _connection(self) -> ServedConnection:
+        return ServedConnection(self.config, self.server_state, self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop serving."""
@@ -88,7 +88,7 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         app,
         host=host,
         port=port,
-        http=Connection,
+        http=ServedConnection,
         ws="none",
         log_config=None,
         access_log=False,

@@ -31,7 +31,7 @@ from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import (
     RESAMPLES,
-    Memory,
+    ReadingsCache,
     counts_of,
     definitions,
     has_interval,
@@ -212,7 +212,7 @@ class MonitorCache:
     """What a process caches about all monitors, so that unchanged data is neither read nor computed again."""
 
     leaves: Leaves = field(default_factory=Leaves)
-    memory: Memory = field(default_factory=Memory)
+    memory: ReadingsCache = field(default_factory=ReadingsCache)
 
 
 class MonitorReader:

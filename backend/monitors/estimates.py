@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from backend.monitors.readings import Memory
+from backend.monitors.readings import ReadingsCache
 from backend.monitors.windows import event_of_batch
 from calibrant.core.batch import Batch
 from calibrant.core.errors import OneClass, TooFewRows
@@ -70,7 +70,7 @@ class Weighted(NamedTuple):
 
 
 def read_estimates(
-    given: Estimated, record: MonitorRecord, memory: Memory, threshold: float, weighted: Weighted | None = None
+    given: Estimated, record: MonitorRecord, memory: ReadingsCache, threshold: float, weighted: Weighted | None = None
 ) -> EstimatesReading:
     """The estimated figures of a window with the realised ones, or why there are none. O(cells).
 
@@ -176,7 +176,7 @@ def _unread(given: Estimated, rows: int) -> str | None:
     return None
 
 
-def _fitted(given: Estimated, event: str, threshold: float, memory: Memory) -> PerformanceEstimator | None:
+def _fitted(given: Estimated, event: str, threshold: float, memory: ReadingsCache) -> PerformanceEstimator | None:
     """The estimator of the monitor's reference; None if its labels are of one class."""
     try:
         return None if given.reference is None else _estimator(given.reference, event, threshold, memory)
@@ -200,7 +200,7 @@ def read_weighted(
         raise TooFewRows.at(_QUERY, error.offences[0].detail) from error
 
 
-def _estimator(reference: Tally, event: str, threshold: float, memory: Memory) -> PerformanceEstimator:
+def _estimator(reference: Tally, event: str, threshold: float, memory: ReadingsCache) -> PerformanceEstimator:
     """The estimator of a reference; fitted once for each state of it."""
 
     def fit() -> PerformanceEstimator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backend.monitors.estimates import LEVEL, OF_REGRESSION, Estimated, all_rows, event_of, withheld
-from backend.monitors.readings import Memory
+from backend.monitors.readings import ReadingsCache
 from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.event_shift import ShiftReference, fit_shift_reference, shift_from
 from calibrant.monitoring.event_tally import EventTally
@@ -18,7 +18,7 @@ ALPHA = 0.001
 LEAST = 100
 
 
-def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) -> LabelShiftReading:
+def read_label_shift(given: Estimated, record: MonitorRecord, memory: ReadingsCache) -> LabelShiftReading:
     """The class frequencies of a window, or why there are none. O(cells)."""
     level, event = record.interval or LEVEL, event_of(record)
     rows = len(given.labelled) + len(given.unlabelled)
@@ -33,7 +33,7 @@ def read_label_shift(given: Estimated, record: MonitorRecord, memory: Memory) ->
     return reading_of(found)
 
 
-def estimate_shift(given: Estimated, record: MonitorRecord, memory: Memory) -> LabelShift | str:
+def estimate_shift(given: Estimated, record: MonitorRecord, memory: ReadingsCache) -> LabelShift | str:
     """The estimate of a window of one event per row, or why there is none. O(cells)."""
     event, rows = record.reduction or "binary", len(given.labelled) + len(given.unlabelled)
     reason = withheld(given, rows)
@@ -48,7 +48,7 @@ def estimate_shift(given: Estimated, record: MonitorRecord, memory: Memory) -> L
     return shift_from(fitted, EventTally(all_rows(given), event), record.interval or LEVEL, ALPHA)
 
 
-def _fitted(reference: Tally, event: str, memory: Memory) -> ShiftReference:
+def _fitted(reference: Tally, event: str, memory: ReadingsCache) -> ShiftReference:
     """The fits to a reference; computed once for each state of it."""
     return memory.of(reference, ["label shift", event], lambda: fit_shift_reference(EventTally(reference, event)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backend.monitors.forecasts import measure_pit
-from backend.monitors.readings import Memory, event_of, measured, read_rows
+from backend.monitors.readings import ReadingsCache, event_of, measured, read_rows
 from backend.monitors.windows import Gathered, Gatherer, Leaves
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.ledger import MonitorGroups
@@ -26,7 +26,7 @@ class Meter:
         self._record = record
         self._now = now
         self._gatherer = Gatherer(leaves, Buckets(store.redis, store.keys, record), record.uid)
-        self._memory = Memory()
+        self._memory = ReadingsCache()
         self._windows: dict[str, Gathered] = {}
         forecast = record.forecast is not None
         self._requests = {} if forecast else {request.key: request for request in read_requests(list(record.measures))}

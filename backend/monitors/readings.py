@@ -142,7 +142,7 @@ _ROUGH = ("Cumulative calibration errors", "Smooth calibration errors")
 _DECIDED = ("confidence", "top:")
 
 
-class Memory:
+class ReadingsCache:
     """A cache of results, keyed by everything that they depend on."""
 
     def __init__(self, most: int = _MOST_KEPT) -> None:
@@ -178,7 +178,7 @@ def event_of(tally: Tally, reduction: str) -> Event:
     return replace(tally.event(), decided=reduction.startswith(_DECIDED))
 
 
-def read_rows(tally: Tally, record: MonitorRecord, memory: Memory, *, intervals: bool) -> RowsReading:
+def read_rows(tally: Tally, record: MonitorRecord, memory: ReadingsCache, *, intervals: bool) -> RowsReading:
     """The measures of some rows, their mean prediction and event rate; without rows every measure has a problem."""
     question: list[object] = [record.measures, record.reduction, record.interval if intervals else None]
     if record.forecast is not None:
@@ -186,20 +186,20 @@ def read_rows(tally: Tally, record: MonitorRecord, memory: Memory, *, intervals:
     return memory.of(tally, ["rows", *question], lambda: _rows(tally, record, intervals=intervals))
 
 
-def read_diagram(tally: Tally, record: MonitorRecord, memory: Memory) -> ReliabilityReading | None:
+def read_diagram(tally: Tally, record: MonitorRecord, memory: ReadingsCache) -> ReliabilityReading | None:
     """The reliability diagram of some rows, as in ``POST /diagrams``; None without rows."""
     shown = None if record.forecast is not None else diagram_of(tally, record, memory)
     return None if shown is None or shown["data"] is None else ReliabilityReading.model_validate(shown["data"])
 
 
-def read_window_pit(tally: Tally, record: MonitorRecord, memory: Memory) -> PitReading | None:
+def read_window_pit(tally: Tally, record: MonitorRecord, memory: ReadingsCache) -> PitReading | None:
     """The PIT histogram of some rows of a monitor of regression; None for other monitors and without rows."""
     if record.forecast is None:
         return None
     return memory.of(tally, ["pit", record.forecast.model_dump()], lambda: read_pit(tally, record))
 
 
-def diagram_of(tally: Tally, record: MonitorRecord, memory: Memory) -> Mapping[str, Any] | None:
+def diagram_of(tally: Tally, record: MonitorRecord, memory: ReadingsCache) -> Mapping[str, Any] | None:
     """The reliability diagram, or the PIT histogram of regression, with its definition as in reports."""
     reduction = record.reduction or "binary"
     if not len(tally.rows):

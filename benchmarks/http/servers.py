@@ -23,7 +23,7 @@ import uvicorn
 
 from benchmarks.http.echo import app
 from benchmarks.http.load import Rate, wrk
-from service.connections import Connection
+from service.connections import ServedConnection
 from service.observe import RequestMetrics
 from service.settings import Settings
 from service.shares import Addresses
@@ -62,7 +62,7 @@ def _commands(port: int) -> dict[str, list[str]]:
 
 def serve(port: int, kind: str) -> None:
     """Run uvicorn with one of its protocols or with ours."""
-    protocol = Connection if kind == "bounded" else kind
+    protocol = ServedConnection if kind == "bounded" else kind
     config = uvicorn.Config(
         bounded,
         port=port,

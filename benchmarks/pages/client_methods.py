@@ -19,7 +19,7 @@ from benchmarks.pages.generated import formatted
 from calibrant.client.async_connection import AsyncConnection
 from calibrant.client.connection import Connection
 from schemas.meanings import MEANINGS
-from service.calls import Call, Method
+from service.calls import Call, ClientMethod
 from service.examples.calls import parameter
 from service.route_table import RouteTable
 
@@ -137,7 +137,7 @@ def _declared() -> Iterator[_Method]:
             yield _of_call(call, method)
 
 
-def _of_call(call: Call, method: Method) -> _Method:
+def _of_call(call: Call, method: ClientMethod) -> _Method:
     answer = method.answer or call.answer
     fields = {} if call.query is None else call.query.model_fields
     options = {name: field for name, field in fields.items() if name not in {"limit", "cursor", *_FIXED, *method.query}}
@@ -174,7 +174,7 @@ def _path_name(call: Call, name: str) -> str:
     return "monitor" if name == "name" and call.path.startswith("/monitors/{name}/") else name
 
 
-def _returned(answer: Any, method: Method, *, yields: bool) -> str:
+def _returned(answer: Any, method: ClientMethod, *, yields: bool) -> str:
     if answer is None or not method.returns:
         return "None"
     field = "items" if yields else method.answer_field
@@ -203,7 +203,7 @@ def _plain(hint: Any) -> Any:
 
 
 def _docstring(
-    call: Call, method: Method, names: Sequence[str], options: Mapping[str, Any], returned: str, *, yields: bool
+    call: Call, method: ClientMethod, names: Sequence[str], options: Mapping[str, Any], returned: str, *, yields: bool
 ) -> str:
     summary = method.summary or " ".join(call.description.split("\n\n")[0].split())
     entries = [
@@ -233,7 +233,7 @@ def _choices(hint: Any) -> str:
     return "" if literal is None else "{" + ", ".join(f'"{value}"' for value in get_args(literal)) + "}"
 
 
-def _meaning(model: Any, method: Method, *, yields: bool) -> str:
+def _meaning(model: Any, method: ClientMethod, *, yields: bool) -> str:
     if yields or method.answer_field is not None:
         hint = model.model_fields[method.answer_field or "items"].annotation
         return _first_line(get_args(hint)[0])
@@ -261,7 +261,7 @@ def _text_of(description: str) -> str:
     return textwrap.indent("\n".join(lines), "    ")
 
 
-def _examples(call: Call, method: Method) -> str:
+def _examples(call: Call, method: ClientMethod) -> str:
     return "\n\n".join(block for block in call.client_examples.split("\n\n") if f"client.{method.name}(" in block)
 
 

@@ -21,7 +21,7 @@ from schemas.base import Document
 from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
 from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
 from service.formats.documents import of_text
-from service.formats.events import Event, is_binary, read_binary, read_structured
+from service.formats.events import CloudEvent, is_binary, read_binary, read_structured
 from service.formats.media import EVENT, EVENTS, JSON
 from service.formats.monitor_fields import Columns
 from service.formats.options import Options, pointer_of, query_fields, read_options
@@ -82,7 +82,7 @@ class Sent:
         """Decompress the body; raises ``MalformedEncoding``, ``Busy`` and ``TooLarge``."""
         return self.body if self.encoding is None else unpack(self.body, self.encoding, self.limits)
 
-    def events(self, headers: Headers) -> Iterable[Event | None]:
+    def events(self, headers: Headers) -> Iterable[CloudEvent | None]:
         """The events of the body, None for an invalid event of a batch; raises the error of a single event."""
         if self.kind == BINARY_EVENT:
             return [read_binary(self.plain(), headers, self.limits)]

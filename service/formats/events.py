@@ -36,7 +36,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
-class Event:
+class CloudEvent:
     """One event: its attributes by name, and its data as parsed JSON, None if they are not JSON.
 
     ``where`` is the pointer of the event in a batch, ``""`` for a single event.
@@ -72,7 +72,7 @@ def is_binary(headers: Headers) -> bool:
     return "ce-type" in headers and not headers.get("content-type", "").lower().startswith("application/cloudevents")
 
 
-def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> Event:
+def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> CloudEvent:
     """Read an event in binary mode; raises ``InvalidField``. Data that are not JSON become None.
 
     The content type of the data is ignored: KServe sends that of the inference request, which may be anything.
@@ -85,10 +85,10 @@ def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> Event:
                 raise InvalidField(f"the header {name[:64]} occurs twice")
             attributes[name.removeprefix(_PREFIX)] = _decoded(value, name)
     _check(attributes, "", _BINARY_VERSIONS)
-    return Event(attributes, _parsed(body, limits))
+    return CloudEvent(attributes, _parsed(body, limits))
 
 
-def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Event | None]:
+def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[CloudEvent | None]:
     """Read one event as JSON, or a batch; raises ``MalformedJson``, ``InvalidField``, ``TooLarge``.
 
     An element of a batch that is not an event, has an invalid ``data_base64``, or has both kinds of data, becomes None;
@@ -109,27 +109,27 @@ def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Event
         found += len(piece)
 
 
-def _of_batch(document: Any, where: str, limits: BodyLimits) -> Event | None:
+def _of_batch(document: Any, where: str, limits: BodyLimits) -> CloudEvent | None:
     try:
         return _event(document, where, limits)
     except InvalidField:
         return None
 
 
-def _event(document: Any, where: str, limits: BodyLimits) -> Event:
+def _event(document: Any, where: str, limits: BodyLimits) -> CloudEvent:
     if not isinstance(document, dict):
         raise InvalidField.at(where, "must be an object" if where else "the body must be an object")
     _check(document, where, _VERSIONS)
     attributes = {name: value for name, value in document.items() if isinstance(value, str) and name != "data"}
     if "data_base64" not in document:
-        return Event(attributes, document.get("data"), where)
+        return CloudEvent(attributes, document.get("data"), where)
     if document.get("data") is not None:  # section 3.1.1 of the JSON event format
         raise InvalidField.at(f"{where}/data", "must be absent if data_base64 is given")
     try:
         raw = base64.b64decode(document["data_base64"], validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise InvalidField.at(f"{where}/data_base64", "must be base64") from error
-    return Event(attributes, _parsed(raw, limits), where)
+    return CloudEvent(attributes, _parsed(raw, limits), where)
 
 
 def _check(attributes: Mapping[str, Any], where: str, versions: Sequence[str]) -> None:
@@ -185,7 +185,7 @@ RESPONSES = ("org.kubeflow.serving.inference.response", "io.seldon.serving.infer
 
 
 def rows_of_events(
-    events: Iterable[Event | None], limits: BodyLimits, columns: Columns, output: str | None, by: By = "id"
+    events: Iterable[CloudEvent | None], limits: BodyLimits, columns: Columns, output: str | None, by: By = "id"
 ) -> tuple[list[tuple[What, MonitorRows]], int]:
     """Return the rows of events in order, and the number of events of other types; raises as ``documents_of``."""
     found: list[tuple[What, list[MonitorRows]]] = []
@@ -215,7 +215,7 @@ def rows_of_events(
 
 
 def documents_of(
-    event: Event | None, limits: BodyLimits, output: str | None, by: By = "id"
+    event: CloudEvent | None, limits: BodyLimits, output: str | None, by: By = "id"
 ) -> tuple[What, Iterable[list[Any]]] | None:
     """The rows in an event's data, in pieces, each row with an id; None for an event of another type.
 
@@ -234,7 +234,7 @@ def documents_of(
     return "predictions", _named(rows, event, by)
 
 
-def _own(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
+def _own(event: CloudEvent, limits: BodyLimits) -> Iterable[list[Any]]:
     """The rows of an event of our own types; an invalid event in a batch gives None."""
     try:
         return _rows_of(event, limits)
@@ -244,7 +244,7 @@ def _own(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
         raise
 
 
-def _rows_of(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
+def _rows_of(event: CloudEvent, limits: BodyLimits) -> Iterable[list[Any]]:
     where = f"{event.where}/data"
     if not isinstance(event.data, dict):
         raise InvalidField.at(where, "must be a row, or an object with rows")
@@ -253,7 +253,7 @@ def _rows_of(event: Event, limits: BodyLimits) -> Iterable[list[Any]]:
     return [[plain(event.data)]]
 
 
-def _named(pieces: Iterable[list[Any]], event: Event, by: By) -> Iterator[list[Any]]:
+def _named(pieces: Iterable[list[Any]], event: CloudEvent, by: By) -> Iterator[list[Any]]:
     """Add the event's time and id to rows without their own; several rows get ``id/0``, ``id/1`` and so on."""
     name, time = event.id_of_source if by == "source" else event.id, event.time
     pieces = iter(pieces)

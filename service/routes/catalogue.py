@@ -22,7 +22,7 @@ from schemas.catalogue import (
     MeasureEntry,
     MethodEntry,
 )
-from service.calls import Call, Calls, Method, Sample
+from service.calls import Call, Calls, ClientMethod, Sample
 from service.context import answer
 from service.paging import read_query
 
@@ -39,8 +39,8 @@ _REGRESSION = {"prediction_kind": "regression"}
         query=CatalogueQuery,
         answer=list[MeasureEntry] | list[DistributionMeasureEntry],
         client=(
-            Method("measures", answer=list[MeasureEntry]),
-            Method(
+            ClientMethod("measures", answer=list[MeasureEntry]),
+            ClientMethod(
                 "distribution_measures",
                 answer=list[DistributionMeasureEntry],
                 query=_REGRESSION,
@@ -111,8 +111,8 @@ async def measures(request: Request) -> Response:
         query=CatalogueQuery,
         answer=list[DiagramEntry],
         client=(
-            Method("diagrams"),
-            Method(
+            ClientMethod("diagrams"),
+            ClientMethod(
                 "distribution_diagrams",
                 query=_REGRESSION,
                 summary="List the diagrams of predictive distributions with definition, options and source.",
@@ -161,8 +161,8 @@ async def diagrams(request: Request) -> Response:
         query=CatalogueQuery,
         answer=list[MethodEntry] | list[DistributionMethodEntry],
         client=(
-            Method("methods", answer=list[MethodEntry]),
-            Method(
+            ClientMethod("methods", answer=list[MethodEntry]),
+            ClientMethod(
                 "distribution_methods",
                 answer=list[DistributionMethodEntry],
                 query=_REGRESSION,

@@ -21,7 +21,7 @@ from schemas.maps import (
     MapDocument,
     MapRecord,
 )
-from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, Method, fields, rows
+from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, ClientMethod, fields, rows
 from service.context import Here, answer
 from service.formats.body import read_fields, read_payload
 from service.formats.options import query_fields, read_options, read_options_of_kind
@@ -190,7 +190,7 @@ async def delete_map(ref: str, request: Request, here: Here) -> Response:
         "/maps/{name}/aliases",
         answer=Aliases,
         problems=("unknown-map",),
-        client=(Method("aliases", answer_field="aliases"),),
+        client=(ClientMethod("aliases", answer_field="aliases"),),
     )
 )
 async def get_aliases(name: str, here: Here) -> Response:

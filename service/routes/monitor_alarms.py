@@ -19,7 +19,7 @@ from schemas.monitor_alarms import (
     RecalibrationRequested,
 )
 from schemas.monitor_rules import RuleState
-from service.calls import Call, Calls, Method
+from service.calls import Call, Calls, ClientMethod
 from service.context import Context, Here, answer
 from service.formats.body import read_no_fields
 from service.headers import Conditions, to_bytes
@@ -38,13 +38,13 @@ calls = Calls("monitors")
         links=False,
         problems=("unknown-monitor",),
         client=(
-            Method(
+            ClientMethod(
                 "alarms",
                 answer_field="rules",
                 query={"limit": 1},
                 summary="Get the current state of every rule of a monitor.",
             ),
-            Method("alarm_events", summary="Iterate over the events of a monitor's alarms, newest first."),
+            ClientMethod("alarm_events", summary="Iterate over the events of a monitor's alarms, newest first."),
         ),
     )
 )

@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from backend.settings import settings_of
 from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
-from service.calls import Call, Calls, Method, Sample
+from service.calls import Call, Calls, ClientMethod, Sample
 from service.context import Here, answer
 from service.formats.media import TEXT
 from service.metrics import Metrics
@@ -61,7 +61,7 @@ def _used(charges: Charges) -> dict[str, int]:
         access="open",
         needs_store=False,
         answer=Health,
-        client=(Method("live", returns=False),),
+        client=(ClientMethod("live", returns=False),),
         samples=(Sample("up", "The process responds"),),
     )
 )
@@ -82,7 +82,7 @@ async def live() -> Response:
         access="open",
         answer=Health,
         problems=("store-unavailable",),
-        client=(Method("ready", returns=False),),
+        client=(ClientMethod("ready", returns=False),),
         samples=(Sample("ready", "The store responds too"),),
     )
 )

@@ -31,7 +31,7 @@ from calibrant.client.steps import (
 T = TypeVar("T")
 
 
-class _Wire:
+class _AsyncWire:
     """The connection during one call; at most one stream is open, and it is closed at the end."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -127,7 +127,7 @@ class AsyncConnection:
 
     async def _run(self, steps: Steps[T]) -> T:
         """Run the steps of a call and return its result."""
-        async with _Wire(self._http) as wire:
+        async with _AsyncWire(self._http) as wire:
             at = advance(steps)
             while not isinstance(at, Done):
                 at = advance(steps, await wire.take(at))
@@ -136,7 +136,7 @@ class AsyncConnection:
 
     async def _iterate(self, items: Items[T]) -> AsyncIterator[T]:
         """Run the steps of a call and yield its items as they arrive."""
-        async with _Wire(self._http) as wire:
+        async with _AsyncWire(self._http) as wire:
             at = advance(items)
             while not isinstance(at, Done):
                 if isinstance(at, Item):

@@ -16,7 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 _PAGE = 100
 
 
-class Page(Protocol[T_co]):
+class PageAnswer(Protocol[T_co]):
     """A page of a list, and the cursor of the next one."""
 
     @property
@@ -40,7 +40,7 @@ def removal(patience: Patience, path: str) -> Steps[None]:
     yield from send(patience, Request("DELETE", path, headers={"Accept": JSON}, forgets=True))
 
 
-def pages(patience: Patience, path: str, query: Mapping[str, Any], kind: type[Page[T]]) -> Items[T]:
+def pages(patience: Patience, path: str, query: Mapping[str, Any], kind: type[PageAnswer[T]]) -> Items[T]:
     """Yield the entries of all pages; a page is requested when it is needed."""
     page_query = {**query, "limit": _PAGE}
     while True:

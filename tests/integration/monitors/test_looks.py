@@ -12,7 +12,7 @@ from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.decisions import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
 from backend.monitors.looks import LOOK_SECONDS, look, look_at
-from backend.monitors.readings import Memory, event_of, read_rows
+from backend.monitors.readings import ReadingsCache, event_of, read_rows
 from backend.store.chores import Chore
 from backend.store.errors import NoAlarm, UnknownMonitor, UnknownRule
 from backend.store.monitors.definitions import Definitions
@@ -158,7 +158,7 @@ def test_a_threshold_compares_the_reported_lower_end(store: Store, measure: str)
     record = begun(store, measures=[measure], rules=[rule])
     tally = rows(5000, 0, shift=0.3)
     state = looked(store, record, 0, tally)
-    reading = read_rows(tally, record, Memory(), intervals=True).measures[measure]
+    reading = read_rows(tally, record, ReadingsCache(), intervals=True).measures[measure]
     assert state.threshold is not None
     assert reading.interval is not None
     assert state.threshold.value == reading.interval[0]
