@@ -31,7 +31,7 @@ _HELD = (
         "90 kB of rows `{}`, or 584 bytes of Arrow with empty lists, for a monitor of 10,000 classes",
         "2.5 GB",
         "only rows with a vector take its memory",
-        "less than 64 MB (`test_places.py`)",
+        "less than 64 MB (`test_monitor_places.py`)",
     ),
     (
         "a group name of 256 characters among a million short ones",
