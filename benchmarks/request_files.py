@@ -1,7 +1,9 @@
 """The number of files of the project that run for one request: ``python -m benchmarks.request_files``.
 
 A service is started with a profiler in each of its processes, which notes the file of every function that is called.
-Each request is sent three times, and the third is counted: modules are loaded and caches are warm by then.
+Each request is sent three times, and the third is counted: modules are loaded and caches are warm by then. In the API,
+the files within the handler of the route count, not those of connections and middleware, which all requests share. A
+handler is on the stack in its own task; its work in threads has the context of that task.
 """
 
 from __future__ import annotations
@@ -28,20 +30,36 @@ _BESIDE = ("benchmarks", "tests", "docs", ".venv")
 _AFTERWARDS = 2.0
 
 _PROFILER = """
-import mmap, os, sys, threading
-_shared = mmap.mmap(os.open(os.environ["REQUEST_FILES"] + "/round", os.O_RDONLY), 1, access=mmap.ACCESS_READ)
+import contextvars, mmap, os, sys, threading
+_folder = os.environ["REQUEST_FILES"]
+_handled = contextvars.ContextVar("handled", default=False)
+_open = open
+_root = os.environ["REQUEST_ROOT"]
+_routes = os.sep + os.path.join("service", "routes") + os.sep
+_shared = mmap.mmap(os.open(_folder + "/round", os.O_RDONLY), 1, access=mmap.ACCESS_READ)
 _seen = [0, set()]
+_is_api = "api" in sys.argv[:2] or "api" in sys.orig_argv
+
+def _within(frame):
+    if not _is_api or _handled.get() and threading.current_thread() is not threading.main_thread():
+        return True
+    while frame is not None:
+        if _routes in frame.f_code.co_filename:
+            _handled.set(True)
+            return True
+        frame = frame.f_back
+    return False
 
 def _note(frame, event, argument):
-    if event != "call" or frame.f_code.co_name == "<module>":
+    if _shared is None or event != "call" or frame.f_code.co_name == "<module>":
         return
     if _shared[0] != _seen[0]:
         _seen[:] = _shared[0], set()
     name = frame.f_code.co_filename
-    if name in _seen[1]:
+    if name in _seen[1] or _root not in name or not _within(frame):
         return
     _seen[1].add(name)
-    with open(os.environ["REQUEST_FILES"] + "/seen", "ab") as file:
+    with _open(_folder + "/seen", "ab") as file:
         file.write(f"{_seen[0]} {' '.join(sys.argv[:2])[-60:]}\\t{name}\\n".encode())
 
 threading.setprofile(_note)
@@ -110,7 +128,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="calibrant-") as name:
         folder = Path(name)
         counting = Counting(folder)
-        os.environ["REQUEST_FILES"] = name
+        os.environ |= {"REQUEST_FILES": name, "REQUEST_ROOT": str(ROOT)}
         os.environ["PYTHONPATH"] = os.pathsep.join([name, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
         with (
             stack(host="127.0.0.1", port=0, data=folder / "data", log=None, level="warning") as running,
