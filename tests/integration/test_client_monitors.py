@@ -161,8 +161,8 @@ def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, 
         if online is not None and online.versions and online.versions[0].version and rule.status == "alarm":
             break
     assert online is not None
-    assert online.rounds >= 50
-    assert online.rows in (3000, 6000)
+    # A look before the first rows arrive leaves only the second ones, which have one or two buckets.
+    assert (online.rows == 6000 and online.rounds >= 50) or (online.rows == 3000 and online.rounds >= 1)
     assert (online.in_force, online.versions[0].version) == (online.versions[-1].map, 1)
     assert sum(online.weights.values()) == pytest.approx(1.0)
     assert either.calibrate(f"{name}@champion", [0.25])[0] == pytest.approx(0.5, abs=0.05)
