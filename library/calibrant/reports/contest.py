@@ -28,7 +28,7 @@ class ContestantRow:
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """The best map minus another by one measure: difference, interval and adjusted p-value, as text."""
+    """One map minus another by one measure: difference, interval and adjusted p-value, as text."""
 
     measure: str
     between: str
@@ -53,6 +53,8 @@ class Contest:
         One sentence for each measure that ranks maps.
     differences : tuple of DifferenceRow
         The best map minus each other map.
+    others : tuple of DifferenceRow
+        All other pairs, also those of measures that do not rank maps and of maps that were fitted to these rows.
     how : str
         How to read the intervals and p-values.
     """
@@ -62,6 +64,7 @@ class Contest:
     rows: tuple[ContestantRow, ...]
     rankings: tuple[str, ...]
     differences: tuple[DifferenceRow, ...]
+    others: tuple[DifferenceRow, ...]
     how: str
 
 
@@ -84,7 +87,8 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
     )
     scores = {key: _Score.of(comparison, key) for key in keys}
     rankings = tuple(_ranking(titles[key], score) for key, score in scores.items() if score.ranking)
-    differences = tuple(each for key, score in scores.items() for each in _differences(titles[key], score))
+    differences = tuple(row for key, score in scores.items() for row in _differences(titles[key], score))
+    others = tuple(row for key, score in scores.items() for row in _other_differences(titles[key], score))
     how = (
         f"First minus second, on the same rows. The {numbers.level(comparison['level'])} intervals and the p-values "
         f"are simultaneous over all pairs of a measure ({comparison['correction']})."
@@ -95,6 +99,7 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
         rows,
         rankings,
         differences,
+        others,
         how,
     )
 
@@ -204,17 +209,21 @@ def _warnings(contestants: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _differences(title: str, score: _Score) -> list[DifferenceRow]:
-    found = []
-    for name in score.ranking[1:]:
-        best = score.ranking[0]
-        pair = score.pairs[frozenset((best, name))]
-        between = f"{cleaned(best)} minus {cleaned(name)}"
-        found.append(
-            DifferenceRow(
-                title, between, numbers.number(_difference(pair, best)), _ends(pair, best), chance(pair["p_value"])
-            )
-        )
-    return found
+    """Return the best minus each other of the ranking."""
+    best = score.ranking[0] if score.ranking else ""
+    return [_row(title, best, name, pair=score.pairs[frozenset((best, name))]) for name in score.ranking[1:]]
+
+
+def _other_differences(title: str, score: _Score) -> list[DifferenceRow]:
+    """Return the pairs without the best, and those of maps that are not ranked."""
+    of_best = {frozenset((score.ranking[0], name)) for name in score.ranking[1:]}
+    return [_row(title, *pair["between"], pair=pair) for names, pair in score.pairs.items() if names not in of_best]
+
+
+def _row(title: str, first: str, second: str, *, pair: Mapping[str, Any]) -> DifferenceRow:
+    difference = "" if pair["difference"] is None else numbers.number(_difference(pair, first))
+    between = f"{cleaned(first)} minus {cleaned(second)}"
+    return DifferenceRow(title, between, difference, _ends(pair, first), chance(pair["p_value"]))
 
 
 def _ranking(title: str, score: _Score) -> str:

@@ -99,6 +99,19 @@ def test_the_best_map_is_compared_with_each_other_with_interval_and_p_value() ->
     assert low < float(against_raw.difference) < high < 0.0
 
 
+def test_every_pair_of_a_comparison_is_in_the_report_once() -> None:
+    report = _report(seen={"platt": True})
+    ranking = _contest(report)
+    shown = [frozenset(row.between.split(" minus ")) for row in (*ranking.differences, *ranking.others)]
+    pairs = [frozenset(p["between"]) for score in report["comparison"]["measures"].values() for p in score["pairs"]]
+    assert sorted(map(sorted, shown)) == sorted(map(sorted, pairs))
+    page = Page(standalone(report, _ABOUT))
+    assert sum(" minus " in cell.text for cell in page.all("th")) == len(pairs)
+    with_platt = next(row for row in ranking.others if row.between == "uncalibrated minus platt")
+    assert (with_platt.interval, with_platt.p_value) == ("", "")
+    assert float(with_platt.difference) > 0.0
+
+
 def test_each_sentence_names_the_best_map() -> None:
     page = Page(standalone(_report(), _ABOUT))
     lines = [each.text for each in page.all("li") if each.text.startswith("The log loss of")]
