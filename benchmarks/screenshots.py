@@ -102,11 +102,7 @@ def registry_and_comparison(camera: Camera, url: str, batch: str, unseen: Classi
     camera.page.goto("/ui/maps/five-or-more:3")
     camera.page.locator("#explained").evaluate("heading => heading.scrollIntoView()")
     camera.shoot("map", height=1000)
-    camera.page.goto(f"/ui/compare?batch={other}")
-    for version in (1, 2, 3):
-        camera.page.locator(f'input[name="map"][value="five-or-more:{version}"]').check()
-    camera.page.get_by_role("button", name=re.compile("ompare")).first.click()
-    camera.page.get_by_role("table").first.wait_for()
+    camera.page.goto(f"/ui/reports/{other}?" + "&".join(f"map=five-or-more:{version}" for version in (1, 2, 3)))
     camera.shoot("compare", height=1000)
 
 

@@ -34,8 +34,8 @@ LATER = MappingProxyType(
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
             (
                 r"/|/docs|/problems(/.*)?|/ui(/.*)?",
-                "routes.pages web.compare web.maps web.calibrate web.methods web.sign_in web.upload web.reports "
-                "web.jobs web.monitors",
+                "routes.pages web.maps web.calibrate web.methods web.sign_in web.upload web.reports web.jobs "
+                "web.monitors",
             ),
         )
     }

@@ -358,14 +358,14 @@ class UploadStore:
         stored = cast(list[bytes | None], self._redis.mget([self._keys.upload(batch_id) for batch_id in batch_ids]))
         return [None if data is None else read_stored(UploadRecord, data).file for data in stored]
 
-    def remember_report(self, batch_id: str, job_id: str, map_id: str | None, *, ttl: int) -> None:
-        """Store the id of the job of a report, with or without a map, so that later requests find it."""
+    def remember_report(self, batch_id: str, job_id: str, map_ids: Sequence[str], *, ttl: int) -> None:
+        """Store the id of the job of a report, with the maps that it applies, so that later requests find it."""
         key = self._keys.report_jobs(batch_id)
-        self._keep(batch_id, key, ttl, lambda pipe: pipe.hset(key, map_id or "", job_id))
+        self._keep(batch_id, key, ttl, lambda pipe: pipe.hset(key, ",".join(map_ids), job_id))
 
-    def report_job(self, batch_id: str, map_id: str | None) -> str | None:
-        """The job of a report, with or without a map, if one is stored."""
-        found = cast(bytes | None, self._redis.hget(self._keys.report_jobs(batch_id), map_id or ""))
+    def report_job(self, batch_id: str, map_ids: Sequence[str]) -> str | None:
+        """The job of a report with these maps, if one is stored."""
+        found = cast(bytes | None, self._redis.hget(self._keys.report_jobs(batch_id), ",".join(map_ids)))
         return None if found is None else found.decode()
 
     def _keep(self, batch_id: str, key: str, ttl: int, write: Callable[[Pipeline], object]) -> None:

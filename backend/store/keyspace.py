@@ -44,7 +44,7 @@ class Keyspace:
         return self._key("upload", batch_id)
 
     def report_jobs(self, batch_id: str) -> str:
-        """Hash: map id or empty -> the job of the report with this map, or without a map."""
+        """Hash: ids of maps, separated by commas -> the job of the report with these maps."""
         return self._key("report-jobs", batch_id)
 
     def batch_holds(self, batch_id: str) -> str:

@@ -78,11 +78,6 @@ class JobView:
         return self.job.spec.get("batch")
 
     @property
-    def makes_comparison(self) -> bool:
-        """Whether its result is a comparison of maps."""
-        return self.makes_report and bool(self.job.spec.get("maps"))
-
-    @property
     def makes_report(self) -> bool:
         """Whether its result is a report that the page can show."""
         return self.job.status == "succeeded" and makes_page(self.job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -16,7 +16,7 @@ from calibrant.calibrators import METHODS
 from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from schemas.aliases import AliasOptions, AliasRecord
-from schemas.listing import ListedMap, MapPage, MapQuery
+from schemas.listing import MapPage, MapQuery
 from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
 from schemas.problems import Problem
 from service.calls import Call
@@ -67,6 +67,11 @@ class Versions:
         """The version numbers on the page."""
         return [listed.version for listed in self.page.items if listed.version is not None]
 
+    @property
+    def compared(self) -> str:
+        """The query that compares the versions on the page."""
+        return urlencode([("map", reference_of(listed)) for listed in self.page.items])
+
 
 def read_filters(query: Mapping[str, str]) -> MapQuery:
     """Read the query of the filter form; empty fields are ignored. Raises ``InvalidField``."""
@@ -106,11 +111,6 @@ def move_message(before: AliasRecord | None, after: AliasRecord) -> str:
     if before.version == after.version:
         return f"{after.alias} already points at version {after.version} of {after.name}; nothing changed."
     return f"{after.alias} of {after.name} now points at version {after.version} (before: version {before.version})."
-
-
-def choices_of(maps: Iterable[ListedMap]) -> list[tuple[str, ListedMap]]:
-    """Maps to choose from, each with its reference."""
-    return [(reference_of(listed), listed) for listed in maps]
 
 
 # --- The pages

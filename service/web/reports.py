@@ -1,20 +1,26 @@
-"""The page with the report of a stored batch, its downloads, and the form to fit a map."""
+"""The pages of reports: the stored batches, the report of one with maps, its downloads, and the form to fit a map."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 from urllib.parse import urlencode
 
 import orjson
-from fastapi import Response
+from fastapi import Depends, Query, Response
 
 from backend.fits import fit_or_queue
 from backend.store.errors import UnknownJob
+from backend.store.pages import Page, PageRequest
 from calibrant.calibrators import METHODS, Method
+from calibrant.core.errors import CalibrationError, Offence
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionMethod
 from schemas.batches import BatchRecord, UploadRecord
 from schemas.evaluate import EvaluateDistributionOptions, EvaluateOptions
 from schemas.jobs import FINAL, JobRecord
+from schemas.listing import ListedMap, MapQuery
 from schemas.maps import FitDistributionOptions, FitOptions, MapRecord
 from service.calls import Call
 from service.context import Context
@@ -25,21 +31,30 @@ from service.html import SEALED
 from service.reports import FullReport, report_at_once, whole_of
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
-from service.web.visit import Visit, Visiting, redirect_to
+from service.web.maps import reference_of
+from service.web.visit import Visiting, redirect_to
 
 # --- The report as shown on the page
 
 #: The preselected method if no map is recommended.
 _FIRST = "averaged"
 _KEEPING = "identity"
+#: Number of batches on a page, and of maps to choose from.
+_OFFERED = 50
+#: Measures by which maps are compared: both proper scores, and two calibration errors.
+_COMPARED = ("log-loss", "brier", "ece", "ks")
+#: Maps of a report, as references in its query.
+MapRefs = Annotated[list[str], Query(default_factory=list)]
 
 
 @dataclass(frozen=True)
 class ReportView:
-    """A report, its batch, and the query string of its page."""
+    """A report, its batch, the references of the maps in it, the maps to choose from, and the query of the page."""
 
     batch: BatchRecord
     made: FullReport
+    chosen: Sequence[str]
+    maps: Sequence[tuple[str, ListedMap]]
     query: str
 
     @property
@@ -75,26 +90,54 @@ class ReportView:
         return self.advised or _FIRST
 
 
-def report_or_job(here: Context, batch_id: str, map_ref: str | None, job_id: str | None) -> ReportView | JobRecord:
-    """The report of a batch, with a map before and after it; or the job that creates it.
+def report_or_job(here: Context, batch_id: str, refs: Sequence[str], job_id: str | None) -> ReportView | JobRecord:
+    """The report of a batch: before and after one map, or a comparison of several; or the job that creates it.
 
     Raises ``UnknownBatch`` and the errors of ``POST /evaluate``.
     """
     batch = here.store.batches.record(batch_id)
-    map_id = None if map_ref is None else here.store.maps.get(map_ref).id
+    map_ids = [here.store.maps.get(ref).id for ref in refs]
     upload = here.store.uploads.get(batch_id)
-    made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, map_id), job_id)
+    made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, map_ids), job_id)
     if made is None:
-        fields = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref}
+        fields: dict[str, object] = {"prediction_kind": batch.prediction_kind, "batch": batch_id}
+        if len(refs) > 1:
+            fields |= {"maps": list(refs), "measures": list(_COMPARED)}
+        elif refs:
+            fields["map"] = refs[0]
         payload = Payload({}, fields, from_query=False)
         options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
-        made = report_at_once(here, {}, options)
+        try:
+            made = report_at_once(here, {}, options)
+        except CalibrationError as error:
+            raise _naming(refs, error) from error
         if isinstance(made, JobRecord):
-            here.store.uploads.remember_report(batch_id, made.id, map_id, ttl=here.settings.batch_ttl)
+            here.store.uploads.remember_report(batch_id, made.id, map_ids, ttl=here.settings.batch_ttl)
     if isinstance(made, JobRecord):
         return made
-    query = urlencode({name: value for name, value in (("job", job_id), ("map", map_ref)) if value is not None})
-    return ReportView(batch, _named(made, upload), f"?{query}" if query else "")
+    query = query_of([*(("job", job) for job in [job_id] if job), *(("map", ref) for ref in refs)])
+    return ReportView(batch, _named(made, upload), refs, _offered_maps(here, batch, refs), query)
+
+
+def query_of(pairs: Sequence[tuple[str, str]]) -> str:
+    """A query string with its question mark; empty without pairs."""
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:
+    """The same error about compared maps, with their references instead of their places."""
+
+    def named(pointer: str) -> str:
+        return re.sub(r"^/maps/(\d+)", lambda place: f"/the map {refs[int(place[1])]}:", pointer)
+
+    return type(error)(error.detail, [Offence(named(o.pointer), o.detail) for o in error.offences])
+
+
+def _offered_maps(here: Context, batch: BatchRecord, refs: Sequence[str]) -> list[tuple[str, ListedMap]]:
+    """The newest maps of the kind of the batch with their references; those of the report come first."""
+    page = here.store.listing.page(MapQuery(limit=_OFFERED))
+    maps = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
+    return sorted(maps, key=lambda item: item[0] not in refs and item[1].id not in refs)
 
 
 def _made_already(
@@ -141,19 +184,44 @@ def _named(made: FullReport, upload: UploadRecord) -> FullReport:
 calls = page_calls()
 
 
+@calls.add(Call("GET", "/ui/reports"))
+async def reports(visit: Visiting, map: MapRefs, cursor: str | None = None) -> Response:
+    """The stored batches that have a report; the links to their reports keep the chosen maps."""
+    page, files = await run_in_thread(_stored_batches, visit.here, cursor)
+    maps = [("map", ref) for ref in map]
+    return visit.page(
+        "reports.html",
+        batches=[(b, file) for b, file in zip(page.items, files, strict=True) if {"labels", "observed"} & {*b.arrays}],
+        chosen=map,
+        query=query_of(maps),
+        cursor=cursor,
+        following=None if page.next is None else query_of([*maps, ("cursor", page.next)]),
+    )
+
+
+def _stored_batches(here: Context, cursor: str | None) -> tuple[Page[BatchRecord], list[str | None]]:
+    page = here.store.batches.page(PageRequest(_OFFERED, cursor))
+    return page, here.store.uploads.files([batch.id for batch in page.items])
+
+
+async def _requested(batch_id: str, visit: Visiting, map: MapRefs, job: str | None = None) -> ReportView | JobRecord:
+    return await run_in_thread(report_or_job, visit.here, batch_id, map, job)
+
+
+Requested = Annotated[ReportView | JobRecord, Depends(_requested)]
+
+
 @calls.add(Call("GET", "/ui/reports/{batch_id}"))
-async def report(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
+async def report(visit: Visiting, view: Requested) -> Response:
     """The report and the fit form; redirects to the job that creates the report, if there is one."""
-    view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
         return redirect_to(visit, f"/ui/jobs/{view.id}")
-    return await _page(visit, view)
+    return visit.page("report.html", view=view, body=await visit.here.draw(view.made.fragment))
 
 
 @calls.add(Call("GET", "/ui/reports/{batch_id}/report.html"))
-async def report_file(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
+async def report_file(batch_id: str, visit: Visiting, view: Requested) -> Response:
     """The report as one self-contained file."""
-    view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
         return redirect_to(visit, f"/ui/jobs/{view.id}")
     text = await visit.here.draw(view.made.html)
@@ -161,9 +229,8 @@ async def report_file(batch_id: str, visit: Visiting, map: str | None = None, jo
 
 
 @calls.add(Call("GET", "/ui/reports/{batch_id}/report.json"))
-async def report_data(batch_id: str, visit: Visiting, map: str | None = None, job: str | None = None) -> Response:
+async def report_data(batch_id: str, visit: Visiting, view: Requested) -> Response:
     """The data of the report, as ``POST /evaluate`` returns them."""
-    view = await _view(visit, batch_id, map, job)
     if isinstance(view, JobRecord):
         return redirect_to(visit, f"/ui/jobs/{view.id}")
     return _download(
@@ -197,15 +264,6 @@ def _fit(here: Context, batch_id: str, fields: dict[str, str | bool | None]) -> 
     payload = Payload({}, {**fields, "prediction_kind": batch.prediction_kind}, from_query=False)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
     return fit_or_queue(here, {}, options)
-
-
-async def _view(visit: Visit, batch_id: str, map: str | None, job: str | None) -> ReportView | JobRecord:
-    return await run_in_thread(report_or_job, visit.here, batch_id, map, job)
-
-
-async def _page(visit: Visit, view: ReportView) -> Response:
-    body = await visit.here.draw(view.made.fragment)
-    return visit.page("report.html", view=view, body=body)
 
 
 def _download(body: bytes, kind: str, name: str) -> Response:

@@ -1,11 +1,10 @@
-"""Formatting of values, tags and comparisons on the pages."""
+"""Formatting of values and tags on the pages."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from string import ascii_lowercase
 from typing import Any
 
 from markupsafe import Markup
@@ -118,38 +117,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "explanation": explanation,
     "prose": prose,
 }
-
-
-# --- Letters for groups of contestants that do not differ significantly
-
-
-def letters(ranking: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:
-    """Letters for contestants, best first, given the pairs that differ.
-
-    Insert and absorb (Piepho, 2004, An algorithm for a letter-based representation of all-pairwise comparisons): a set
-    with a pair that differs is split in two, and a set that is part of another is removed. Two contestants share a
-    letter exactly if they do not differ. O(2^k) sets in the worst case for k contestants; k is small.
-    """
-    sets = [frozenset(ranking)]
-    for pair in different:
-        split: list[frozenset[str]] = []
-        for each in sets:
-            split += [each - {name} for name in pair] if pair <= each else [each]
-        sets = [each for i, each in enumerate(split) if not _lies_in_another(each, i, split)]
-    sets.sort(key=lambda each: sorted(ranking.index(name) for name in each))
-    return {
-        name: "".join(letter for letter, each in zip(_names(len(sets)), sets, strict=True) if name in each)
-        for name in ranking
-    }
-
-
-def _lies_in_another(each: frozenset[str], at: int, sets: Sequence[frozenset[str]]) -> bool:
-    """Whether a set is part of another one; of equal sets the first is kept."""
-    return any(each < other or (each == other and i < at) for i, other in enumerate(sets) if i != at)
-
-
-def _names(count: int) -> list[str]:
-    return [ascii_lowercase[i] if i < len(ascii_lowercase) else f"({i})" for i in range(count)]
 
 
 # --- Tags as text: one per line, name=value

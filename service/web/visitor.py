@@ -39,10 +39,10 @@ class NavigationEntry(NamedTuple):
 
 PLACES = (
     NavigationEntry("Evaluate", "/", inside=False),
+    NavigationEntry("Reports", "/ui/reports"),
     NavigationEntry("Maps", "/ui/maps"),
     NavigationEntry("Monitors", "/ui/monitors"),
     NavigationEntry("Jobs", "/ui/jobs"),
-    NavigationEntry("Compare", "/ui/compare"),
     NavigationEntry("API docs", "/docs", inside=False),
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,8 @@ PATHS = {
     "in the order of time": "/ui/in-order",
     "methods of forecasts": "/ui/methods?prediction_kind=regression",
     "measures of forecasts": "/ui/measures?prediction_kind=regression",
-    "compare": "/ui/compare?batch={batch}&map={map}",
+    "reports": "/ui/reports?map={map}&map={classes}",
+    "comparison": "/ui/reports/{batch}?map={map}&map={other}",
     "problems": "/problems",
 }
 #: The cells of tables that are outside the page, cut off by a frame, or outside their own table.
@@ -58,6 +58,7 @@ def stored(service: Stack) -> Mapping[str, str]:
         p, y = rows(400)
         batch = client.upload(p, y, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
         made = client.fit("averaged", batch, name="narrow-name-of-a-map", timeout=60)
+        other = client.fit("platt", client.upload(*rows(400, seed=1)).id, timeout=60)
         client.alias("narrow-name-of-a-map", "champion", 1)
         vectors = [[0.91 if k == i % 10 else 0.01 for k in range(10)] for i in range(200)]
         labels = [(i % 10 + (i % 7 == 0)) % 10 for i in range(200)]
@@ -65,7 +66,7 @@ def stored(service: Stack) -> Mapping[str, str]:
         given: dict[str, Any] = {"observed": p, "mean": p**2, "variance": p**2 + 0.1}
         forecasts = client.upload_distribution(**given, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
         scaled = client.fit_distribution("variance-scaling", batch=forecasts).id
-        found = {"batch": batch, "map": made.id, "classes": classes.id}
+        found = {"batch": batch, "map": made.id, "other": other.id, "classes": classes.id}
         return found | {"forecasts": forecasts, "forecast_map": scaled}
 
 
@@ -88,7 +89,7 @@ def test_no_page_is_wider_than_a_phone_and_no_table_is_cut_off(
         assert grave_violations(phone) == []
 
 
-@pytest.mark.parametrize("name", ["before and after", "report of forecasts"])
+@pytest.mark.parametrize("name", ["before and after", "comparison", "report of forecasts"])
 def test_the_tables_of_a_printed_report_have_all_columns(visits: Visits, stored: Mapping[str, str], name: str) -> None:
     page = visits.open(viewport={"width": 718, "height": 1047})  # A4 in CSS pixels, within margins of 1 cm
     page.goto(PATHS[name].format(**stored))
@@ -96,22 +97,6 @@ def test_the_tables_of_a_printed_report_have_all_columns(visits: Visits, stored:
     page.emulate_media(media="print")
     assert page.locator("table").count() > 0
     assert page.evaluate(_CUT) == []
-
-
-def test_the_table_of_a_comparison_is_whole_on_a_phone_and_marks_the_best(phone: Page, service: Stack) -> None:
-    with Calibrant(service.url) as client:
-        p, y = rows(1000, seed=1)
-        client.fit("platt", client.upload(p[:500] ** 4, y[:500]).id, name="narrow-and-best", timeout=60)
-        held_out = client.upload(p[500:] ** 4, y[500:]).id
-    phone.goto(f"/ui/compare?batch={held_out}&map=narrow-and-best:1")
-    phone.get_by_role("button", name="Compare").click()
-    table = phone.get_by_role("region", name="Contestants by measure").get_by_role("table")
-    expect(table.get_by_role("row")).to_have_count(3)
-    expect(table.get_by_role("row").nth(2)).to_contain_text(re.compile("narrow-and-best:1.*best", re.DOTALL))
-    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    assert phone.evaluate(_CUT) == []
-    assert phone.locator("td[data-head^='Log loss']").first.get_attribute("data-head") == "Log loss, binary"
-    assert grave_violations(phone) == []
 
 
 def _calibrated(page: Page, path: str, into: Path) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Signed in: the registry, an alias that is promoted, maps compared, and two tenants who meet nowhere."""
+"""Signed in: the registry, an alias that is promoted, maps compared in a report, and two tenants who meet nowhere."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_version_is_promoted_after_signing_in_with_the_keyboard_alone(visits: 
 
 def test_nothing_of_a_key_is_left_in_the_browser(visits: Visits, keyed: Keyed) -> None:
     page = _signed_in(visits, keyed.owner)
-    for path in ("/", "/ui/maps/spam", "/ui/compare"):
+    for path in ("/", "/ui/maps/spam", "/ui/reports"):
         page.goto(path)
         assert keyed.owner not in page.content()
     stored = page.evaluate("[document.cookie, ...Object.keys(localStorage), ...Object.keys(sessionStorage)]")
@@ -142,22 +142,34 @@ def test_without_scripts_an_alias_is_promoted_too(visits: Visits, keyed: Keyed) 
     expect(page.get_by_role("listitem").filter(has_text=f"Version {version}")).to_contain_text("champion")
 
 
-def test_maps_are_compared_and_their_pictures_come(visits: Visits, keyed: Keyed) -> None:
-    page = _signed_in(visits, keyed.owner, "/ui/compare")
-    page.get_by_label("spam:1").check()
-    page.get_by_label("spam:3").check()
-    page.get_by_role("button", name="Compare").click()
-    heading = page.get_by_role("heading", name="2 maps on 500 rows")
-    expect(heading).to_be_focused()
+@pytest.mark.parametrize("scripts", [True, False])
+def test_versions_are_compared_on_a_stored_batch_with_the_keyboard_alone(
+    visits: Visits, keyed: Keyed, scripts: bool
+) -> None:
+    page = visits.open(java_script_enabled=scripts)
+    page.goto("/ui/maps/spam")
+    page.keyboard.type(keyed.owner)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Compare the versions on one batch").press("Enter")
+    page.wait_for_url("**/ui/reports?map=*")
+    page.get_by_role("rowheader").get_by_role("link").press("Enter")
+    page.wait_for_url(f"**/ui/reports/{keyed.batch}?map=*")
+    table = page.get_by_role("region", name="Comparison of maps, as a table")
+    expect(table.get_by_role("row")).to_have_count(5)
+    box = page.get_by_role("checkbox", name=re.compile("^spam:2"))
+    box.press("Space")
+    expect(box).not_to_be_checked()
+    page.get_by_role("button", name="Show the report with maps").press("Enter")
+    page.wait_for_url(f"**/ui/reports/{keyed.batch}?map=spam%3A3&map=spam%3A1")
     expect(page.get_by_text(re.compile("^Compare maps on held-out rows"))).to_be_visible()
-    table = page.get_by_role("region", name="Contestants by measure")
     expect(table.get_by_role("row")).to_have_count(4)
-    expect(table).to_contain_text(re.compile(r"\[\d\.\d{4}, \d\.\d{4}\]"))
-    for picture in page.get_by_role("img").all():
-        picture.scroll_into_view_if_needed()
-    page.wait_for_function("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
-    assert page.get_by_role("img").count() == 2
-    assert grave_violations(page) == []
+    expect(table).to_contain_text(re.compile(r"0\.\d+ to 0\.\d+"))
+    page.get_by_text("All other pairs").press("Enter")
+    others = page.get_by_role("region", name="Differences of all other pairs, as a table")
+    expect(others.get_by_role("row")).to_have_count(5)  # one of three pairs for each of four measures
+    page.get_by_role("link", name="spam:1", exact=True).press("Enter")
+    page.wait_for_url(f"**/ui/reports/{keyed.batch}?map=spam%3A1")
+    expect(page.get_by_text("After the map").first).to_be_visible()
 
 
 def test_two_tenants_see_nothing_of_each_other(visits: Visits, keyed: Keyed) -> None:
@@ -165,7 +177,7 @@ def test_two_tenants_see_nothing_of_each_other(visits: Visits, keyed: Keyed) -> 
     owner, neighbour = _signed_in(visits, keyed.owner), _signed_in(visits, keyed.neighbour)
     expect(owner.get_by_role("row").filter(has_text="spam")).to_have_count(3)
     expect(neighbour.get_by_text("No maps yet")).to_be_visible()
-    neighbour.goto("/ui/compare")
+    neighbour.goto("/ui/reports")
     expect(neighbour.get_by_text("There is no stored batch with labels")).to_be_visible()
     neighbour.goto("/ui/maps/spam")
     expect(neighbour.get_by_role("heading", level=1)).to_have_text("Unknown map")
@@ -177,7 +189,8 @@ def test_every_page_is_accessible_and_its_layout_does_not_shift(visits: Visits, 
     assert grave_violations(page) == []
     page = _signed_in(visits, keyed.owner)
     processor = page.context.new_cdp_session(page)
-    for path in ("/ui/maps", "/ui/maps/spam", "/ui/maps/spam:1", "/ui/compare"):
+    comparison = f"/ui/reports/{keyed.batch}?map=spam:1&map=spam:2"
+    for path in ("/ui/maps", "/ui/maps/spam", "/ui/maps/spam:1", "/ui/reports", comparison):
         # A slow processor: the page would be shown in parts if it did not ask to be shown whole.
         processor.send("Emulation.setCPUThrottlingRate", {"rate": 40})
         page.goto(path)

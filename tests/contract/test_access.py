@@ -17,7 +17,7 @@ def _table() -> RouteTable:
 TABLE = _table()
 CHANGES = [call for call in TABLE.calls if call.method != "GET"]
 #: Pages whose forms store nothing, and pages that delete something or cancel a job. Signing in may be needed for that.
-READING_PAGES = {"/ui/calibrate/{ref}", "/ui/compare", "/ui/in-order"}
+READING_PAGES = {"/ui/calibrate/{ref}", "/ui/in-order"}
 FREEING_PAGES = {
     "/ui/jobs/{job_id}/cancel",
     "/ui/maps/{name}/aliases/{alias}/delete",

@@ -621,12 +621,13 @@ def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:
         rows = _json(_rows("normal"))
         batch = http.post("/batches", json=rows).json()["id"]
         made = http.post("/maps", json=rows | {"method": "variance-scaling", "name": "on-the-page"}).json()["id"]
-        for path in ("/ui/maps", "/ui/maps/on-the-page", f"/ui/maps/{made}", "/ui/compare", "/ui/jobs"):
+        for path in ("/ui/maps", "/ui/maps/on-the-page", f"/ui/maps/{made}", "/ui/reports", "/ui/jobs"):
             page = http.get(path, headers=html)
             assert page.status_code == 200, path
             assert "None" not in page.text, path
-        assert "on-the-page" not in http.get("/ui/compare", headers=html).text
-        assert http.get(f"/ui/reports/{batch}", headers=html).status_code == 200
+        classes = http.post("/batches", json={"predictions": [0.1, 0.9], "labels": [0, 1]}).json()["id"]
+        assert "on-the-page" not in http.get(f"/ui/reports/{classes}", headers=html).text
+        assert 'type="radio" name="map" value="on-the-page:1"' in http.get(f"/ui/reports/{batch}", headers=html).text
         assert http.get(f"/maps/{made}/diagram.svg").status_code == 404
 
 

@@ -98,7 +98,6 @@ def test_intervals_have_a_level_and_a_fan_chart_needs_times(visitor: Visitor) ->
 
 def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) -> None:
     path = _path(_send(visitor, NORMAL))
-    batch = path.rsplit("/", 1)[1]
     made = visitor.submit(f"{path}/fit", {"method": "variance-scaling", "name": "rain"})
     page = _path(made)
     ref = page.rsplit("/", 1)[1]
@@ -124,7 +123,8 @@ def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) ->
     assert table.column_names == ["mu", "s", "calibrated_mean", "calibrated_std"]
     wrong = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", b"lower,upper\n1,2\n")})
     assert wrong.status_code == 422
-    refused = visitor.submit("/ui/compare", {"batch": batch, "map": ref})
+    classes = visitor.post("/batches", json={"predictions": [0.1, 0.9], "labels": [0, 1]}).json()["id"]
+    refused = visitor.get(f"/ui/reports/{classes}?map={ref}")
     assert refused.status_code == 422
     assert "regression" in refused.text
 
@@ -193,7 +193,7 @@ def test_only_a_job_of_a_report_is_shown_as_one(visitor: Visitor, store: Store) 
     plain = visitor.post("/evaluate", json=asked, headers=later).json()["id"]
     assert visitor.get(f"/ui/reports/{batch}?job={plain}").status_code == 404
     report = visitor.post("/evaluate", json=asked, headers=later | {"Accept": "text/html"}).json()["id"]
-    store.uploads.remember_report(batch, report, None, ttl=60)
+    store.uploads.remember_report(batch, report, [], ttl=60)
     assert visitor.get(f"/ui/reports/{batch}").headers["location"] == f"/ui/jobs/{report}"
     assert visitor.get(f"/ui/jobs/{plain}").status_code == 200
 

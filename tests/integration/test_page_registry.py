@@ -1,4 +1,4 @@
-"""The registry and the comparison on the page: what they show, what they change, and to whom."""
+"""The pages of the registry and of reports with maps: what they show, what they change, and to whom."""
 
 from __future__ import annotations
 
@@ -50,13 +50,30 @@ def _promotion(text: str, version: int) -> dict[str, str]:
     return {name: hidden(text, f"promote-{version}", name) for name in ("alias", "version", "seen", "csrf_token")}
 
 
-def test_a_batch_is_offered_by_the_name_of_its_file(visitor: Visitor, spam: list[str]) -> None:
+def test_reports_are_listed_by_the_name_of_the_file(visitor: Visitor, spam: list[str]) -> None:
     visitor.post("/batches", json=ROWS)
+    visitor.post("/batches", json={"predictions": ROWS["predictions"]})  # without labels
+    visitor.post("/batches", json={"prediction_kind": "regression", "mean": [1.0], "variance": [1], "observed": [2.0]})
     files = {"file": ("march <b>.csv", b"p,y\n" + b"0.125,0\n0.875,1\n" * 10)}
     visitor.post("/ui/upload", data={"csrf_token": visitor.token("/")}, files=files)
-    text = visitor.get("/ui/compare").text
-    assert text.count('name="batch"') == 2
-    assert text.count("<bdi>march &lt;b&gt;.csv</bdi></strong>, 20 rows") == 1
+    text = visitor.get("/ui/reports").text
+    assert text.count('href="/ui/reports/batch_') == 3
+    assert text.count("<bdi>march &lt;b&gt;.csv</bdi>") == 1
+    assert "20 rows, binary, 50 % positive" in text
+    assert "1 row, forecasts: normal" in text
+
+
+def test_the_list_of_reports_has_pages_that_keep_the_chosen_maps(visitor: Visitor) -> None:
+    for _ in range(51):
+        visitor.post("/batches", json=OTHER_ROWS)
+    first = visitor.get("/ui/reports?map=spam:1&map=spam:2").text
+    assert first.count('href="/ui/reports/batch_') == 50
+    assert first.count('?map=spam%3A1&amp;map=spam%3A2">') == 50
+    (older,) = re.findall(r'<a href="([^"]+)">Older', first)
+    second = visitor.get(older.replace("&amp;", "&")).text
+    assert second.count('href="/ui/reports/batch_') == 1
+    assert second.count('?map=spam%3A1&amp;map=spam%3A2">') == 2  # the batch, and the way back
+    assert visitor.get("/ui/reports?cursor=nonsense").status_code == 422
 
 
 def test_the_list_shows_every_map_and_filters_it_page_by_page(visitor: Visitor, spam: list[str]) -> None:
@@ -199,7 +216,7 @@ def test_tags_and_descriptions_are_escaped(visitor: Visitor) -> None:
         f"/ui/maps/{made}",
         "/ui/maps/spam",
         "/ui/maps",
-        "/ui/compare?name=%3Cb%3E",
+        "/ui/reports?map=%3Cb%3E",
         f"/ui/maps?tag={HOSTILE}",
     ):
         answer = visitor.get(path)
@@ -211,49 +228,46 @@ def test_tags_and_descriptions_are_escaped(visitor: Visitor) -> None:
     assert "<script>" not in visitor.get(f"/ui/maps/{HOSTILE}").text
 
 
-def test_maps_are_compared_on_a_batch_with_intervals_letters_and_pictures(visitor: Visitor, spam: list[str]) -> None:
-    assert "There is no stored batch with labels" in visitor.get("/ui/compare").text
+def test_a_report_of_several_maps_compares_them_with_intervals_and_p_values(visitor: Visitor, spam: list[str]) -> None:
+    assert "There is no stored batch with labels" in visitor.get("/ui/reports").text
     batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
-    form = visitor.get("/ui/compare?map=spam:1").text
-    assert f'value="{batch}" required checked' in form
-    assert 'value="spam:1" checked' in form
-    answer = visitor.post(
-        "/ui/compare", data={"csrf_token": visitor.token(), "batch": batch, "map": ["spam:1", "spam:2"]}
-    )
-    assert answer.status_code == 200
-    table = answer.text[answer.text.index('class="fold compared"') :]
-    assert re.findall(r'<th role="rowheader" scope="row">(?:<a [^>]+>)?([^<]+)', table)[:3] == [
-        "Uncalibrated",
-        "spam:1",
-        "spam:2",
-    ]
-    assert len(re.findall(r"\[\d\.\d{4}, \d\.\d{4}\]", table[: table.index("</table>")])) >= 9
-    assert 'class="letters" aria-label="group a"' in table
-    (one, _) = re.findall(r'src="(/ui/compare/picture.svg[^"]+)"', table)
-    picture = visitor.get(one.replace("&amp;", "&"))
-    assert (picture.status_code, picture.headers["content-type"].startswith("image/svg+xml")) == (200, True)
-    part = visitor.submit("/ui/compare", {"batch": batch, "map": "spam:1"}, part=True).text
-    assert ("<html" in part, "1 map on 40 rows" in part) == (False, True)
+    versions = visitor.get("/ui/maps/spam").text
+    (chosen,) = re.findall(r'<a href="([^"]+)">Compare the versions on one batch', versions)
+    (path,) = re.findall(r'<a href="(/ui/reports/batch_[^"]+)"', visitor.get(chosen.replace("&amp;", "&")).text)
+    assert path == f"/ui/reports/{batch}?map=spam%3A2&amp;map=spam%3A1"
+    text = visitor.get(path.replace("&amp;", "&")).text
+    assert [f'value="spam:{k}" checked' in text for k in (1, 2)] == [True, True]
+    report = visitor.get(path.replace("&amp;", "&").replace("?", "/report.json?")).json()
+    names = [contestant["name"] for contestant in report["comparison"]["contestants"]]
+    assert names == ["uncalibrated", "spam:2", "spam:1"]
+    table = text[text.index('id="report-contest-table"') :]
+    assert re.findall(r'<th role="rowheader" scope="row"><bdi>([^<]+)', table)[:3] == names
+    pairs = [pair for score in report["comparison"]["measures"].values() for pair in score["pairs"]]
+    assert len(re.findall(r"<bdi>[^<]+ minus [^<]+</bdi>", table)) == len(pairs) >= 9
+    assert re.findall(rf'href="/ui/reports/{batch}\?map=([^"]+)"', text) == ["spam%3A2", "spam%3A1"]
+    standalone = visitor.get(path.replace("&amp;", "&").replace("?", "/report.html?"))
+    assert ('id="report-contest-table"' in standalone.text, "<script" in standalone.text) == (True, False)
 
 
-def test_a_choice_that_cannot_be_compared_is_reported_and_stays_chosen(visitor: Visitor, spam: list[str]) -> None:
+def test_a_report_of_one_map_is_before_and_after_it(visitor: Visitor, spam: list[str]) -> None:
     batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
-    none = visitor.submit("/ui/compare", {"batch": batch})
-    assert (none.status_code, "hoose one to 6 maps" in none.text) == (422, True)
-    gone = visitor.submit("/ui/compare", {"batch": "batch_gone", "map": "spam:2"})
-    assert (gone.status_code, 'value="spam:2" checked' in gone.text) == (404, True)
+    text = visitor.get(f"/ui/reports/{batch}?map=spam:1").text
+    assert ("After the map" in text, 'id="report-contest-table"' in text) == (True, False)
+    assert ('value="spam:1" checked' in text, 'value="spam:2" checked' in text) == (True, False)
+    assert visitor.get(f"/ui/reports/{batch}?map=spam:1&map=spam:9").status_code == 404
+    repeated = visitor.get(f"/ui/reports/{batch}?map=spam:1&map=spam:1")
+    assert (repeated.status_code, "The map spam:1: repeats an earlier map" in repeated.text) == (422, True)
 
 
-def test_a_long_comparison_becomes_a_job(redis: Redis, visitor: Visitor, spam: list[str]) -> None:
-    long = _fitted(visitor, "isotonic", name=None)
-    batch = visitor.post("/batches", json=ROWS).json()["id"]
-    headers = {"Prefer": "respond-async"}
-    sent = {"csrf_token": visitor.token(), "batch": batch, "map": [long]}
-    answer = visitor.post("/ui/compare", data=sent, headers=headers)
+def test_a_long_comparison_becomes_a_job_that_is_found_again(visitor: Visitor, spam: list[str]) -> None:
+    batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
+    path = f"/ui/reports/{batch}?map=spam:1&map=spam:2"
+    answer = visitor.get(path, headers={"Prefer": "respond-async"})
     assert answer.status_code == 303
     job = answer.headers["location"].removeprefix("/ui/jobs/")
     assert visitor.get(f"/jobs/{job}").json()["status"] == "queued"
-    assert visitor.get(f"/ui/compare?job={job}").status_code == 404
+    assert visitor.get(path).headers["location"] == f"/ui/jobs/{job}"
+    assert visitor.get(f"/ui/reports/{batch}?map=spam:2").status_code == 200
 
 
 def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_url: str) -> None:
@@ -266,7 +280,7 @@ def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_u
         batch = owner.post("/batches", json=OTHER_ROWS).json()["id"]
         owner.put("/maps/spam/aliases/champion", json={"version": 1})
         secrets = {made, batch, "spam", "between us", "champion"}
-        for path in ("/", "/ui/maps", "/ui/compare", "/ui/jobs"):
+        for path in ("/", "/ui/maps", "/ui/reports", "/ui/jobs"):
             text = neighbour.get(path).text
             assert not [each for each in secrets if each in text], path
         for anothers, unknown in (
@@ -274,7 +288,7 @@ def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_u
             ("/ui/maps/spam", "/ui/maps/nobody"),
             ("/ui/maps/spam:1", "/ui/maps/nobody:1"),
             ("/ui/maps/spam@champion", "/ui/maps/nobody@champion"),
-            (f"/ui/compare/picture.svg?batch={batch}&map={made}", "/ui/compare/picture.svg?batch=batch_0&map=map_0"),
+            (f"/ui/reports/{batch}?map={made}", "/ui/reports/batch_0?map=map_0"),
         ):
             assert owner.get(anothers).status_code == 200
             answers = [neighbour.get(path) for path in (anothers, unknown)]
@@ -287,7 +301,9 @@ def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_u
             assert neighbour.submit(path, {"seen": "0" * 32}).status_code == 404
         moved = neighbour.submit("/ui/maps/spam/aliases", {"alias": "champion", "version": "1", "seen": ""})
         assert moved.status_code == 404
-        assert neighbour.submit("/ui/compare", {"batch": batch, "map": made}).status_code == 404
+        neighbour.headers["x-csrf-token"] = neighbour.token()
+        own = neighbour.post("/batches", json=OTHER_ROWS).json()["id"]
+        assert neighbour.get(f"/ui/reports/{own}?map={made}").status_code == 404
         assert owner.get("/maps/spam@champion").json()["description"] == "between us"
 
 
@@ -322,7 +338,7 @@ def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Vis
     rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10}
     fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
     assert fitted.status_code == 201
-    fields = {"batch": visitor.post("/batches", json=rows).json()["id"], "map": ["pets:1", spam[0]]}
-    refused = visitor.submit("/ui/compare", fields, part=True)
+    batch = visitor.post("/batches", json=rows).json()["id"]
+    refused = visitor.get(f"/ui/reports/{batch}?map=pets:1&map={spam[0]}")
     assert refused.status_code == 422
     assert f"The map {spam[0]}: predictions must have shape (n,)" in refused.text

@@ -250,7 +250,7 @@ def test_an_unavailable_store_is_a_readable_page() -> None:
 
 def test_pages_are_not_cached_and_load_only_their_own_assets(visitor: Visitor, key: NewKey) -> None:
     visitor.sign_in(key.text)
-    for path in ("/", "/ui/maps", "/ui/compare", "/ui/jobs", "/ui/maps/nothing"):
+    for path in ("/", "/ui/maps", "/ui/reports", "/ui/jobs", "/ui/maps/nothing"):
         headers = visitor.get(path).headers
         assert headers["cache-control"] == "no-store"
         policy = dict(part.strip().partition(" ")[::2] for part in headers["content-security-policy"].split(";"))

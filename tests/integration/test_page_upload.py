@@ -167,7 +167,7 @@ def test_a_long_report_becomes_one_job(visitor: Visitor, store: Store) -> None:
     rows = {"predictions": [[0.25, 0.75], [0.5, 0.5]] * 60, "labels": [0, 1, 1] * 40}
     batch = visitor.post("/batches", json=rows).json()["id"]
     job = visitor.post("/evaluate", json={"batch": batch}, headers={"Prefer": "respond-async"}).json()["id"]
-    store.uploads.remember_report(batch, job, None, ttl=60)
+    store.uploads.remember_report(batch, job, [], ttl=60)
     for _ in range(2):
         assert _report_of(visitor.get(f"/ui/reports/{batch}")) == f"/ui/jobs/{job}"
     assert _report_of(visitor.get(f"/ui/reports/{batch}/report.html")) == f"/ui/jobs/{job}"

@@ -109,12 +109,12 @@ def test_data_kept_for_a_file_are_deleted_with_its_batch(redis: Redis, store: St
     store.batches.put(record, {"predictions": np.zeros(4)}, ttl=60)
     kept = (keys.upload(record.id), keys.report_jobs(record.id))
     store.uploads.put(record.id, UploadRecord(file="secret.csv"), ttl=600)
-    store.uploads.remember_report(record.id, "job_1", None, ttl=600)
+    store.uploads.remember_report(record.id, "job_1", [], ttl=600)
     assert all(0 < int(redis.ttl(key)) <= 60 for key in kept)
     store.batches.delete(record.id)
     assert redis.exists(*kept) == 0
     store.uploads.put(record.id, UploadRecord(file="secret.csv"), ttl=600)
-    store.uploads.remember_report(record.id, "job_1", None, ttl=600)
+    store.uploads.remember_report(record.id, "job_1", [], ttl=600)
     assert redis.exists(*kept) == 0
 
 
@@ -123,11 +123,11 @@ def test_reports_that_are_remembered_at_once_are_all_found(store: Store) -> None
     store.batches.put(record, {"predictions": np.zeros(4)}, ttl=60)
     with ThreadPoolExecutor(8) as threads:
         for _ in threads.map(
-            lambda k: store.uploads.remember_report(record.id, f"job_{k}", f"map_{k}", ttl=60), range(n)
+            lambda k: store.uploads.remember_report(record.id, f"job_{k}", [f"map_{k}"], ttl=60), range(n)
         ):
             pass
-    assert [store.uploads.report_job(record.id, f"map_{k}") for k in range(n)] == [f"job_{k}" for k in range(n)]
-    assert store.uploads.report_job(record.id, None) is None
+    assert [store.uploads.report_job(record.id, [f"map_{k}"]) for k in range(n)] == [f"job_{k}" for k in range(n)]
+    assert store.uploads.report_job(record.id, []) is None
     assert store.uploads.get(record.id) == UploadRecord()
 
 
