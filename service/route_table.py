@@ -34,7 +34,7 @@ LATER = MappingProxyType(
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
             (
                 r"/|/docs|/problems(/.*)?|/ui(/.*)?",
-                "routes.pages web.maps web.calibrate web.methods web.sign_in web.upload web.reports web.jobs "
+                "routes.pages web.maps web.calibrate web.catalogue web.sign_in web.upload web.reports web.jobs "
                 "web.monitors",
             ),
         )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 
-from calibrant.calibrators import METHODS
+from calibrant.calibrators import METHODS, Method
 from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.measures.catalogue import MEASURES
+from calibrant.measures.measure import Measure
+from schemas.base import Document
 from schemas.catalogue import (
     CatalogueQuery,
     DiagramEntry,
@@ -22,9 +24,61 @@ from schemas.catalogue import (
     MeasureEntry,
     MethodEntry,
 )
+from schemas.distributions import PredictionKind
 from service.calls import Call, Calls, ClientMethod, Sample
 from service.context import answer
 from service.paging import read_query
+
+SomeEntry = TypeVar("SomeEntry", bound=Document)
+
+# --- The entries, as the catalogues of the library state them
+
+
+def measure_entries(kind: PredictionKind) -> list[MeasureEntry] | list[DistributionMeasureEntry]:
+    """The measures of one kind of predictions."""
+    if kind == "regression":
+        return [_entry(DistributionMeasureEntry, m, definition=m.text) for m in DISTRIBUTION_MEASURES.values()]
+    return [_entry(MeasureEntry, m, range=(m.lowest, m.highest), of=_of(m)) for m in MEASURES.values()]
+
+
+def diagram_entries(kind: PredictionKind) -> list[DiagramEntry]:
+    """The diagrams of one kind of predictions."""
+    return [
+        _entry(
+            DiagramEntry,
+            d,
+            prediction_kind=kind,
+            data=dict(d.shown),
+            runs=d.runs({n: o.default for n, o in d.options.items()}),
+        )
+        for d in (DISTRIBUTION_DIAGRAMS if kind == "regression" else DIAGRAMS).values()
+    ]
+
+
+def method_entries(kind: PredictionKind) -> list[MethodEntry] | list[DistributionMethodEntry]:
+    """The calibration methods for one kind of predictions."""
+    if kind == "regression":
+        return [_entry(DistributionMethodEntry, m) for m in DISTRIBUTION_METHODS.values()]
+    return [
+        _entry(MethodEntry, m, of=_of(m), options=m.known_options(), **dataclasses.asdict(m.traits))
+        for m in METHODS.values()
+    ]
+
+
+def _entry(model: type[SomeEntry], stated: Any, **others: Any) -> SomeEntry:
+    """An entry with the fields that the catalogue of the library states by the same name, and others."""
+    fields = {
+        name: getattr(stated, name) for name in model.model_fields if name not in others and hasattr(stated, name)
+    }
+    options = {name: {"default": o.default, "allowed": o.allowed} for name, o in stated.options.items()}
+    return model.model_validate({**fields, "options": options, **others})
+
+
+def _of(stated: Measure | Method) -> list[str]:
+    return [name for name, defined in (("event", stated.event), ("vector", stated.vector)) if defined is not None]
+
+
+# --- The routes
 
 calls = Calls("catalogue")
 
@@ -66,41 +120,7 @@ async def measures(request: Request) -> Response:
     >>> "crps" in [measure.name for measure in client.distribution_measures()]
     True
     """
-    if read_query(request, CatalogueQuery).prediction_kind == "regression":
-        return answer(
-            [
-                {
-                    "prediction_kind": "regression",
-                    "name": m.name,
-                    "definition": m.text,
-                    "range": m.range,
-                    "kinds": m.kinds,
-                    "source": m.source,
-                    "options": _options(m.options),
-                }
-                for m in DISTRIBUTION_MEASURES.values()
-            ]
-        )
-    return answer(
-        [
-            {
-                "prediction_kind": "classification",
-                "name": m.name,
-                "title": m.title,
-                "definition": m.definition,
-                "range": [m.lowest, m.highest],
-                "better": m.better,
-                "family": m.family,
-                "needs": m.needs,
-                "cost": m.cost,
-                "of": [of for of, compute in (("event", m.event), ("vector", m.vector)) if compute is not None],
-                "source": m.source,
-                "runs": m.runs,
-                "options": _options(m.options),
-            }
-            for m in MEASURES.values()
-        ]
-    )
+    return _answer(request, measure_entries)
 
 
 @calls.add(
@@ -134,23 +154,7 @@ async def diagrams(request: Request) -> Response:
     >>> "pit" in [diagram.name for diagram in client.distribution_diagrams()]
     True
     """
-    kind = read_query(request, CatalogueQuery).prediction_kind
-    return answer(
-        [
-            {
-                "prediction_kind": kind,
-                "name": d.name,
-                "title": d.title,
-                "definition": d.definition,
-                "data": dict(d.shown),
-                "cost": d.cost,
-                "source": d.source,
-                "runs": d.runs({n: o.default for n, o in d.options.items()}),
-                "options": _options(d.options),
-            }
-            for d in (DISTRIBUTION_DIAGRAMS if kind == "regression" else DIAGRAMS).values()
-        ]
-    )
+    return _answer(request, diagram_entries)
 
 
 @calls.add(
@@ -188,40 +192,8 @@ async def methods(request: Request) -> Response:
     >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
     [['normal']]
     """
-    if read_query(request, CatalogueQuery).prediction_kind == "regression":
-        return answer(
-            [
-                {
-                    "prediction_kind": "regression",
-                    "name": m.name,
-                    "title": m.title,
-                    "definition": m.definition,
-                    "source": m.source,
-                    "kinds": m.kinds,
-                    "returns": m.returns,
-                    "options": _options(m.options),
-                }
-                for m in DISTRIBUTION_METHODS.values()
-            ]
-        )
-    return answer(
-        [
-            {
-                "prediction_kind": "classification",
-                "name": m.name,
-                "title": m.title,
-                "source": m.source,
-                "runs": m.runs,
-                "of": [of for of, fit in (("event", m.event), ("vector", m.vector)) if fit is not None],
-                "definition": m.definition,
-                "parameters": m.parameters,
-                **dataclasses.asdict(m.traits),
-                "options": m.known_options(),
-            }
-            for m in METHODS.values()
-        ]
-    )
+    return _answer(request, method_entries)
 
 
-def _options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: {"default": option.default, "allowed": option.allowed} for name, option in options.items()}
+def _answer(request: Request, entries: Callable[[PredictionKind], Sequence[Document]]) -> Response:
+    return answer([entry.model_dump() for entry in entries(read_query(request, CatalogueQuery).prediction_kind)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -13,8 +15,10 @@ from backend.maps import change_map, delete_map, point_alias
 from backend.store.errors import StorageError, UnknownAlias, problem_of
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import METHODS
+from calibrant.calibrators.diagnostics import DIAGNOSTICS
 from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
+from calibrant.maps.calibration_map import FAMILIES
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.listing import MapPage, MapQuery
 from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
@@ -27,7 +31,6 @@ from service.formats.payload import Payload
 from service.headers import Conditions, EntityTag, entity_tag_of
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
-from service.web.methods import explained
 from service.web.text import read_tags, write_tags
 from service.web.upload import Choices, UploadForm
 from service.web.visit import Visit, Visiting, redirect_to
@@ -38,6 +41,8 @@ from service.web.visit import Visit, Visiting, redirect_to
 CHAMPION = "champion"
 #: Maximum number of versions on a page.
 _SIDE_BY_SIDE = 12
+#: What the page of a map explains its document by.
+EXPLAINED: Mapping[str, Any] = {"families": FAMILIES, "methods": METHODS, "meanings": DIAGNOSTICS}
 #: The filters of the list, as in its form.
 FILTERS = ("name", "method", "alias", "tag", "reduction", "created_by")
 
@@ -226,11 +231,12 @@ async def map_page(
 ) -> Response:
     """The page of one map; ``form`` contains rejected input, ``upload`` the rejected form that calibrates a file."""
     said = record.about()
-    return visit.page(
+    page = partial(
+        visit.page,
         "map.html",
         status=status if problem is None else problem.status,
         record=record,
-        about=None if record.prediction_kind == "regression" else await run_in_thread(explained, record),
+        **EXPLAINED,
         reference=reference_of(record),
         seen=(entity_tag_of(record) or "").strip('"') if form is None else text_of(form, "seen"),
         longest=MAX_TEXT,
@@ -238,6 +244,7 @@ async def map_page(
         problem=problem,
         form=upload or UploadForm(visit.here.settings.max_body_bytes, Choices(record.prediction_kind)),
     )
+    return await run_in_thread(page)  # large documents take a while
 
 
 def _changes(form: FormData, record: MapRecord) -> dict[str, object]:

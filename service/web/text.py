@@ -12,6 +12,7 @@ from markupsafe import Markup
 from calibrant.core.errors import in_rows
 from calibrant.maps.calibration_map import binned, scored
 from calibrant.reports.numbers import class_list
+from calibrant.reports.tables import describe_reduction
 from schemas.problems import Problem
 from service.errors import InvalidField
 from service.html import prose as marked
@@ -100,6 +101,65 @@ def times(values: Sequence[str]) -> str:
     return f"{first} UTC (95 % interval: {ends[0]} to {ends[1]})" if ends else f"{first} UTC"
 
 
+def as_text(value: Any) -> str:
+    """Return a value of a document as text; of many numbers, how many and their range."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float | int):
+        return f"{value:,}" if isinstance(value, int) else number(value, 4)
+    if isinstance(value, str):
+        return shortened(value, 100)
+    if isinstance(value, dict):
+        return shortened(", ".join(f"{name} {as_text(part)}" for name, part in value.items()), 200)
+    return _numbers(value)
+
+
+def _numbers(values: Sequence[Any]) -> str:
+    flat = [item for row in values for item in row] if values and isinstance(values[0], list) else list(values)
+    if not all(isinstance(item, float | int) for item in flat) or not flat:
+        if flat and isinstance(flat[0], dict):
+            return f"{len(flat):,}"
+        return shortened(", ".join(map(as_text, flat)), 200) or "none"
+    if all(isinstance(item, bool) for item in flat):
+        return f"{sum(flat):,} of {len(flat):,}"
+    if len(flat) <= _FEW:
+        return ", ".join(map(as_text, flat))
+    size = f"{len(values):,} by {len(values[0]):,}" if isinstance(values[0], list) else f"{len(flat):,}"
+    return f"{size} numbers from {number(min(flat), 4)} to {number(max(flat), 4)}"
+
+
+#: The most numbers that are shown one by one.
+_FEW = 6
+
+
+def candidates(diagnostics: Mapping[str, Any]) -> list[tuple[str, float | None, float]]:
+    """The candidates of a fit with their weight in the map, if they have one, and held-out loss; the lowest first."""
+    losses, weights = diagnostics.get("held_out_losses"), diagnostics.get("weights")
+    weights = weights if isinstance(weights, dict) else {}
+    if not isinstance(losses, dict) or not all(isinstance(loss, float | int) for loss in losses.values()):
+        return []
+    return [
+        (name, weights.get(name, 0.0) if weights and name != "process" else None, losses[name])
+        for name in sorted(losses, key=losses.__getitem__)
+    ]
+
+
+#: The terms of fields that are not their names.
+_TERMS = {
+    "keeps_top_label": "Keeps the top class",
+    "kinds": "Forecasts",
+    "of": "Defined for",
+    "outside": "Outside the range of the fit",
+}
+
+
+def term(field: str) -> str:
+    """The term of a field in a list of facts."""
+    return _TERMS.get(field, capitalized(field))
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "decimals": decimals,
@@ -111,11 +171,15 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "scored": scored,
     "binned": binned,
     "class_list": class_list,
+    "described": describe_reduction,
     "shortened": shortened,
     "e_value": e_value,
     "times": times,
     "explanation": explanation,
     "prose": prose,
+    "as_text": as_text,
+    "candidates": candidates,
+    "term": term,
 }
 
 
