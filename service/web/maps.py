@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -20,7 +19,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.maps.calibration_map import FAMILIES
 from schemas.aliases import AliasOptions, AliasRecord
-from schemas.listing import MapPage, MapQuery
+from schemas.listing import MapQuery
 from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
 from schemas.problems import Problem
 from service.calls import Call
@@ -28,10 +27,10 @@ from service.context import Context
 from service.errors import PreconditionFailed
 from service.formats.options import read_options
 from service.formats.payload import Payload
-from service.headers import Conditions, EntityTag, entity_tag_of
+from service.headers import Conditions, EntityTag
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
-from service.web.text import read_tags, write_tags
+from service.web.text import read_tags, seen, write_tags
 from service.web.upload import Choices, UploadForm
 from service.web.visit import Visit, Visiting, redirect_to
 
@@ -47,37 +46,6 @@ EXPLAINED: Mapping[str, Any] = {"families": FAMILIES, "methods": METHODS, "meani
 FILTERS = ("name", "method", "alias", "tag", "reduction", "created_by")
 
 
-@dataclass(frozen=True)
-class Pointer:
-    """An alias, and its entity tag at the time when the page was rendered."""
-
-    record: AliasRecord
-    seen: str
-
-
-@dataclass(frozen=True)
-class Versions:
-    """A name with its aliases and a page of its versions, newest first."""
-
-    name: str
-    aliases: tuple[Pointer, ...]
-    page: MapPage
-
-    def seen(self, alias: str) -> str:
-        """The entity tag of an alias for a form that moves it; empty if the alias does not exist."""
-        return next((pointer.seen for pointer in self.aliases if pointer.record.alias == alias), "")
-
-    @property
-    def numbers(self) -> list[int]:
-        """The version numbers on the page."""
-        return [listed.version for listed in self.page.items if listed.version is not None]
-
-    @property
-    def compared(self) -> str:
-        """The query that compares the versions on the page."""
-        return urlencode([("map", reference_of(listed)) for listed in self.page.items])
-
-
 def read_filters(query: Mapping[str, str]) -> MapQuery:
     """Read the query of the filter form; empty fields are ignored. Raises ``InvalidField``."""
     fields: dict[str, object] = {name: value for name, value in query.items() if value and name in (*FILTERS, "cursor")}
@@ -86,17 +54,12 @@ def read_filters(query: Mapping[str, str]) -> MapQuery:
     return read_options(Payload({}, {**fields, "limit": "20"}, from_query=True), MapQuery)
 
 
-def read_versions(here: Context, name: str, cursor: str | None) -> Versions:
-    """Read a name and its versions; raises ``UnknownMap`` and ``InvalidCursor``."""
+def read_versions(here: Context, name: str, cursor: str | None) -> dict[str, Any]:
+    """The aliases and a page of the versions of a name, newest first; raises ``UnknownMap`` and ``InvalidCursor``."""
     aliases = here.store.aliases.all(name)
     query = {"name": name, "limit": str(_SIDE_BY_SIDE)} | ({} if cursor is None else {"cursor": cursor})
     page = here.store.listing.page(read_options(Payload({}, query, from_query=True), MapQuery))
-    return Versions(name, tuple(Pointer(record, seen_of(record)) for record in aliases), page)
-
-
-def seen_of(record: AliasRecord) -> str:
-    """The entity tag of an alias, without quotes."""
-    return (entity_tag_of(record) or "").strip('"')
+    return {"name": name, "aliases": aliases, "page": page}
 
 
 def as_seen(seen: str) -> Conditions:
@@ -209,11 +172,11 @@ async def _versions(
     visit: Visit, name: str, *, cursor: str | None = None, message: str | None = None, problem: Problem | None = None
 ) -> Response:
     """The versions of a name with a message; for htmx only these parts."""
-    view = await run_in_thread(read_versions, visit.here, name, cursor)
+    values = await run_in_thread(read_versions, visit.here, name, cursor)
     return visit.page(
         "map_versions_part.html" if visit.wants_part else "map_versions.html",
         status=200 if problem is None else problem.status,
-        view=view,
+        **values,
         champion=CHAMPION,
         message=message,
         problem=problem,
@@ -238,7 +201,7 @@ async def map_page(
         record=record,
         **EXPLAINED,
         reference=reference_of(record),
-        seen=(entity_tag_of(record) or "").strip('"') if form is None else text_of(form, "seen"),
+        seen=seen(record) if form is None else text_of(form, "seen"),
         longest=MAX_TEXT,
         entries={name: _written(value) if form is None else text_of(form, name) for name, value in said.items()},
         problem=problem,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +18,6 @@ from backend.monitors.estimates import Weighted
 from backend.monitors.online_maps import read_online
 from backend.monitors.readings import measure_keys
 from backend.monitors.rules.catalogue import RULE_TYPES
-from backend.monitors.rules.rule import Description, RuleType
 from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
 from backend.store.clock import now
 from backend.store.errors import NoAlarm, StorageError, UnknownProposal, problem_of
@@ -27,11 +26,9 @@ from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.server.connection import UNAVAILABLE
 from calibrant.core.errors import CalibrationError
-from calibrant.monitoring.label_shift import most_changed
 from calibrant.plots.canvas import Drawn, NothingToDraw
-from schemas.monitor_alarms import DeliveryRecord, MonitorEvent, Proposal
-from schemas.monitor_answers import MonitorAnswer, MonitorsQuery, WindowPictureQuery, WindowReading, answer_of
-from schemas.monitor_online import OnlineReading
+from schemas.monitor_alarms import Proposal
+from schemas.monitor_answers import MonitorsQuery, WindowPictureQuery, answer_of
 from schemas.monitor_rules import RuleState
 from schemas.monitors import Counts, MonitorRecord
 from schemas.problems import Problem
@@ -58,25 +55,6 @@ _GROUPS = 20
 
 
 @dataclass(frozen=True)
-class MonitorListed:
-    """A monitor in the list, with the states of its rules and its counts."""
-
-    monitor: MonitorAnswer
-    rules: Sequence[RuleState]
-    counts: Counts
-
-    @property
-    def status(self) -> str:
-        """The status of the monitor: an alarm if any rule has one."""
-        return status_of(self.rules)
-
-    @property
-    def raised(self) -> int:
-        """The number of rules whose alarm is raised."""
-        return sum(rule.status == "alarm" for rule in self.rules)
-
-
-@dataclass(frozen=True)
 class MonitorShown:
     """What is shown of one monitor: the ``window`` for the diagram, and the ``measure`` for the chart over time.
 
@@ -92,44 +70,6 @@ class MonitorShown:
         """The same as a query."""
         weighted = {"reference": self.reference} if self.reference else {}
         return urlencode({"window": self.window, "measure": self.measure, **weighted})
-
-
-@dataclass(frozen=True)
-class MonitorFigures:
-    """The numbers of a monitor: its counts, and one window."""
-
-    counts: Counts
-    window: WindowReading
-
-    @property
-    def classes(self) -> list[int]:
-        """The classes whose estimated frequencies changed most, of a window with a reservoir."""
-        shift = self.window.label_shift
-        if shift is None or shift.sampled is None or shift.estimated is None or shift.reference is None:
-            return []
-        return most_changed(shift.estimated, shift.reference)
-
-
-@dataclass(frozen=True)
-class Actions:
-    """What a visitor can act on, and see of the rules: challenger, online map, latest deliveries and events."""
-
-    rules: Sequence[tuple[RuleState, RuleType[Any, Any], Description]]
-    proposal: Proposal | None
-    online: OnlineReading | None
-    deliveries: Sequence[DeliveryRecord]
-    events: Sequence[MonitorEvent]
-
-    @property
-    def status(self) -> str:
-        """The status of the monitor."""
-        return status_of([state for state, _, _ in self.rules])
-
-
-def status_of(rules: Sequence[RuleState]) -> str:
-    """The worst status of some rules: ``alarm``, ``ok`` or ``unknown``."""
-    found = {rule.status for rule in rules}
-    return next((status for status in ("alarm", "ok") if status in found), "unknown")
 
 
 def read_shown(reader: MonitorReader, query: Mapping[str, str]) -> MonitorShown:
@@ -162,26 +102,26 @@ def read_weighted(visit: Visit, reader: MonitorReader, shown: MonitorShown) -> W
     return weighted_rows(visit.here, reader.record, shown.reference) if shown.reference else None
 
 
-def read_figures(reader: MonitorReader, shown: MonitorShown, weighted: Weighted | None) -> MonitorFigures:
-    """The current numbers of a monitor."""
+def read_figures(reader: MonitorReader, shown: MonitorShown, weighted: Weighted | None) -> dict[str, Any]:
+    """The current counts and window of a monitor."""
     chosen, reference = window_of(reader.record, shown.window), reader.reference()
     window = reader.window(chosen, now().timestamp(), reference=reference, groups=_GROUPS, weighted=weighted)
-    return MonitorFigures(reader.counts(), window)
+    return {"counts": reader.counts(), "window": window}
 
 
-def read_actions(visit: Visit, record: MonitorRecord) -> Actions:
-    """The current rules, challenger, deliveries and events of a monitor."""
+def read_actions(visit: Visit, record: MonitorRecord) -> dict[str, Any]:
+    """What a visitor can act on: the current rules, challenger, online map, latest deliveries and events."""
     store = visit.here.store
     standings = Standings(store.redis, store.keys, record)
     standing = standings.read()
-    states = [(standing.state_of(rule), RULE_TYPES[rule.kind]) for rule in record.rules]
-    return Actions(
-        [(state, kind, kind.describe(state)) for state, kind in states],
-        standing.proposal,
-        read_online(record, standing),
-        latest_deliveries(store, record),
-        standings.events(PageRequest(_EVENTS, None)).items,
-    )
+    states = [standing.state_of(rule) for rule in record.rules]
+    return {
+        "rules": [(state, RULE_TYPES[state.kind], RULE_TYPES[state.kind].describe(state)) for state in states],
+        "proposal": standing.proposal,
+        "online": read_online(record, standing),
+        "deliveries": latest_deliveries(store, record),
+        "events": standings.events(PageRequest(_EVENTS, None)).items,
+    }
 
 
 def read_charts(visit: Visit, reader: MonitorReader, shown: MonitorShown, key: str | None = None) -> ChartData:
@@ -223,12 +163,11 @@ async def monitors(request: Request, visit: Visiting) -> Response:
     return visit.page("monitors.html", listed=listed, next=following)
 
 
-def _listed(visit: Visit, query: PageRequest) -> tuple[list[MonitorListed], str | None]:
+def _listed(visit: Visit, query: PageRequest) -> tuple[list[tuple[MonitorRecord, list[RuleState], Counts]], str | None]:
     page = visit.here.store.monitors.page(query)
-    kept = visit.here.process.monitors
-    store = visit.here.store
+    store, kept = visit.here.store, visit.here.process.monitors
     readers = [MonitorReader(store.redis, store.keys, record, kept) for record in page.items]
-    return [MonitorListed(answer_of(one.record), one.rules(), one.counts()) for one in readers], page.next
+    return [(reader.record, reader.rules(), reader.counts()) for reader in readers], page.next
 
 
 @calls.add(Call("GET", "/ui/monitors/{name}"))
@@ -247,13 +186,12 @@ async def _monitor_page(
         shown = read_shown(reader, query)
         # Read before everything else, so that a change in between is sent as an update.
         state = state_of(visit.here.store, reader.record)
-        values = _values(reader, shown) | {"actions": read_actions(visit, reader.record), "state": state}
+        values = _values(reader, shown) | read_actions(visit, reader.record) | {"state": state}
         if visit.wants_part:
             return values
         figures = read_figures(reader, shown, read_weighted(visit, reader, shown))
-        more = {"figures": figures, "pictures": {}, "measures": measure_keys(reader.record)}
-        more["prediction"] = sample_prediction(reader.record)
-        return values | more
+        others = {"measures": measure_keys(reader.record), "prediction": sample_prediction(reader.record)}
+        return values | figures | others | {"pictures": {}}
 
     values = await run_in_thread(read)
     return visit.page(
@@ -336,7 +274,7 @@ async def _update(
         data = await run_in_thread(read_charts, visit, reader, shown)
         figures = await run_in_thread(read_figures, reader, shown, weighted)
         works = {key: chart_of(data, key) for key in chart_titles(reader.record, shown.measure)}
-        if figures.window.rows:
+        if figures["window"].rows:
             works[_DIAGRAM] = await run_in_thread(_diagram, visit, reader.record.name, shown)
         drawn = await visit.here.draw(lambda: {key: work() for key, work in works.items()})
     finally:
@@ -345,8 +283,8 @@ async def _update(
     values = _values(reader, shown)
     actions = await run_in_thread(read_actions, visit, reader.record)
     parts = {
-        "figures": visit.page("monitor_figures.html", figures=figures, pictures=pictures, **values),
-        "actions": visit.page("monitor_actions.html", actions=actions, **values),
+        "figures": visit.page("monitor_figures.html", pictures=pictures, **figures, **values),
+        "actions": visit.page("monitor_actions.html", **actions, **values),
     }
     return b"".join(_event(kind, response, state) for kind, response in parts.items())
 

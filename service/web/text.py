@@ -11,10 +11,14 @@ from markupsafe import Markup
 
 from calibrant.core.errors import in_rows
 from calibrant.maps.calibration_map import binned, scored
+from calibrant.monitoring.label_shift import most_changed
 from calibrant.reports.numbers import class_list
 from calibrant.reports.tables import describe_reduction
+from schemas.base import Document
+from schemas.monitor_rules import RuleState
 from schemas.problems import Problem
 from service.errors import InvalidField
+from service.headers import entity_tag_of
 from service.html import prose as marked
 
 # --- Formatting of values
@@ -101,6 +105,16 @@ def times(values: Sequence[str]) -> str:
     return f"{first} UTC (95 % interval: {ends[0]} to {ends[1]})" if ends else f"{first} UTC"
 
 
+def seen(record: Document) -> str:
+    """The entity tag of a record without quotes, for a form that changes only what was seen."""
+    return (entity_tag_of(record) or "").strip('"')
+
+
+def status(rules: Sequence[RuleState]) -> str:
+    """The worst status of the rules of a monitor: ``alarm``, ``ok`` or ``unknown``."""
+    return min((rule.status for rule in rules), key=("alarm", "ok", "unknown").index, default="unknown")
+
+
 def as_text(value: Any) -> str:
     """Return a value of a document as text; of many numbers, how many and their range."""
     if value is None:
@@ -177,6 +191,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "times": times,
     "explanation": explanation,
     "prose": prose,
+    "seen": seen,
+    "status": status,
+    "most_changed": most_changed,
     "as_text": as_text,
     "candidates": candidates,
     "term": term,
