@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from backend.monitors.answers import MonitorReader
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.rules.evidence import EVIDENCE
 from backend.monitors.timeline import TimelinePoint, frequency_interval
@@ -50,10 +51,7 @@ def chart_titles(record: MonitorRecord, measure: str) -> dict[str, str]:
     titles = {"error": f"Calibration error: {measure}"}
     if EVIDENCE.among(record.rules):
         titles["evidence"] = "Evidence against calibration"
-    if record.forecast is not None:  # outcomes are numbers: there is no frequency of an event
-        return titles | {"volume": "Rows", "delay": "Delay of outcomes"}
-    titles |= {"frequency": "Observed and predicted frequency", "volume": "Rows", "delay": "Label delay"}
-    return titles | ({"groups": "Groups"} if record.max_groups else {})
+    return titles | kind_of_monitor(record).chart_titles
 
 
 def chart_of(data: ChartData, key: str) -> Callable[[], Drawn]:

@@ -20,7 +20,7 @@ from backend.monitors.answers import (
     series_points,
     window_of,
 )
-from backend.monitors.readings import diagram_of, measure_keys
+from backend.monitors.kinds import kind_of_monitor, measure_keys
 from backend.store.clock import now, seconds
 from calibrant.core.errors import CalibrationError
 from calibrant.diagrams.diagram import DiagramRequest
@@ -35,7 +35,6 @@ from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateDistributi
 from schemas.maps import FitBins, MapRecord
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery
-from schemas.monitors import MonitorRecord
 from service.context import Context, answer
 from service.errors import InvalidField
 from service.formats.media import JSON, PNG, SVG
@@ -157,7 +156,9 @@ def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Calla
         for point in points
         for one in (point.measures[key],)
     ]
-    about = Caption(sum(point.rows for point in points), counted_as(reader.record), _called(name, query.group))
+    about = Caption(
+        sum(point.rows for point in points), kind_of_monitor(whole.record).counted_as, _called(name, query.group)
+    )
     shown = {"measure": key, "points": drawn, "alarms": _alarms(whole, key)}
     return partial(draw_over_time, shown, about, **_look(query))
 
@@ -172,17 +173,12 @@ def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Fo
     group = group_index(reader, query.group)
     begin_diagram(here, reader.record)
     tally = reader.rows_of(reader.gathered(window, now().timestamp()), group)
-    shown = diagram_of(tally, reader.record, reader.kept.memory)
+    kind = kind_of_monitor(reader.record)
+    shown = kind.diagram(tally, reader.kept.memory)
     if shown is None:
         raise NothingToDraw("the window has no labelled rows")
-    about = Caption(len(tally), counted_as(reader.record), _called(f"{name}, {window.name}", query.group))
-    kind = "reliability" if reader.record.forecast is None else "pit"
-    return partial(draw, kind, shown, about, **{**_look(query), "form": form})
-
-
-def counted_as(record: MonitorRecord) -> str:
-    """What the rows of a monitor are, for the title of a picture."""
-    return (record.reduction or "binary") if record.forecast is None else record.forecast.kind
+    about = Caption(len(tally), kind.counted_as, _called(f"{name}, {window.name}", query.group))
+    return partial(draw, kind.diagram_name, shown, about, **{**_look(query), "form": form})
 
 
 def _alarms(reader: MonitorReader, key: str) -> list[dict[str, Any]]:

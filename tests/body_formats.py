@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from backend.monitors.kinds import ClassMonitor
+from schemas.monitors import MonitorBody
 from service.formats.arrow_tables import ARROW as ARROW_FORMAT
 from service.formats.arrow_tables import PARQUET as PARQUET_FORMAT
 from service.formats.csv_text import CSV as CSV_FORMAT
@@ -117,3 +119,8 @@ WRITE_ROWS: Mapping[str, Callable[[Documents], bytes]] = {
 }
 #: Formats in which a value of a row may be missing.
 WITH_NULL = [kind for kind in WRITE_ROWS if kind != NPZ]
+
+
+def class_monitor(n_classes: int | None = None) -> ClassMonitor:
+    """The kind of a monitor whose predictions are numbers, or of several columns."""
+    return ClassMonitor(MonitorBody(name="m", n_classes=n_classes))

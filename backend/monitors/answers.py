@@ -16,10 +16,10 @@ from scipy.special import kolmogorov, ndtri
 from backend.kinds import take_slot_for
 from backend.kinds.classes import read_stored_batch
 from backend.monitors.class_shift import NOT_YET
+from backend.monitors.decisions import delay_quantiles
 from backend.monitors.definitions import current_map_of
 from backend.monitors.estimates import (
     LEVEL,
-    OF_REGRESSION,
     Estimated,
     Weighted,
     read_drift,
@@ -27,21 +27,10 @@ from backend.monitors.estimates import (
     read_weighted,
 )
 from backend.monitors.evidence import first_bucket
+from backend.monitors.kinds import kind_of_monitor, measure_keys, read_rows
 from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
-from backend.monitors.readings import (
-    RESAMPLES,
-    ReadingsCache,
-    counts_of,
-    definitions,
-    has_interval,
-    measure_keys,
-    quantiles,
-    read_diagram,
-    read_measures,
-    read_rows,
-    read_window_pit,
-)
+from backend.monitors.readings import ReadingsCache, counts_of
 from backend.monitors.windows import (
     GROUP_KEYS,
     WIDTH,
@@ -75,10 +64,8 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import PredictionKindMismatch
 from calibrant.diagrams.reliability import wilson
 from calibrant.io.errors import InvalidField
-from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import Extent, MeasureRequest
 from calibrant.monitoring.label_shift import LabelShift
-from calibrant.monitoring.tally import CELLS, Tally, merged
+from calibrant.monitoring.tally import Tally, merged
 from schemas.monitor_alarms import MonitorEvent
 from schemas.monitor_answers import (
     DelayReading,
@@ -287,12 +274,11 @@ class MonitorReader:
             predictions=found.predictions if timed else None,
             coverage=found.coverage if timed else None,
             delay=_delay(found),
-            diagram=read_diagram(found.tally, record, memory),
+            **kind_of_monitor(record).window_diagrams(found.tally, memory),
             groups=self.groups(found, groups),
             reference=None if reference is None else self._beside(whole, found.tally, reference),
             estimates=read_estimates(given, record, memory, threshold, weighted),
             drift=read_drift(given, record),
-            pit=read_window_pit(found.tally, record, memory),
             label_shift=self._label_shift(window, given),
         )
 
@@ -415,7 +401,7 @@ def largest_groups(groups: Tally, most: int) -> list[int]:
 
 
 def _delay(found: Gathered) -> DelayReading | None:
-    ends = None if found.delays is None else quantiles(found.delays, _SHARES)
+    ends = None if found.delays is None else delay_quantiles(found.delays, _SHARES)
     if ends is None or found.delays is None:
         return None
     return DelayReading(labels=sum(found.delays.values()), p50=ends[0], p90=ends[1], p99=ends[2])
@@ -427,30 +413,6 @@ def _delay(found: Gathered) -> DelayReading | None:
 MOST_SECONDS = 45.0
 #: Requests with a longer estimate need a slot; shorter ones do not, because most results are cached.
 LIGHT_SECONDS = 1.0
-#: The extent of a tally with all cells: one row per cell and outcome.
-_EXTENT = Extent(2 * CELLS)
-#: Estimates apply to separate requests; in a warm process, fits to tallies take .2 to .7 of them (ece-bbq 1.3).
-_WARM = 0.75
-#: Seconds of a measure of forecasts, most of which simulates the distribution of a statistic.
-_FORECAST_SECONDS = 0.1
-#: Minimum seconds of a measure.
-_LEAST = 0.001
-
-
-def seconds_of(record: MonitorRecord, *, intervals: bool) -> float:
-    """Estimated seconds of a monitor's measures for a tally with all cells."""
-    if record.forecast is not None:
-        return _FORECAST_SECONDS * len(record.measures)
-    level = record.interval if intervals else None
-    return sum(_seconds(request, level) for request in read_measures(record.measures, record.reduction or "binary"))
-
-
-def _seconds(request: MeasureRequest, level: float | None) -> float:
-    once = request.seconds(_EXTENT, PLAIN)
-    value = max(_LEAST, _WARM * once)
-    if level is None or not has_interval(request.measure):
-        return value
-    return value + max(0.0, request.seconds(_EXTENT, Resampling(level, RESAMPLES)) - once)
 
 
 # --- Values over time: one point per bucket, or per group of buckets
@@ -547,7 +509,7 @@ def read_monitor(requester: Requester, kept: MonitorCache, name: str, query: Rea
     return MonitorReading(
         monitor=answer_of(reader.record),
         counts=reader.counts(),
-        definitions=definitions(reader.record),
+        definitions=kind_of_monitor(reader.record).definitions(),
         windows=read,
         rules=reader.rules(),
         online=reader.online(),
@@ -557,8 +519,9 @@ def read_monitor(requester: Requester, kept: MonitorCache, name: str, query: Rea
 
 def weighted_rows(requester: Requester, record: MonitorRecord, batch_id: str, threshold: float = THRESHOLD) -> Weighted:
     """The estimator of a batch of weighted rows; raises an error at ``/reference``."""
-    if record.forecast is not None:
-        raise PredictionKindMismatch.at("/reference", f"is not applicable: {OF_REGRESSION}")
+    uncounted = kind_of_monitor(record).uncounted
+    if uncounted is not None:
+        raise PredictionKindMismatch.at("/reference", f"is not applicable: {uncounted}")
     take_slot_for(requester, batch_id)
     try:
         batch = read_stored_batch(requester.store.batches, batch_id, where="/reference")
@@ -591,7 +554,7 @@ def read_series_of(requester: Requester, kept: MonitorCache, name: str, query: S
 
 def series_points(requester: Requester, reader: MonitorReader, options: SeriesOptions) -> list[SeriesPoint]:
     """The points of a series; raises ``InvalidField`` for too many of them, ``Busy``, ``DeadlineExceeded``."""
-    each = seconds_of(reader.record, intervals=options.intervals)
+    each = kind_of_monitor(reader.record).seconds(intervals=options.intervals)
 
     def begin(points: int) -> None:
         if points * each > MOST_SECONDS:
@@ -604,8 +567,9 @@ def series_points(requester: Requester, reader: MonitorReader, options: SeriesOp
 
 def _begin_reading(requester: Requester, record: MonitorRecord, windows: int, groups: int) -> None:
     """Take a slot for windows that take long; raises ``InvalidField`` for more groups than can be read in time."""
-    of_groups = windows * min(groups, record.max_groups) * seconds_of(record, intervals=False)
-    seconds = windows * seconds_of(record, intervals=True) + of_groups
+    kind = kind_of_monitor(record)
+    of_groups = windows * min(groups, record.max_groups) * kind.seconds(intervals=False)
+    seconds = windows * kind.seconds(intervals=True) + of_groups
     if seconds > MOST_SECONDS and groups > LARGEST:
         raise InvalidField.at(
             "/groups", f"would take an estimated {seconds:.0f} s: request fewer groups, or one window"
@@ -615,7 +579,7 @@ def _begin_reading(requester: Requester, record: MonitorRecord, windows: int, gr
 
 def begin_diagram(requester: Requester, record: MonitorRecord) -> None:
     """Take a slot for the rows of a window and their diagram if they take long; raises ``Busy``."""
-    _take_slot(requester, seconds_of(record, intervals=False))
+    _take_slot(requester, kind_of_monitor(record).seconds(intervals=False))
 
 
 def _take_slot(requester: Requester, seconds: float) -> None:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from backend.kinds.classes import map_record
-from backend.kinds.distributions import distribution_record
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.definitions import target_of, unlike_alias
 from backend.monitors.evidence import last_counted, next_start, settling
-from backend.monitors.forecasts import pit_of
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import tally_of_window
 from backend.monitors.windows import time_span, window_named
 from backend.store.chores import Chore
@@ -24,15 +20,12 @@ from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.registry.aliases import promote
 from backend.store.store import Store
-from calibrant.calibrators import FitContext, Fitting
-from calibrant.core.batch import Batch, read_batch
 from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap, load
-from calibrant.monitoring.event_tally import Gain, gain
-from calibrant.monitoring.pit_tally import fit_pit, pit_gain
+from calibrant.monitoring.event_tally import Gain
 from calibrant.monitoring.tally import FOLDS, Tally
 from schemas.aliases import AliasRecord
-from schemas.maps import FitDistributionSpec, FitSpec, MapRecord
+from schemas.maps import MapRecord
 from schemas.monitor_alarms import AuditEntry, Occasion, Proposal, RecalibrationData, Standing
 from schemas.monitors import MonitorRecord, WindowSpec
 
@@ -42,8 +35,6 @@ from schemas.monitors import MonitorRecord, WindowSpec
 COMPARED = FOLDS - 1
 #: The description of the maps.
 _DESCRIPTION = "fitted after an alarm"
-#: Bound that avoids infinite logits of 0 and 1.
-_TINY = 2.0**-52
 
 
 @dataclass(frozen=True)
@@ -135,59 +126,13 @@ def _compared(
     record: MonitorRecord, occasion: Occasion, tally: Tally, champion: CalibrationMap | None, challenge: Challenge
 ) -> Challenge:
     """Fit to all folds except one, and compare on that one."""
-    policy = record.recalibration
     train = tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED])
-    if record.forecast is not None:
-        return _recalibrated(record, occasion, train, tally.of_folds([COMPARED]), challenge)
-    batch = _batch(train, record)
-    fitted = _fitted(batch, record)
-    curve = None if champion is None else champion.curve
-    found = gain(tally.of_folds([COMPARED]), curve, fitted.curve, policy.level)
+    found, map_record = kind_of_monitor(record).challenger(train, tally.of_folds([COMPARED]), champion)
     if found.low <= 0.0:
-        return _not_better(record, challenge, found)
-    spec = FitSpec(
-        method=policy.method,
-        name=None,  # a named version would become the newest version of the name immediately
-        options=policy.options,
-        batch="",
-        reduction=fitted.reduction,
-        seed=0,
-        tags=_tags(record, occasion, len(tally), found),
-        description=_DESCRIPTION,
-    )
-    draft = map_record(derived_id("map", f"{record.uid} {occasion.seed}"), spec, fitted, batch)
-    return replace(challenge, gain=found, draft=draft.model_copy(update={"n": len(train)}))
-
-
-def _recalibrated(
-    record: MonitorRecord, occasion: Occasion, train: Tally, held_out: Tally, challenge: Challenge
-) -> Challenge:
-    """Fit a map of forecasts to the counts of ``train``, and compare it with the forecasts as they are."""
-    policy = record.recalibration
-    fitted = fit_pit(pit_of(train, record), **policy.options)
-    found = pit_gain(pit_of(held_out, record), fitted, policy.level)
-    if found.low <= 0.0:
-        return _not_better(record, challenge, found)
-    spec = FitDistributionSpec(
-        method=fitted.method,
-        name=None,
-        options=policy.options,
-        batch="",
-        scale=fitted.function.scale,
-        support=list(fitted.support),
-        output_levels=None,
-        seed=0,
-        tags=_tags(record, occasion, len(train) + len(held_out), found),
-        description=_DESCRIPTION,
-    )
-    map_id = derived_id("map", f"{record.uid} {occasion.seed}")
-    draft = distribution_record(map_id, spec, fitted, len(train))
-    return replace(challenge, gain=found, draft=draft)
-
-
-def _not_better(record: MonitorRecord, challenge: Challenge, found: Gain) -> Challenge:
-    why = f"it is not significantly better at the level {record.recalibration.level:g}"
-    return replace(challenge, gain=found, why=why, code="not-better")
+        why = f"it is not significantly better at the level {record.recalibration.level:g}"
+        return replace(challenge, gain=found, why=why, code="not-better")
+    about = {"tags": _tags(record, occasion, len(tally), found), "description": _DESCRIPTION}
+    return replace(challenge, gain=found, draft=map_record(derived_id("map", f"{record.uid} {occasion.seed}"), about))
 
 
 def tags_of(record: MonitorRecord, occasion: Occasion, rows: int) -> dict[str, str]:
@@ -206,22 +151,6 @@ def _is_alias(store: Store, name: str, alias: str) -> bool:
     except UnknownAlias:
         return False
     return True
-
-
-def _batch(tally: Tally, record: MonitorRecord) -> Batch:
-    """The rows of a tally as a batch on the monitor's scale; each cell has its count as frequency weight."""
-    event = tally.event()
-    if record.scale == "probability":
-        return read_batch(event.p, event.y, event.w, kind=event.kind)
-    p = np.clip(event.p, _TINY, 1.0 - _TINY)
-    return read_batch(np.log(p) - np.log1p(-p), event.y, event.w, scale="logit", kind=event.kind)
-
-
-def _fitted(batch: Batch, record: MonitorRecord) -> CalibrationMap:
-    """The map of the monitor's event, for predictions in the form of the monitor."""
-    policy = record.recalibration
-    fitted = Fitting.read(policy.method, policy.options, "binary").run(batch, FitContext(0, "cpu", None))
-    return replace(fitted, reduction=record.reduction or "binary", n_classes=record.n_classes)
 
 
 # --- Moving an alias to a challenger, and deciding on a proposal

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from backend.monitors.evidence import first_bucket, last_counted, oldest_kept
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.windows import bucket_seconds
 from backend.store.clock import at
 from backend.store.monitors.buckets import Buckets
@@ -30,7 +31,7 @@ def estimate_change(buckets: Buckets, record: MonitorRecord, now: float, after: 
 
     It uses the buckets that count as evidence at time ``now``. At most about a second.
     """
-    if record.forecast is not None:  # the change is estimated from predictions of an event
+    if kind_of_monitor(record).uncounted is not None:  # the change is estimated from predictions of an event
         return None
     first = max(first_bucket(record), oldest_kept(record, now), buckets.dropped())
     numbers = buckets.numbers(first, last_counted(record, now, after))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from backend.monitors.rows import Mask
 from backend.store.monitors.ids import padded as padded_strings
 from calibrant.core.batch import Integers, Predictions, Scale
 from calibrant.core.cells import Floats
-from calibrant.monitoring.tally import CELLS, FOLDS, Tally, place, tally_of_keys
+from calibrant.monitoring.tally import CELLS, Tally, place, tally_of_keys
 
 # --- The stored entry of an id, as bytes of a fixed layout: a waiting prediction, a waiting label, or both counted
 #
@@ -177,14 +178,14 @@ class DecidedPredictions:
     mapped: bool
 
     @classmethod
-    def reduced(
-        cls, reduced: Reduced, times: Floats, bucket: int, groups: Integers | None, folds: Integers
-    ) -> DecidedPredictions:
-        """Create from reduced predictions with ``times``, ``groups`` and ``folds (n,)``; ``bucket`` is in seconds."""
+    def reduced(cls, reduced: Reduced, times: Floats, bucket: int, base: Integers) -> DecidedPredictions:
+        """Create from reduced predictions with ``times`` and ``base (n,)``, group * ``FOLDS`` + fold.
+
+        ``bucket`` is in seconds.
+        """
         entries = np.zeros(len(times), PREDICTION)
         entries["kind"], entries["time"] = WAITING_PREDICTION, times
         entries["bucket"] = times // bucket
-        base = folds if groups is None else groups * FOLDS + folds
         entries["p"], entries["event"], entries["key"] = reduced.p, reduced.event, _keys(base, reduced.p)
         if reduced.raw_p is None or reduced.raw_event is None:
             return cls(entries, mapped=False)
@@ -373,3 +374,48 @@ def _instead(own: Countable, known: Entries, waits: Mask) -> Countable:
     entries = own.entries.copy()
     entries[waits] = known[waits]
     return own.of(entries)
+
+
+# --- Label delays, counted in a fixed number of bins
+
+#: Number of bins of delays: the first is below a second, and each later one ends a third further than the one before.
+#: The last begins after 650 days, which exceeds any horizon.
+DELAY_BINS = 64
+#: The names of the bins in the counts of a time bucket.
+DELAY_FIELDS = tuple(f"d{k}" for k in range(DELAY_BINS))
+_RATIO = 4.0 / 3.0
+
+
+def delay_bins(seconds: Floats) -> Integers:
+    """The bin of each delay: ``(n,)``, 0 to ``DELAY_BINS`` - 1; 0 s for a label that precedes its prediction. O(n).
+
+    Examples
+    --------
+    >>> delay_bins(np.array([-3.0, 0.5, 1.0, 1.5, 60.0, 1e9])).tolist()
+    [0, 0, 1, 2, 15, 63]
+    """
+    steps = np.log(np.maximum(seconds, 1.0)) / math.log(_RATIO)
+    # A boundary belongs to the bin above it, regardless of rounding.
+    found = np.where(seconds < 1.0, 0.0, 1.0 + np.floor(steps + 1e-9))
+    return np.minimum(found, DELAY_BINS - 1).astype(np.int64)
+
+
+def delay_quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float] | None:
+    """Quantiles of the delays in seconds, for the given shares of the labels; None without labels.
+
+    Within a bin delays are interpolated logarithmically, so that a quantile is accurate to a third; delays below a
+    second count as 0.
+
+    Examples
+    --------
+    >>> [round(seconds, 3) for seconds in delay_quantiles({"d1": 10}, [0.5]) or ()]
+    [1.155]
+    """
+    rows = np.array([counts.get(field, 0) for field in DELAY_FIELDS], dtype=np.float64)
+    total = np.cumsum(rows)
+    if total[-1] <= 0.0:
+        return None
+    wanted = np.asarray(shares) * total[-1]
+    k = np.minimum(np.searchsorted(total, wanted), DELAY_BINS - 1)
+    within = np.clip((wanted - (total[k] - rows[k])) / np.maximum(rows[k], 1.0), 0.0, 1.0)
+    return [float(seconds) for seconds in np.where(k == 0, 0.0, _RATIO ** (k - 1.0 + within))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +11,8 @@ from redis.client import Pipeline
 from backend.kinds import take_slot_for
 from backend.kinds.classes import read_stored_batch
 from backend.monitors.evidence import settling
-from backend.monitors.forecasts import check_challengers, check_forecast, check_options, default_measures, with_method
+from backend.monitors.kinds import check_map_now, kind_of_monitor
 from backend.monitors.online_maps import started
-from backend.monitors.readings import numbers_by_measure
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.webhook_requests import check_secret, made_secret
 from backend.monitors.webhook_targets import Targets
@@ -27,16 +25,10 @@ from backend.store.errors import StorageError, UnknownMap
 from backend.store.monitors.reference import write_reference
 from backend.store.monitors.vectors import forget_label_shifts
 from backend.store.registry.maps import read_reference
-from calibrant.calibrators import Fitting
 from calibrant.core.errors import (
     CalibrationError,
     InvalidOption,
-    PredictionKindMismatch,
-    ScaleMismatch,
-    UnknownReduction,
-    WrongShape,
 )
-from calibrant.core.reductions import resolve
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.reservoir import Reservoir
@@ -80,8 +72,6 @@ def unlike_alias(body: MonitorBody) -> str | None:
 
 #: Number of buckets in the shortest window by default.
 _A_WINDOW = 24
-#: Reductions to one event per row that is determined by the row alone.
-_OF_ONE_EVENT = re.compile(r"binary|confidence|class:[0-9]+|top:[0-9]+")
 
 
 def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
@@ -94,14 +84,9 @@ def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
     retention = body.retention if "retention" in said else min(body.retention, bucket * MAX_BUCKETS)
     horizon = body.horizon if "horizon" in said else min(body.horizon, retention)
     filled: dict[str, Any] = {"bucket": bucket, "retention": retention, "horizon": horizon}
-    check_forecast(body)
-    if body.forecast is None:
-        filled["reduction"] = _reduction(body, fitted)
-    else:
-        filled["recalibration"] = with_method(body.recalibration)
-        if "measures" not in said:
-            filled["measures"] = default_measures(body.forecast)
-    whole = body.model_copy(update=filled)
+    kind = kind_of_monitor(body)
+    kind.check()
+    whole = body.model_copy(update=filled | kind.defaults(fitted))
     check(whole)
     return whole
 
@@ -110,58 +95,13 @@ def check(body: MonitorBody) -> None:
     """Raise the first error of a complete definition, except for its map."""
     _check_windows(body)
     _check_reference(body.reference)
-    check_forecast(body)
+    kind_of_monitor(body).check()
     _check_reservoir(body)
     _check_rules(body)
     _check_distinct([hook.name for hook in body.hooks], "hooks")
     for i, hook in enumerate(body.hooks):
         check_secret(hook.secret, f"/hooks/{i}/secret")
     _check_recalibration(body)
-
-
-def _reduction(body: MonitorBody, fitted: CalibrationMap | None) -> str:
-    """The full name of the reduction; raises if it does not fit the classes and the map."""
-    own = None if fitted is None or fitted.of_vector else fitted.reduction
-    if fitted is not None:
-        _check_map(body, fitted)
-    name = resolve(own if body.reduction is None else body.reduction, body.n_classes)
-    if not _OF_ONE_EVENT.fullmatch(name):
-        raise UnknownReduction.at("/reduction", "must be binary, confidence, class:k or top:r")
-    if body.n_classes is None and name != "binary":
-        raise UnknownReduction.at(
-            "/reduction", "must be binary for predictions of one column; for several columns set n_classes"
-        )
-    if own is not None and body.n_classes is not None and name != own:
-        raise UnknownReduction.at("/reduction", f"must be {own}, that of the map")
-    return name
-
-
-def _check_map(body: MonitorBody, fitted: CalibrationMap) -> None:
-    if fitted.scale != body.scale:
-        raise ScaleMismatch.at("/scale", f"is {body.scale}, but the map was fitted to {fitted.scale} predictions")
-    if _has_other_classes(body, fitted):
-        wanted = "null" if fitted.n_classes is None else str(fitted.n_classes)
-        raise WrongShape.at("/n_classes", f"must be {wanted}, like that of the map")
-
-
-def _has_other_classes(body: MonitorBody, fitted: CalibrationMap) -> bool:
-    """Whether a map cannot be applied to the predictions of a monitor; a column may be of an event of the classes."""
-    return body.n_classes != fitted.n_classes and (body.n_classes is not None or fitted.of_vector)
-
-
-def check_map_now(record: MonitorRecord, fitted: CalibrationMap) -> None:
-    """Raise an error at ``/map`` if the map that the monitor's name or alias now refers to does not fit the monitor."""
-    if fitted.scale != record.scale:
-        raise ScaleMismatch.at(
-            "/map", f"was fitted to {fitted.scale} predictions, but the monitor's are {record.scale}"
-        )
-    if _has_other_classes(record, fitted):
-        classes = ["null" if n is None else str(n) for n in (fitted.n_classes, record.n_classes)]
-        raise WrongShape.at("/map", f"has n_classes {classes[0]}, but the monitor has {classes[1]}")
-    if not fitted.of_vector and record.n_classes is not None and fitted.reduction != record.reduction:
-        raise UnknownReduction.at(
-            "/map", f"has the reduction {fitted.reduction}, but the monitor has {record.reduction}"
-        )
 
 
 def _default_bucket(windows: Sequence[WindowSpec]) -> int:
@@ -217,7 +157,7 @@ def _check_reservoir(body: MonitorBody) -> None:
 
 
 def _check_rules(body: MonitorBody) -> None:
-    numbers_by_measure(body)  # raises if the measures are invalid
+    kind_of_monitor(body).requests()  # raises if the measures are invalid
     _check_distinct([rule.name for rule in body.rules], "rules")
     for i, rule in enumerate(body.rules):
         RULE_TYPES[rule.kind].validate(rule, body, f"/rules/{i}")
@@ -233,24 +173,17 @@ def _check_recalibration(body: MonitorBody) -> None:
         raise InvalidOption.at("/recalibration", unlike)
     if policy.window is not None:
         check_window(body, policy.window, "/recalibration/window")
+    kind_of_monitor(body).check_policy()
     if policy.policy == "online":
-        if body.forecast is not None:
-            raise PredictionKindMismatch.at("/recalibration/policy", "must not be online for a monitor of regression")
         _check_online(body)
         return
     _check_settling(body)
-    if body.forecast is not None:
-        check_challengers(body.forecast)
     _check_method(body)
 
 
 def _check_method(body: MonitorBody) -> None:
-    policy = body.recalibration
     try:
-        if body.forecast is not None:
-            check_options(body.forecast, policy)
-        else:
-            Fitting.read(policy.method, policy.options, "binary", where="/options").resolve(None)
+        kind_of_monitor(body).check_method()
     except CalibrationError as error:
         raise error.under("/recalibration") from None
 
@@ -355,8 +288,8 @@ def _change(
     """
     hooks, fresh = _with_secrets(requester, targets, given.get("hooks", []), before.hooks)
     given = {**given, **({"hooks": hooks} if "hooks" in given else {})}
-    if "recalibration" in given and before.forecast is not None:
-        given["recalibration"] = with_method(given["recalibration"])
+    if "recalibration" in given:
+        given["recalibration"] = kind_of_monitor(before).with_method(given["recalibration"])
     changed = before.model_copy(update=given)
     again = changed.reference != before.reference
     reference, vectors = None, None

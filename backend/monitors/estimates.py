@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from backend.monitors.kinds import estimated_event, kind_of_monitor
 from backend.monitors.readings import ReadingsCache
 from backend.monitors.windows import event_of_batch
 from calibrant.core.batch import Batch
@@ -39,7 +40,6 @@ _FEWEST = 20
 _MISSING = 0.01
 #: Level of the test that late labels agree with the calibration of the reference.
 _ALPHA = 0.01
-OF_REGRESSION = "the monitor is of regression, whose forecasts are not counted before their outcomes"
 #: The query field with the batch of weighted rows, and the most rows of it.
 _QUERY, MOST_WEIGHTED = "/reference", 200_000
 _PER_FOLD = np.uint32(2 * CELLS)
@@ -76,23 +76,17 @@ def read_estimates(
 
     Rows that are ``weighted`` for the window replace the reference. Only labels of the window can contradict them.
     """
-    level = record.interval or LEVEL
-    if record.forecast is not None:
+    level, labelled, kind = record.interval or LEVEL, len(given.labelled), kind_of_monitor(record)
+    if kind.not_estimated is not None:
         return EstimatesReading(
             status="not-applicable",
-            reason=OF_REGRESSION,
-            rows=given.predictions or len(given.labelled),
-            labelled=len(given.labelled),
+            reason=kind.not_estimated,
+            rows=given.predictions or labelled,
+            labelled=labelled,
             threshold=threshold,
             level=level,
         )
-    event = event_of(record)
-    rows, labelled = len(given.labelled) + len(given.unlabelled), len(given.labelled)
-    if event is None:
-        reason = f"{record.reduction} is the event that a class of lower rank is right, which is not a decision"
-        return EstimatesReading(
-            status="not-applicable", reason=reason, rows=rows, labelled=labelled, threshold=threshold, level=level
-        )
+    rows, event = labelled + len(given.unlabelled), estimated_event(record)
     found, fitted, missing = None, None, withheld(given, rows) if weighted is None else _unread(given, rows)
     if missing is None:
         fitted = _fitted(given, event, threshold, memory) if weighted is None else weighted.estimator
@@ -128,14 +122,15 @@ def read_estimates(
 
 def read_drift(given: Estimated, record: MonitorRecord) -> DriftReading:
     """Evidence that the predictions of a window are distributed differently than in the reference. O(cells)."""
-    if record.forecast is not None:
-        return DriftReading(reason=f"not applicable: {OF_REGRESSION}")
-    event = record.reduction or "binary"
+    kind = kind_of_monitor(record)
+    if kind.uncounted is not None:
+        return DriftReading(reason=f"not applicable: {kind.uncounted}")
     if given.reference is None:
         return DriftReading(reason="the monitor has no reference")
     rows = len(given.labelled) + len(given.unlabelled)
     if not len(given.reference) or not rows:
         return DriftReading(reason="the window or the reference has no rows")
+    event = record.reduction or "binary"
     found = prediction_drift(EventTally(given.reference, event), [EventTally(all_rows(given), event)])
     return DriftReading(
         rows=rows,
@@ -146,14 +141,6 @@ def read_drift(given: Estimated, record: MonitorRecord) -> DriftReading:
         reference_share=found.before,
         window_share=found.since,
     )
-
-
-def event_of(record: MonitorRecord) -> str | None:
-    """The event as estimates name it; None if it is not a decision."""
-    reduction = record.reduction or "binary"
-    if reduction in ("confidence", "top:1"):
-        return "confidence"
-    return None if reduction.startswith("top:") else reduction
 
 
 def withheld(given: Estimated, rows: int) -> str | None:
@@ -190,10 +177,10 @@ def read_weighted(
     """The estimator of a batch whose rows are weighted for one window; raises a ``CalibrationError`` at its query."""
     if len(batch) > MOST_WEIGHTED:
         raise InvalidField.at(_QUERY, f"must have at most {MOST_WEIGHTED:,} rows; store a random sample of them")
-    rows, event = event_of_batch(batch, record, fitted, _QUERY), event_of(record)
+    rows, event = event_of_batch(batch, record, fitted, _QUERY), estimated_event(record)
     weights = np.ones(len(rows.p)) if batch.weights is None else batch.weights
     try:
-        return Weighted(batch_id, estimator_of_event(rows, weights, event or "binary", threshold))
+        return Weighted(batch_id, estimator_of_event(rows, weights, event, threshold))
     except OneClass:
         return Weighted(batch_id, None)
     except TooFewRows as error:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.monitors.forecasts import describe, levels_of
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.windows import BucketCache, bucket_seconds
 from backend.store.monitors.buckets import MEASURED, Buckets
 from backend.store.monitors.lists import Tail
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
-from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_weights
-from calibrant.monitoring.pit_tally import counts_of, log_pit_factors, log_pit_weights, pit_evidence_of
-from calibrant.monitoring.tally import Tally, merged
+from calibrant.monitoring.evidence import Evidence, log_weights
+from calibrant.monitoring.tally import merged
 from schemas.monitor_rules import EvidenceRule
 from schemas.monitors import MonitorBody, MonitorRecord
 
@@ -25,16 +24,12 @@ _MOST_BYTES = 48 * 2**20
 
 @dataclass(frozen=True)
 class CheckedEvidence:
-    """The evidence at a check, with its number of rows and start; ``description`` is None for that of the evidence."""
+    """The evidence at a check, with its number of rows and start, and the error with the strongest one in words."""
 
     evidence: Evidence
     rows: int
     since: float
-    description: str | None = None
-
-    def message(self) -> str:
-        """The error with the strongest evidence in words."""
-        return self.description or self.evidence.shift.message()
+    message: str
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class BucketBets:
 
     rows: int
     factors: Floats
-    counts: Integers | None = None
+    counts: Integers
 
 
 class Remembered(BucketCache[BucketBets]):
@@ -55,9 +50,8 @@ class Remembered(BucketCache[BucketBets]):
 
 def _bets(tail: Tail, record: MonitorRecord) -> BucketBets:
     """The bets on the rows of a bucket."""
-    tally = merged(tail.parts)
-    counts = None if record.forecast is None else counts_of(tally, len(levels_of(record.forecast)))
-    return BucketBets(len(tally), factors_of(tally, record), counts)
+    tally, kind = merged(tail.parts), kind_of_monitor(record)
+    return BucketBets(len(tally), kind.log_factors(tally), kind.counts(tally))
 
 
 def first_bucket(record: MonitorRecord) -> int:
@@ -92,27 +86,10 @@ def look_at_evidence(
     for number, one in bets.items():
         factors[number - first] = one.factors
     rows = sum(one.rows for one in bets.values())
-    if record.forecast is None:
-        found = evidence(factors, first - start)
-        return CheckedEvidence(found, rows, buckets.began(start + found.start))
-    levels = levels_of(record.forecast)
-    found = pit_evidence_of(factors, levels, first - start)
-    since = [one.counts for number, one in bets.items() if number >= start + found.start and one.counts is not None]
-    counts = np.sum([np.zeros(len(levels) + 1, np.int64), *since], axis=0)
-    description = describe(found, counts, record.forecast)
-    return CheckedEvidence(found, rows, buckets.began(start + found.start), description)
-
-
-def factors_of(tally: Tally, record: MonitorRecord) -> Floats:
-    """The logarithms of the bets on the rows of one time bucket."""
-    if record.forecast is None:
-        return log_factors(tally)
-    return log_pit_factors(tally, levels_of(record.forecast))
-
-
-def log_prior_of(record: MonitorRecord) -> Floats:
-    """The logarithms of the weights of the alternatives that are bet on."""
-    return log_weights() if record.forecast is None else log_pit_weights(levels_of(record.forecast))
+    kind = kind_of_monitor(record)
+    found = kind.evidence(factors, first - start)
+    since = [one.counts for number, one in bets.items() if number >= start + found.start]
+    return CheckedEvidence(found, rows, buckets.began(start + found.start), kind.describe(found, since))
 
 
 def settling(body: MonitorBody) -> int:

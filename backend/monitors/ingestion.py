@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from backend.monitors.decisions import (
     ABSENT,
-    PREDICTION,
+    DELAY_BINS,
+    DELAY_FIELDS,
     Apply,
     Countable,
     Decided,
-    DecidedPredictions,
     Entries,
     Labels,
     RowOutcome,
@@ -26,14 +26,11 @@ from backend.monitors.decisions import (
     decide_labels,
     decide_predictions,
     decide_rows,
+    delay_bins,
     known,
     nothing,
-    reduce_rows,
 )
-from backend.monitors.definitions import check_map_now
-from backend.monitors.forecasts import Forecasted, check_forecasts, layout_of
-from backend.monitors.readings import BINS, FIELDS
-from backend.monitors.readings import place as delay_place
+from backend.monitors.kinds import check_map_now, kind_of_monitor
 from backend.monitors.rows import (
     MOST_NAMED,
     REASONS,
@@ -41,7 +38,6 @@ from backend.monitors.rows import (
     What,
     Why,
     Whys,
-    check_predictions,
     first_places,
     group_indices,
     lengths_of,
@@ -57,7 +53,7 @@ from calibrant.core.batch import Integers, Predictions
 from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, Vectors, priorities_of
 from calibrant.monitoring.tally import FOLDS
-from schemas.base import DAY, MINUTE
+from schemas.base import DAY
 from schemas.monitors import IngestionResult, MonitorRecord, RefusedRow
 
 # --- The changes of decided rows
@@ -100,10 +96,10 @@ def _counts(decided: Decided) -> Counts:
     found: Counts = {}
     for bucket, n in zip(*_tallied(buckets[decided.arrives]), strict=True):
         found.setdefault(bucket, Counter())["predictions"] = n
-    joined = buckets[decided.counts] * BINS + delay_place(decided.delays[decided.counts])
+    joined = buckets[decided.counts] * DELAY_BINS + delay_bins(decided.delays[decided.counts])
     for code, n in zip(*_tallied(joined), strict=True):
-        bucket, delay = divmod(code, BINS)
-        found.setdefault(bucket, Counter()).update({"joined": n, FIELDS[delay]: n})
+        bucket, delay = divmod(code, DELAY_BINS)
+        found.setdefault(bucket, Counter()).update({"joined": n, DELAY_FIELDS[delay]: n})
     return found
 
 
@@ -273,14 +269,15 @@ class Ingestion:
         self._apply = apply
         self._seed = seed
         self._rng = np.random.default_rng()
-        self._layout = layout_of(record)
+        self._kind = kind_of_monitor(record)
+        self._layout = self._kind.layout
 
     def add(self, what: What, rows: MonitorRows, now: float, account: Account) -> None:
         """Count rows, and add their outcomes to the account.
 
         Raises ``UnknownMonitor`` and ``MonitorFull``; earlier rows stay counted, and are recognized by their ids.
         """
-        rows = _fine(rows, screen(rows, what, self._record, now), account)
+        rows = _fine(rows, screen(rows, what, self._record, now, self._kind), account)
         rows = replace(rows, groups=group_indices(self._groups, rows.groups, rows.names), names=())
         add = self._add_labels if what == "labels" else partial(self._add_predictions, with_labels=what == "rows")
         for part in _parts(rows):
@@ -341,20 +338,14 @@ class Ingestion:
     def _checked(self, rows: MonitorRows, account: Account) -> tuple[MonitorRows, Floats]:
         """The rows with valid predictions, and those predictions."""
         given = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
-        if self._record.forecast is not None:
-            why, values = check_forecasts(given, self._record.forecast)
-        else:
-            why, values = check_predictions(given, self._record.scale)
+        why, values = self._kind.check_predictions(given)
         return (_fine(rows, why, account), values[why == 0]) if why.any() else (rows, values)
 
     def _predicted(self, rows: MonitorRows, values: Floats, now: float) -> Countable:
-        """The predictions reduced to one event each, with their cells; or the forecasts."""
-        record, bucket, times = self._record, self._record.bucket or MINUTE, rows.moments(now)
+        """The predictions ready to be counted, each with its group and a random fold."""
         folds = self._rng.integers(0, FOLDS, len(rows))
-        if record.forecast is not None:
-            return Forecasted.given(record.forecast, self._rng, values, times, bucket, rows.groups, folds)
-        reduced = reduce_rows(values, record.scale, record.reduction or "binary", self._apply)
-        return DecidedPredictions.reduced(reduced, times, bucket, rows.groups, folds)
+        base = folds if rows.groups is None else rows.groups * FOLDS + folds
+        return self._kind.countable(values, rows.moments(now), base, self._rng, self._apply)
 
     def _sampled(self, rows: MonitorRows, values: Floats | None) -> Sampled | None:
         """The rows with their vectors, if they are predictions, for a monitor with a reservoir."""
@@ -378,13 +369,11 @@ class Ingestion:
 
     def _waited(self, entries: Entries) -> Countable:
         """The predictions of entries, of which some waited for a label."""
-        if self._record.forecast is not None:
-            return Forecasted(entries, self._record.forecast, self._rng)
-        return DecidedPredictions(entries, self._apply is not None)
+        return self._kind.waited(entries, self._rng, self._apply)
 
     def _labels(self, labels: Floats) -> Labels:
         """Labels as integers, or outcomes of forecasts."""
-        return labels.astype(np.int64) if self._layout == PREDICTION else labels.astype(np.float64)
+        return labels.astype(self._kind.label_type)
 
     def _settle(
         self,

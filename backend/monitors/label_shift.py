@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from backend.monitors.estimates import LEVEL, OF_REGRESSION, Estimated, all_rows, event_of, withheld
+from backend.monitors.estimates import LEVEL, Estimated, all_rows, withheld
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.readings import ReadingsCache
 from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.event_shift import ShiftReference, fit_shift_reference, shift_from
@@ -20,12 +21,9 @@ LEAST = 100
 
 def read_label_shift(given: Estimated, record: MonitorRecord, memory: ReadingsCache) -> LabelShiftReading:
     """The class frequencies of a window, or why there are none. O(cells)."""
-    level, event = record.interval or LEVEL, event_of(record)
+    level, why = record.interval or LEVEL, kind_of_monitor(record).without_label_shift
     rows = len(given.labelled) + len(given.unlabelled)
-    if record.forecast is not None:
-        return LabelShiftReading(status="not-applicable", reason=OF_REGRESSION, rows=rows, level=level)
-    if event in (None, "confidence"):
-        why = "the monitor stores whether decisions are right, and not the classes of its rows"
+    if why is not None:
         return LabelShiftReading(status="not-applicable", reason=why, rows=rows, level=level)
     found = estimate_shift(given, record, memory)
     if isinstance(found, str):

@@ -33,11 +33,10 @@ from backend.monitors.evidence import (
     next_start,
     oldest_kept,
 )
-from backend.monitors.forecasts import layout_of, read_forecast_measures
-from backend.monitors.meter import Meter
-from backend.monitors.readings import counts_of, read_measures
+from backend.monitors.kinds import kind_of_monitor
+from backend.monitors.readings import counts_of
 from backend.monitors.rules.catalogue import RULE_TYPES
-from backend.monitors.rules.rule import Check, digest
+from backend.monitors.rules.rule import Check, Meter, digest
 from backend.monitors.webhooks import queue_deliveries
 from backend.monitors.windows import Leaves, keep_reference, window_span
 from backend.store.chores import Chore, schedule
@@ -52,7 +51,6 @@ from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import StandingChange, Standings, put_latest
 from backend.store.monitors.vectors import read_label_shifts
 from backend.store.store import Store
-from calibrant.measures.measure import MeasureRequest
 from calibrant.monitoring.tally import Tally
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, ReferenceState, Standing
 from schemas.monitor_rules import RuleState
@@ -76,14 +74,6 @@ def tally_of_window(
 
 # --- The latest values of a monitor for Prometheus, stored by each check so that a scrape computes nothing
 
-#: Families of measures that are calibration errors in units of probability, from 0 to 1.
-_ERRORS = (
-    "Binned calibration errors",
-    "Cumulative calibration errors",
-    "Smooth calibration errors",
-    "Fit on the test data",
-)
-
 
 def latest_values(
     reader: MonitorReader, ledger: Ledger, meter: Meter, standing: Standing, now: float
@@ -104,7 +94,7 @@ def latest_values(
         "looked_at": now,
         "counts": counts_of(ledger.totals()).model_dump(),
         "windows": windows,
-        "errors": _errors_of(record),
+        "errors": kind_of_monitor(record).error_keys(),
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
         "changed": {
             rule: seconds(state.evidence.change.time)
@@ -126,22 +116,6 @@ def _estimated(reader: MonitorReader, window: WindowSpec, now: float, reference:
         "event_frequency": None if of_classes or shift.estimated is None else shift.estimated[1],
         "class_frequencies": shift.estimated if of_classes else None,
     }
-
-
-def _errors_of(record: MonitorRecord) -> list[str]:
-    """The keys of the measures that are calibration errors in units of probability."""
-    if record.forecast is not None:
-        found = read_forecast_measures(record)
-        return [key for key, measure, _ in found if measure.name == "quantile-calibration-error"]
-    requests = read_measures(record.measures, record.reduction or "binary")
-    return [request.key for request in requests if is_error(request)]
-
-
-def is_error(request: MeasureRequest) -> bool:
-    """Whether a measure is a calibration error in units of probability; mean squares are not."""
-    measure = request.measure
-    ranged = (measure.lowest, measure.highest) == (0.0, 1.0) and measure.better == "smaller"
-    return ranged and measure.family in _ERRORS and request.options.get("norm") != 2
 
 
 # --- Expiry of the ids whose horizon has passed
@@ -292,7 +266,7 @@ def look(redis: Redis, chore: Chore) -> float | None:
 def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     """Check a monitor; raises ``UnknownMonitor`` if it is deleted in the meantime."""
     ledger = Ledger(store.redis, store.keys, record)
-    expired = expire(ledger, now, EXPIRING_SECONDS, layout_of(record))
+    expired = expire(ledger, now, EXPIRING_SECONDS, kind_of_monitor(record).layout)
     oldest = oldest_kept(record, now)
     keep_reference(store, record, ledger.buckets, oldest)
     ledger.buckets.drop(oldest)

@@ -11,6 +11,7 @@ from redis import Redis
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.challengers import Challenge, challenge, move
 from backend.monitors.definitions import target_of
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.monitors.online import follow
 from backend.monitors.prior_challengers import prior_challenge
@@ -24,9 +25,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.store import Store
-from calibrant.core.errors import PredictionKindMismatch
 from calibrant.io.errors import InvalidField
-from calibrant.monitoring.pit_tally import RECALIBRATED
 from schemas.monitor_alarms import (
     AuditAction,
     AuditEntry,
@@ -189,10 +188,7 @@ def request_challenger(
 
     Concurrent requests create one challenger, and each has an audit entry.
     """
-    if record.forecast is not None and correction is not None:
-        raise PredictionKindMismatch.at("/correction", "is not applicable to a monitor of regression")
-    if record.forecast is not None and record.forecast.kind not in RECALIBRATED:
-        raise PredictionKindMismatch(f"counts of {record.forecast.kind} forecasts determine no map; send quantiles")
+    kind_of_monitor(record).check_request(correction)
     requested, number = record, 0
 
     def change(record: MonitorRecord, standing: Standing) -> StandingChange:

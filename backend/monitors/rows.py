@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -384,39 +384,27 @@ def reserved(codes: Integers, names: Sequence[str]) -> Mask:
 What = Literal["rows", "predictions", "labels"]
 
 
-#: The reasons for refusing forecasts and outcomes, in the place of those of predictions and labels.
-_OF_FORECASTS = {
-    Why.NO_LABEL: Why.NO_OUTCOME,
-    Why.INVALID_LABEL: Why.INVALID_OUTCOME,
-    Why.WRONG_SHAPE: Why.WRONG_FORECAST,
-}
+class RowRules(Protocol):
+    """The rules of a kind of predictions for rows."""
+
+    @property
+    def reasons(self) -> Mapping[Why, Why]:
+        """The reasons for refusing rows that have other names for this kind."""
+
+    def check_labels(self, labels: Floats, /) -> Whys:
+        """The reason for refusing each label."""
 
 
-def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
+def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float, rules: RowRules) -> Whys:
     """The reason for refusing each row, 0 for none; does not check the predictions. O(n)."""
-    why = _screened(rows, what, record, now)
-    if record.forecast is not None:
-        for reason, instead in _OF_FORECASTS.items():
-            why[why == reason] = instead
-    return why
-
-
-def check_outcomes(outcomes: Floats) -> Whys:
-    """The reason for refusing each observed outcome; finite numbers are valid."""
-    return np.where(np.isfinite(outcomes), np.uint8(0), np.uint8(Why.INVALID_OUTCOME))
-
-
-def _screened(rows: MonitorRows, what: What, record: MonitorRecord, now: float) -> npt.NDArray[np.uint8]:
     why = rows.refused.copy()
     if what != "labels" and rows.predictions is None:
         _refuse(why, Why.NO_PREDICTION)
     if what != "predictions":
         if rows.labels is None:
             _refuse(why, Why.NO_LABEL)
-        elif record.forecast is not None:
-            _refuse(why, check_outcomes(rows.labels))
         else:
-            _refuse(why, check_labels(rows.labels, record.n_classes or 2))
+            _refuse(why, rules.check_labels(rows.labels))
     if rows.ids is not None:
         lengths = lengths_of(rows.ids)
         _refuse(why, np.where(lengths > MAX_ID_BYTES, np.uint8(Why.LONG_ID), np.uint8(0)))
@@ -431,6 +419,8 @@ def _screened(rows: MonitorRows, what: What, record: MonitorRecord, now: float) 
         if rows.ids is not None:
             old = (rows.times < now - record.horizon) & (lengths_of(rows.ids) > 0)
             _refuse(why, np.where(old, np.uint8(Why.FORGOTTEN), np.uint8(0)))
+    for reason, instead in rules.reasons.items():
+        why[why == reason] = instead
     return why
 
 

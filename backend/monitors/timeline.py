@@ -15,11 +15,11 @@ from backend.monitors.answers import (
     Interval,
     MonitorReader,
     narrowed,
-    seconds_of,
     series_options,
 )
-from backend.monitors.evidence import factors_of, first_bucket, log_prior_of
-from backend.monitors.readings import quantiles, read_rows
+from backend.monitors.decisions import delay_quantiles
+from backend.monitors.evidence import first_bucket
+from backend.monitors.kinds import kind_of_monitor, read_rows
 from backend.monitors.windows import SPANS, Gathered, Span, added, joined
 from backend.requester import Requester
 from backend.store.monitors.buckets import MEASURED
@@ -70,7 +70,7 @@ class TimelinePoint:
 def read_timeline(requester: Requester, reader: MonitorReader, measure: str, moment: float) -> list[TimelinePoint]:
     """The points from the first stored rows until now; raises ``InvalidField``, ``Busy`` and ``DeadlineExceeded``."""
     one = narrowed(reader, measure)
-    each = seconds_of(one.record, intervals=True)
+    each = kind_of_monitor(one.record).seconds(intervals=True)
 
     spans = gathered_points(one, series_options(one, SeriesQuery(), moment).span)
     if len(spans) * each > LIGHT_SECONDS:
@@ -113,7 +113,7 @@ def gathered_points(reader: MonitorReader, chosen: Span) -> list[tuple[Span, Gat
 def _point(reader: MonitorReader, span: Span, gathered: Gathered, log_e: float | None) -> TimelinePoint:
     rows = read_rows(gathered.tally, reader.record, reader.kept.memory, intervals=True)
     (error,) = rows.measures.values()
-    delay = None if gathered.delays is None else quantiles(gathered.delays, (_MEDIAN, _LATE))
+    delay = None if gathered.delays is None else delay_quantiles(gathered.delays, (_MEDIAN, _LATE))
     return TimelinePoint(
         start=span.start,
         end=span.end,
@@ -150,7 +150,8 @@ def evidence_path(record: MonitorRecord, spans: Sequence[tuple[Span, Gathered]])
     """
     start = first_bucket(record)
     found: list[float | None] = []
-    prior = log_prior_of(record)
+    kind = kind_of_monitor(record)
+    prior = kind.log_prior()
     bets, numbered = np.full(len(prior), -np.inf), 0
     for span, gathered in spans:
         if span.first < start:
@@ -159,7 +160,7 @@ def evidence_path(record: MonitorRecord, spans: Sequence[tuple[Span, Gathered]])
         end = span.last + 1 - start
         weight = _weight_from(numbered) - _weight_from(end)  # of all starts since the previous span
         numbered = end
-        bets = np.logaddexp(bets, math.log(weight) + prior) + factors_of(gathered.tally, record)
+        bets = np.logaddexp(bets, math.log(weight) + prior) + kind.log_factors(gathered.tally)
         found.append(float(np.logaddexp(np.logaddexp.reduce(bets), math.log(_weight_from(end)))))
     return found
 

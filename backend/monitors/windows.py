@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from backend.monitors.readings import BINS, FIELDS
+from backend.monitors.decisions import DELAY_BINS, DELAY_FIELDS
 from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets
 from backend.store.monitors.lists import Version, by_span
 from backend.store.monitors.reference import (
@@ -377,7 +377,7 @@ class Gatherer:
 
     def _passing(self, series: str, numbers: Sequence[int], versions: Sequence[Version]) -> Gathered:
         """The rows of more buckets than the cache holds, added up while they are read."""
-        cells, groups, delays = np.zeros((2, WIDTH)), [], np.zeros(BINS, dtype=np.int64)
+        cells, groups, delays = np.zeros((2, WIDTH)), [], np.zeros(DELAY_BINS, dtype=np.int64)
         for start in range(0, len(numbers), _MOST_KEPT):
             some = numbers[start : start + _MOST_KEPT]
             parts = [part for tail in self._buckets.tails(series, [(b, 0) for b in some]) for part in tail.parts]
@@ -394,7 +394,7 @@ class Gatherer:
 def added(leaves: Sequence[Leaf], versions: Sequence[Version], *, timed: bool) -> Gathered:
     """The sum of several leaves."""
     cells = np.zeros((2, WIDTH))
-    delays = np.zeros(BINS, dtype=np.int64)
+    delays = np.zeros(DELAY_BINS, dtype=np.int64)
     for leaf in leaves:
         cells += leaf.cells
         if leaf.delays is not None:
@@ -420,7 +420,9 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
 
 
 def _gathered(cells: Floats, groups: Sequence[Tally], delays: Delays | None, versions: Sequence[Version]) -> Gathered:
-    found = None if delays is None else {field: int(n) for field, n in zip(FIELDS, delays.tolist(), strict=True) if n}
+    found = (
+        None if delays is None else {field: int(n) for field, n in zip(DELAY_FIELDS, delays.tolist(), strict=True) if n}
+    )
     return Gathered(
         tally_of_cells(cells),
         groups_together(groups) if groups else None,
@@ -432,7 +434,7 @@ def _gathered(cells: Floats, groups: Sequence[Tally], delays: Delays | None, ver
 
 
 def _delays(counts: Mapping[str, int]) -> Delays:
-    return np.array([counts.get(field, 0) for field in FIELDS], dtype=np.int64)
+    return np.array([counts.get(field, 0) for field in DELAY_FIELDS], dtype=np.int64)
 
 
 # --- The reference of windows: a batch, or a span of buckets

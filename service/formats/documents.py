@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why, together
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
@@ -34,11 +34,11 @@ from service.formats.json_body import (
     skeleton,
 )
 from service.formats.media import JSON
-from service.formats.monitor_fields import FIELDS, Columns, Whys, forecast_of, refuse_long, width_of
+from service.formats.monitor_fields import FIELDS, Whys, refuse_long
 from service.formats.payload import Body, BodyLimits
 
 if TYPE_CHECKING:
-    from schemas.monitors import MonitorForecast
+    pass
 
 # --- Limits of text: rows become Python objects, which use more memory than their bytes
 
@@ -93,11 +93,11 @@ def _lines(body: Body, enough: int) -> int:
 # --- Rows as JSON: an object with the list ``rows``, or one object per line
 
 
-def read_json_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
+def read_json_rows(body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
     """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte offset, ``InvalidField`` or ``TooLarge``."""
     check_text(body, limits)
     document = read_document(finite(body), limits)
-    return together([rows_of(piece, what, columns) for piece in pieces_of(rows_in(document), limits)])
+    return together([rows_of(piece, what, kind) for piece in pieces_of(rows_in(document), limits)])
 
 
 def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
@@ -128,14 +128,14 @@ def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/row
         yield piece
 
 
-def read_lines(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
+def read_lines(body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
     """Read one JSON object per line; a line that is not an object is a refused row. Blank lines are ignored.
 
     Raises ``TooLarge``, and ``InvalidField`` for a duplicate key in an object.
     """
     check_text(body, limits)
-    parts = [rows_of(_documents(lines, limits), what, columns) for lines in lines_of(body, limits)]
-    return together(parts) if parts else rows_of([], what, columns)
+    parts = [rows_of(_documents(lines, limits), what, kind) for lines in lines_of(body, limits)]
+    return together(parts) if parts else rows_of([], what, kind)
 
 
 def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
@@ -170,10 +170,9 @@ _NUMBERS = {int, float}
 _NONE = type(None)
 
 
-def rows_of(documents: Sequence[Any], what: What, columns: Columns) -> MonitorRows:
+def rows_of(documents: Sequence[Any], what: What, kind: MonitorKind) -> MonitorRows:
     """Convert parsed JSON to rows; a row with an invalid value is refused. O(n K)."""
-    if (forecast := forecast_of(columns)) is not None:
-        documents = [renamed(one, what, forecast) if isinstance(one, dict) else one for one in documents]
+    documents = kind.renamed(documents, FIELDS[what])
     why = np.zeros(len(documents), np.uint8)
     if set(map(type, documents)) - {dict}:
         _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
@@ -187,7 +186,7 @@ def rows_of(documents: Sequence[Any], what: What, columns: Columns) -> MonitorRo
             if _FIELD_NAME.fullmatch(name):  # anything else may be data
                 unknown[row] = name
     column = {field: [one.get(field) for one in documents] for field in fields}
-    return replace(rows_of_columns(column, why, width_of(columns)), unknown=unknown)
+    return replace(rows_of_columns(column, why, kind.width), unknown=unknown)
 
 
 def rows_of_columns(column: Mapping[str, list[Any]], why: Whys, width: int | None) -> MonitorRows:
@@ -206,38 +205,6 @@ def rows_of_columns(column: Mapping[str, list[Any]], why: Whys, width: int | Non
         names,
         places=places,
     )
-
-
-#: The fields of a forecast, which a row may have instead of ``prediction``.
-_OF_FORECAST: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "normal": ("mean", "variance", "std"),
-        "quantiles": ("quantiles",),
-        "samples": ("samples",),
-        "interval": ("lower", "upper"),
-    }
-)
-
-
-def renamed(row: Mapping[str, Any], what: What, forecast: MonitorForecast) -> dict[str, Any]:
-    """A row with the fields of a forecast and ``observed`` as ``prediction`` and ``label``, if the call has these."""
-    found = {name: value for name, value in row.items() if value is not None}
-    if "label" in FIELDS[what] and "observed" in found and "label" not in found:
-        found["label"] = found.pop("observed")
-    names = _OF_FORECAST[forecast.kind]
-    if "prediction" not in FIELDS[what]:
-        return found
-    if "prediction" not in found and not found.keys().isdisjoint(names):
-        given = [_squared(found.pop(name)) if name == "std" else found.pop(name) for name in names if name in found]
-        found["prediction"] = given[0] if forecast.kind in ("quantiles", "samples") else given
-    if forecast.width == 1 and type(found.get("prediction")) in _NUMBERS:
-        found["prediction"] = [found["prediction"]]
-    return found
-
-
-def _squared(std: Any) -> Any:
-    """A variance with the sign of the standard deviation."""
-    return std * abs(float(std)) if type(std) in _NUMBERS else std
 
 
 def _other_field(row: dict[str, Any], fields: Sequence[str]) -> str | None:

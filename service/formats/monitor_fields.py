@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +13,6 @@ from backend.monitors.rows import MAX_GROUP_BYTES, What, Why
 from calibrant.core.errors import WrongShape
 from calibrant.io.strict import place_columns
 from service.errors import InvalidField
-
-if TYPE_CHECKING:
-    from schemas.monitors import MonitorForecast, MonitorRecord
 
 #: The reason why each row is refused, 0 for none.
 Whys = npt.NDArray[np.uint8]
@@ -36,25 +32,6 @@ FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
 NEEDED: Mapping[What, tuple[str, ...]] = MappingProxyType(
     {"rows": ("prediction", "label"), "predictions": ("id", "prediction"), "labels": ("id", "label")}
 )
-
-
-#: K for vectors of classes, None for numbers, or what the forecasts of a monitor of regression are given as.
-Columns = Union[int, "MonitorForecast", None]
-
-
-def columns_of(record: MonitorRecord) -> Columns:
-    """What the predictions of a monitor consist of."""
-    return record.n_classes if record.forecast is None else record.forecast
-
-
-def width_of(columns: Columns) -> int | None:
-    """The number of values of each prediction; None for numbers."""
-    return columns if columns is None or isinstance(columns, int) else columns.width
-
-
-def forecast_of(columns: Columns) -> MonitorForecast | None:
-    """The form of the forecasts of a monitor of regression; None for probabilities."""
-    return None if columns is None or isinstance(columns, int) else columns
 
 
 def plural(field: str) -> str:

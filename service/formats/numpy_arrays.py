@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
@@ -22,12 +23,9 @@ from service.formats.monitor_fields import (
     FIELDS,
     NEEDED,
     ROW_BYTES,
-    Columns,
     Whys,
-    forecast_of,
     plural,
     refuse_long,
-    width_of,
 )
 from service.formats.payload import Array, Body, BodyLimits
 
@@ -53,7 +51,7 @@ _CHARACTER_BYTES = 4
 _DIGITS = 21
 
 
-def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) -> MonitorRows:
+def read_npz_rows(body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
     """Read the arrays ``ids``, ``predictions``, ``labels``, ``timestamps`` and ``groups``, as the call needs them.
 
     Raises ``MalformedNpz``, ``TooLarge``, or an error about the shape of an array.
@@ -66,7 +64,7 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) 
     n = len(np.atleast_1d(arrays[plural(NEEDED[what][1])]))
     limits.reserve(ROW_BYTES * n + sum(_bytes_of_text(arrays[name]) for name in ("ids", "groups") if name in arrays))
     for name, array in arrays.items():
-        check_shape(name, array, n, columns)
+        check_shape(name, array, n, kind)
     why = np.zeros(n, np.uint8)
     ids = npz_ids(arrays["ids"]) if "ids" in arrays else None
     if ids is not None:
@@ -84,22 +82,11 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Columns) 
     )
 
 
-#: The columns of each kind of forecasts.
-_OF_FORECASTS = {
-    "normal": "the means and the variances",
-    "quantiles": "the quantiles at the levels of the monitor",
-    "samples": "the samples of each row",
-    "interval": "the lower and the upper ends",
-}
-
-
-def check_shape(name: str, array: Array, n: int, columns: Columns) -> None:
+def check_shape(name: str, array: Array, n: int, kind: MonitorKind) -> None:
     """Raise ``WrongShape`` or ``LengthMismatch`` if an array is not a column of ``n`` rows."""
-    width = width_of(columns) if name == "predictions" else None
+    width = kind.width if name == "predictions" else None
     if array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
-        of_classes, forecast = "the number of classes of the monitor", forecast_of(columns)
-        what = of_classes if forecast is None else _OF_FORECASTS[forecast.kind]
-        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), {what}")
+        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), {kind.columns}")
     if len(array) != n:
         raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, but another array has {n}")
 

@@ -6,6 +6,7 @@ from fastapi import Request, Response
 from starlette.datastructures import Headers
 
 from backend.monitors.ingestion import ingest
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.rows import What
 from backend.telemetry.observed import traced
 from schemas.base import Document
@@ -17,7 +18,6 @@ from service.formats.body import Sent, receive_events, receive_rows
 from service.formats.catalogue import ROWS_READERS
 from service.formats.events import By, rows_of_events
 from service.formats.media import EVENT, EVENTS, JSON
-from service.formats.monitor_fields import columns_of
 from service.threads import run_in_thread
 
 calls = Calls("monitors")
@@ -95,7 +95,7 @@ async def _receive(request: Request, here: Context, name: str, what: What) -> Re
 @traced("work")
 def _ingest_rows(here: Context, name: str, what: What, sent: Sent) -> IngestionResult:
     record = here.store.monitors.get(name)
-    return ingest(here, record, [(what, sent.rows(what, columns_of(record)))])
+    return ingest(here, record, [(what, sent.rows(what, kind_of_monitor(record)))])
 
 
 @traced("work")
@@ -103,5 +103,5 @@ def _ingest_events(
     here: Context, name: str, headers: Headers, sent: Sent, output: str | None, by: By
 ) -> IngestionResult:
     record = here.store.monitors.get(name)
-    parts, ignored = rows_of_events(sent.events(headers), sent.limits, columns_of(record), output, by)
+    parts, ignored = rows_of_events(sent.events(headers), sent.limits, kind_of_monitor(record), output, by)
     return ingest(here, record, parts, ignored=ignored)

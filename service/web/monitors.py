@@ -15,8 +15,8 @@ from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import MonitorReader, reader_of, weighted_rows, window_of
 from backend.monitors.challengers import RequireSeen, accept, reject
 from backend.monitors.estimates import Weighted
+from backend.monitors.kinds import kind_of_monitor, measure_keys
 from backend.monitors.online_maps import read_online
-from backend.monitors.readings import measure_keys
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.timeline import latest_deliveries, read_timeline, state_of
 from backend.store.clock import now
@@ -82,19 +82,6 @@ def read_shown(reader: MonitorReader, query: Mapping[str, str]) -> MonitorShown:
     return MonitorShown(
         window_of(record, query.get("window") or None).name, measure, query.get("reference", "").strip()
     )
-
-
-def sample_prediction(record: MonitorRecord) -> str:
-    """A prediction for the commands on the page: a number, or as many as there are classes."""
-    if record.forecast is not None:
-        values = [f"{value}.0" for value in range(1, record.forecast.width + 1)]
-        return f"[{', '.join(values)}]" if len(values) <= _SHOWN_CLASSES else f"[x_1, ..., x_{len(values)}]"
-    k = record.n_classes
-    if k is None:
-        return "0.35"
-    if k > _SHOWN_CLASSES:
-        return f"[p_1, ..., p_{k}]"
-    return f"[{', '.join(['1.0', *['0.0'] * (k - 1)])}]"
 
 
 def read_weighted(visit: Visit, reader: MonitorReader, shown: MonitorShown) -> Weighted | None:
@@ -190,8 +177,9 @@ async def _monitor_page(
         if visit.wants_part:
             return values
         figures = read_figures(reader, shown, read_weighted(visit, reader, shown))
-        others = {"measures": measure_keys(reader.record), "prediction": sample_prediction(reader.record)}
-        return values | figures | others | {"pictures": {}}
+        others = {"measures": measure_keys(reader.record), "pictures": {}}
+        others["prediction"] = kind_of_monitor(reader.record).example(_SHOWN_CLASSES)
+        return values | figures | others
 
     values = await run_in_thread(read)
     return visit.page(

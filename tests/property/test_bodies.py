@@ -14,7 +14,7 @@ from calibrant.core.errors import CalibrationError
 from service.formats.catalogue import READERS, ROWS_READERS
 from service.formats.documents import of_text
 from service.formats.payload import BodyLimits
-from tests.body_formats import WRITE_ARRAYS, WRITE_ROWS
+from tests.body_formats import WRITE_ARRAYS, WRITE_ROWS, class_monitor
 from tests.drawn import examples
 
 LIMITS = BodyLimits(max_unpacked_bytes=1 << 22, max_rows=1000, max_classes=20, max_json_depth=8)
@@ -52,10 +52,10 @@ def test_a_changed_body_of_arrays_is_read_or_refused(kind: str, data: st.DataObj
 @given(data=st.data())
 def test_a_changed_body_of_rows_is_read_or_refused(kind: str, data: st.DataObject) -> None:
     good, limits = WRITE_ROWS[kind](ROWS), of_text(LIMITS)
-    read = ROWS_READERS[kind](good, limits, "rows", 3)
+    read = ROWS_READERS[kind](good, limits, "rows", class_monitor(3))
     assert len(read) == 20
     assert not read.refused.any()
     with contextlib.suppress(CalibrationError):
-        rows = ROWS_READERS[kind](data.draw(mutations(good)), limits, "rows", 3)
+        rows = ROWS_READERS[kind](data.draw(mutations(good)), limits, "rows", class_monitor(3))
         lengths = {len(rows), *(len(one) for one in (rows.labels, rows.times, rows.groups) if one is not None)}
         assert lengths == {len(rows)}

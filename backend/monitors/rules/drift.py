@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from backend.monitors.evidence import oldest_kept
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.rules.rule import NOTHING, Check, Description, EProcessRuleType, Fact, moved
 from backend.monitors.windows import BucketCache, bucket_seconds, reference_span, without_label
 from backend.store.clock import at
@@ -90,7 +91,7 @@ class DriftRuleType(EProcessRuleType[DriftRule, CheckedDrift | str]):
 
     def validate(self, rule: DriftRule, body: MonitorBody, where: str) -> None:
         """Predictions can be compared with a reference, and no online map changes them."""
-        if body.prediction_kind == "regression":
+        if kind_of_monitor(body).uncounted is not None:
             raise PredictionKindMismatch.at(where, "drift is not applicable to a monitor of regression")
         if body.reference is None:
             raise InvalidOption.at(where, "needs a reference, which predictions are compared with; set reference")

@@ -72,7 +72,7 @@ class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
             spread=shift.spread,
             low=shift.low,
             high=shift.high,
-            description=seen.evidence.message(),
+            description=seen.evidence.message,
             change=known,
         )
         return self.tested(state, reading, seen.evidence.rows, moment, change=known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backend.monitors.readings import numbers_by_measure
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.rows import MAX_GROUP_BYTES
 from backend.monitors.rules.rule import NOTHING, Check, Description, Fact, RuleType, moved
 from backend.monitors.windows import check_window
@@ -30,7 +30,7 @@ class ThresholdRuleType(RuleType[ThresholdRule, ComparedValue]):
 
     def validate(self, rule: ThresholdRule, body: MonitorBody, where: str) -> None:
         """The measure, the window and the compared number must exist."""
-        measures = numbers_by_measure(body)
+        measures = kind_of_monitor(body).numbers_by_measure()
         if rule.measure not in measures:
             raise InvalidOption.at(
                 f"{where}/measure", f"must be the key of one of the measures: {', '.join(sorted(measures))}"

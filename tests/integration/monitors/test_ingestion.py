@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from backend.monitors import readings
+from backend.monitors.decisions import DELAY_FIELDS, delay_bins
 from backend.store.monitors.ids import NO_GROUP
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
@@ -123,7 +123,7 @@ def test_the_delay_of_a_label_is_counted_where_its_prediction_is(store: Store, a
     api.post("/monitors/m/predictions", json={"rows": [{"id": "a", "prediction": 0.5, "timestamp": now - 3600}]})
     api.post("/monitors/m/labels", json={"rows": [{"id": "a", "label": 1, "timestamp": now - 3500}]})
     counts = ledger.buckets.counts(0, 2**31)
-    assert counts == {"predictions": 1, "joined": 1} | readings.counted(np.array([100.0]))
+    assert counts == {"predictions": 1, "joined": 1} | {DELAY_FIELDS[int(delay_bins(np.array([100.0]))[0])]: 1}
 
 
 def test_groups_beyond_the_bound_are_counted_together_and_reported(store: Store, api: httpx.Client) -> None:

@@ -14,8 +14,8 @@ from scipy.special import ndtri
 from typer.testing import CliRunner, Result
 
 from backend.monitors.definitions import check
-from backend.monitors.forecasts import layout_of
 from backend.monitors.ingestion import Account, Ingestion
+from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import expire, look_at
 from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.monitors.rows import MonitorRows, What
@@ -377,7 +377,7 @@ def test_forecasts_without_outcomes_expire(store: Store) -> None:
     ledger = Ledger(store.redis, store.keys, record)
     assert ledger.known() == 50
     later = now + 3 * DAY
-    assert expire(ledger, later, 60, layout_of(record))
+    assert expire(ledger, later, 60, kind_of_monitor(record).layout)
     assert (ledger.known(), ledger.totals()["expired"]) == (0, 50)
     assert counts_of(ledger.buckets.tally(0, 2**31), 5).sum() == 0
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from redis import Redis
 
-from backend.monitors.readings import counted
+from backend.monitors.decisions import DELAY_FIELDS, delay_bins
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
@@ -40,7 +40,7 @@ class Writer:
         """The rows of a tally, predicted at a time."""
         n = len(tally)
         counts = Counter({"predictions": n, "joined": n})
-        counts.update(dict.fromkeys(counted(np.array([delay])), n))
+        counts[DELAY_FIELDS[int(delay_bins(np.array([delay]))[0])]] += n
         totals = {"predictions": n, "labels": n, "joined": n}
         bucket = int(at // (self.record.bucket or 1))
         change = RowChanges(

@@ -15,7 +15,7 @@ from service.formats.json_body import read_json
 from service.formats.media import EVENT, EVENTS
 from service.formats.payload import Body, BodyLimits
 from service.inference.infer import read_request
-from tests.body_formats import JSON, JSONL, NDJSON
+from tests.body_formats import JSON, JSONL, NDJSON, class_monitor
 
 LIMITS = BodyLimits(max_unpacked_bytes=1 << 20, max_rows=1000, max_classes=10, max_json_depth=8, max_json_values=100)
 HEADERS = Headers({"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/", "ce-type": "com.calibrant.rows"})
@@ -27,7 +27,7 @@ def _event(**data: str) -> bytes:
 
 
 def _rows(kind: str) -> Callable[[Body], object]:
-    return lambda body: Sent(kind, body, None, LIMITS).rows("rows", None)
+    return lambda body: Sent(kind, body, None, LIMITS).rows("rows", class_monitor())
 
 
 def _events(kind: str) -> Callable[[Body], object]:

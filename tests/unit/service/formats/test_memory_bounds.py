@@ -23,7 +23,7 @@ from service.formats.body import Sent, read_body, unpack
 from service.formats.catalogue import READERS, ROWS_READERS
 from service.formats.payload import BodyLimits
 from service.inference.infer import read_request, read_tensor, split
-from tests.body_formats import WRITE_ARRAYS, WRITE_ROWS
+from tests.body_formats import WRITE_ARRAYS, WRITE_ROWS, class_monitor
 from tests.unit.io.memory import peak_of
 
 ROWS, VALUES = 2_000_000, 400_000
@@ -75,7 +75,7 @@ def _reading(bomb: Bomb, budget: Budget) -> Callable[[], Any]:
     limits = BodyLimits(1 << 30, 50_000_000, 10_000, 32, budget=budget)
     encoding = bomb.encoding or None
     if bomb.path.startswith("/monitors"):
-        return lambda: Sent(bomb.kind, bomb.body, encoding, limits).rows("rows", None)
+        return lambda: Sent(bomb.kind, bomb.body, encoding, limits).rows("rows", class_monitor())
     if bomb.path.startswith("/v2"):
 
         def infer() -> Any:

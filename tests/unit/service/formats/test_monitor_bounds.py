@@ -23,7 +23,7 @@ from service.formats.documents import (
     read_lines,
 )
 from service.formats.payload import BodyLimits
-from tests.body_formats import ARROW, NPZ
+from tests.body_formats import ARROW, NPZ, class_monitor
 
 LIMITS = BodyLimits(max_unpacked_bytes=10_000, max_rows=4, max_classes=10, max_json_depth=8)
 WIDE = replace(LIMITS, max_unpacked_bytes=1 << 22)
@@ -57,14 +57,14 @@ def test_as_many_lines_as_rows_are_allowed_are_read_with_or_without_the_last_end
 def test_brackets_beyond_the_most_rows_are_refused_before_they_are_parsed() -> None:
     body = b"[" * 2**21  # no JSON, which nobody finds out
     with pytest.raises(TooLarge):
-        read_json_rows(body, WIDE, "rows", None)
+        read_json_rows(body, WIDE, "rows", class_monitor())
     with pytest.raises(TooLarge):
-        read_lines(body, WIDE, "rows", None)
+        read_lines(body, WIDE, "rows", class_monitor())
 
 
 def test_rows_over_several_pieces_of_a_body_are_read_alike() -> None:
     body = b'{"prediction": 0.5, "label": 1, "group": "' + b"g" * 2**20 + b'"}\n{"prediction": 0.25, "label": 0}'
-    found = read_lines(body, WIDE, "rows", None)
+    found = read_lines(body, WIDE, "rows", class_monitor())
     assert isinstance(found.predictions, np.ndarray)
     assert found.predictions.tolist() == [0.5, 0.25]
 
@@ -84,9 +84,9 @@ def test_ids_of_a_dictionary_count_as_if_each_row_had_its_own() -> None:
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
     wide = replace(LIMITS, max_rows=1000, max_unpacked_bytes=200_000)
-    assert len(ROWS_READERS[ARROW](out.getvalue(), wide, "rows", None).ids or ()) == 1000
+    assert len(ROWS_READERS[ARROW](out.getvalue(), wide, "rows", class_monitor()).ids or ()) == 1000
     with pytest.raises(TooLarge):
-        ROWS_READERS[ARROW](out.getvalue(), replace(wide, max_unpacked_bytes=100_000), "rows", None)
+        ROWS_READERS[ARROW](out.getvalue(), replace(wide, max_unpacked_bytes=100_000), "rows", class_monitor())
 
 
 @pytest.mark.parametrize("field", ["predictions", "labels"])
@@ -95,4 +95,4 @@ def test_an_array_without_dimensions_has_the_wrong_shape(field: str) -> None:
     arrays: dict[str, Any] = {"predictions": np.array([0.5]), "labels": np.array([1])} | {field: np.array(1.0)}
     np.savez(body, **arrays)
     with pytest.raises(WrongShape):
-        ROWS_READERS[NPZ](body.getvalue(), LIMITS, "rows", None)
+        ROWS_READERS[NPZ](body.getvalue(), LIMITS, "rows", class_monitor())

@@ -10,7 +10,7 @@ from backend.monitors.rows import MonitorRows, Why, together
 from service.formats.catalogue import ROWS_READERS
 from service.formats.documents import read_json_rows, read_lines
 from service.formats.payload import BodyLimits
-from tests.body_formats import ARROW
+from tests.body_formats import ARROW, class_monitor
 from tests.packed import arrow
 from tests.traced import PeakOf
 
@@ -23,15 +23,15 @@ def _arrow(rows: list[list[float] | None]) -> bytes:
 
 
 def _empty_lines() -> MonitorRows:
-    return read_lines(b"{}\n" * N, LIMITS, "rows", K)
+    return read_lines(b"{}\n" * N, LIMITS, "rows", class_monitor(K))
 
 
 def _empty_json() -> MonitorRows:
-    return read_json_rows(b'{"rows": [' + b"{}," * (N - 1) + b"{}]}", LIMITS, "rows", K)
+    return read_json_rows(b'{"rows": [' + b"{}," * (N - 1) + b"{}]}", LIMITS, "rows", class_monitor(K))
 
 
 def _empty_arrow() -> MonitorRows:
-    return ROWS_READERS[ARROW](_arrow([[]] * N), LIMITS, "rows", K)
+    return ROWS_READERS[ARROW](_arrow([[]] * N), LIMITS, "rows", class_monitor(K))
 
 
 @pytest.mark.slow
@@ -45,9 +45,9 @@ def test_rows_with_a_vector_keep_it_among_rows_without(kind: str) -> None:
     sent: list[list[float] | None] = [[0.25, 0.75], None, [0.5], [0.5, 0.5], [0.125, 0.875]]
     text = [f'{{"prediction": {"null" if one is None else one}, "label": {i % 2}}}' for i, one in enumerate(sent)]
     found = {
-        "lines": lambda: read_lines("\n".join(text).encode(), LIMITS, "rows", 2),
-        "json": lambda: read_json_rows(f'{{"rows": [{", ".join(text)}]}}'.encode(), LIMITS, "rows", 2),
-        "arrow": lambda: ROWS_READERS[ARROW](_arrow(sent), LIMITS, "rows", 2),
+        "lines": lambda: read_lines("\n".join(text).encode(), LIMITS, "rows", class_monitor(2)),
+        "json": lambda: read_json_rows(f'{{"rows": [{", ".join(text)}]}}'.encode(), LIMITS, "rows", class_monitor(2)),
+        "arrow": lambda: ROWS_READERS[ARROW](_arrow(sent), LIMITS, "rows", class_monitor(2)),
     }[kind]()
     whole = MonitorRows(np.zeros(2, np.uint8), np.arange(2), predictions=np.array([[0.5, 0.5], [0.0, 1.0]]))
     joined = together([found, whole, found])
