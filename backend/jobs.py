@@ -104,6 +104,7 @@ def queue(
         kind=kind,
         status="queued",
         created_at=stamp(),
+        created_by=requester.who,
         ttl=settings.job_ttl,
         spec=spec | {"parts": parts[0]},
         queue=GPU_FITS if gpu and serves(store.redis, GPU_FITS) else QUEUE_OF[kind],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
@@ -26,17 +27,30 @@ class Progress(Document):
     stage: str = Field("", description="what the job is doing")
 
 
-class JobSummary(Document):
-    """A job without its result, as in lists and events."""
+class JobState(Document):
+    """What a job does, for whom, and how far it is."""
 
     id: str = Field(description="id of the job")
     kind: Kind = Field(description="what the job does")
     status: Status = Field(description="status of the job")
     progress: Progress = Progress()
     created_at: Timestamp
+    created_by: str | None = None
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
     problem: Problem | None = Field(None, description="why the job failed; null otherwise")
+
+
+class JobSummary(JobState):
+    """A job without its result, as in lists and events."""
+
+    method: str | None = Field(None, description="name of the method of a fit; null for an evaluation")
+    map: str | None = Field(
+        None, description="name of the map that a fit stores, or id of the map that an evaluation applies; null: none"
+    )
+    batch: str | None = Field(None, description="id of the batch; null for an evaluation of several batches")
+    batches: list[str] | None = Field(None, description="ids of the batches of an evaluation of several; null for one")
+    expires_at: Timestamp | None = Field(None, description="when the ended job is deleted; null before its end")
 
 
 class JobAnswer(JobSummary):
@@ -62,7 +76,7 @@ class JobsAnswer(Document):
     next: str | None = Field(description="cursor of the next page")
 
 
-class JobRecord(JobAnswer):
+class JobRecord(JobState):
     """A job as stored: with its task and the state of its runs.
 
     ``ttl`` is the number of seconds that the job is kept after its end, ``timeout`` the limit of one run, and
@@ -72,7 +86,8 @@ class JobRecord(JobAnswer):
     part refers to its ``parent`` and has its own number.
     """
 
-    format: int = 2
+    format: int = 3
+    result: dict[str, Any] | None = None
     ttl: int
     spec: dict[str, Any]
     queue: str = "fits"
@@ -89,11 +104,20 @@ class JobRecord(JobAnswer):
 
     def answer(self) -> JobAnswer:
         """The fields that the caller sees."""
-        return JobAnswer.model_validate(self.model_dump(include=set(JobAnswer.model_fields)))
+        return JobAnswer(**self._visible(), result=self.result)
 
     def summary(self) -> JobSummary:
         """The fields in lists and events."""
-        return JobSummary.model_validate(self.model_dump(include=set(JobSummary.model_fields)))
+        return JobSummary(**self._visible())
+
+    def _visible(self) -> dict[str, Any]:
+        """The state, and the fields that follow from the task."""
+        fields = {name: getattr(self, name) for name in JobState.model_fields}
+        fields |= {name: self.spec.get(name) for name in ("method", "batch", "batches")}
+        if self.finished_at is not None:
+            end = datetime.fromisoformat(self.finished_at) + timedelta(seconds=self.ttl)
+            fields["expires_at"] = end.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return fields | {"map": self.spec.get("name" if self.kind == "fit" else "map")}
 
 
 # --- The record that a supervisor keeps about its workers

@@ -60,7 +60,7 @@ class NotFound(RequestError):
 
 
 class JobNotFinal(RequestError):
-    """The job has no report to draw because it has not ended."""
+    """The job has not ended: it has no report to draw, and cannot be deleted."""
 
     code = "job-not-final"
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from backend.store.errors import LaterFormat, StorageError
 from schemas.batches import BatchRecord
+from schemas.jobs import JobRecord
 
 Json = dict[str, Any]
 Step = Callable[[Json], Json]
@@ -35,9 +36,15 @@ def _with_parts(batch: Json) -> Json:
     return {**batch, "parts": 1}
 
 
+def _with_creator(job: Json) -> Json:
+    """In jobs before format 3, only fits named their creator, in their task."""
+    return {**job, "created_by": job["spec"].get("created_by")}
+
+
 #: Model -> format -> conversion to the next format. Steps that only add fields with defaults are not listed.
 STEPS: Mapping[type[BaseModel], Mapping[int, Step]] = {
     BatchRecord: {1: _with_parts},
+    JobRecord: {2: _with_creator},
 }
 #: Detail of the error for an unreadable document; it never contains the content of the document.
 _NONE = "a stored document is invalid"

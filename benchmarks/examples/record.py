@@ -56,7 +56,7 @@ class Recorder:
         body = example.body if isinstance(example.body, bytes) or example.body is None else json.dumps(example.body)
         headers = {"Content-Type": "application/json"} | dict(example.headers)
         content = self._real(body) if isinstance(body, str) else body
-        if example.path.get("job_id") == JOB and method != "DELETE":
+        if example.path.get("job_id") == JOB and method == "GET":
             self._wait(self._ids["job"])
         if example.call == "DELETE /batches/{batch_id}":
             self._await_all()
@@ -66,7 +66,7 @@ class Recorder:
             self._ids[found.group(1)] = found.group()
         if answer.status_code == 202 and "/jobs/" in answer.headers.get("location", ""):
             self._under_way.append(self._ids["job"])
-        elif example.call == "DELETE /jobs/{job_id}":
+        elif example.call == "POST /jobs/{job_id}/cancel":
             self._under_way.remove(self._ids["job"])
             if answer.status_code == 409:  # it ended before it could be cancelled: the same once more
                 self.send(all_examples()[all_examples().index(example) - 1])
@@ -131,11 +131,16 @@ def _parts(document: Any) -> list[dict[str, Any]]:
     return [part for part in (document, *listed, *held) if isinstance(part, dict)]
 
 
+def _expiry(part: dict[str, Any]) -> str | None:
+    """When a batch or an ended job expires; whether a job needs the batch now is chance."""
+    return _LATER if part.get("finished_at", _SOME_TIME) else None
+
+
 def _shown(answer: httpx.Response) -> Any:
     text = _TIME.sub(_SOME_TIME, _ID.sub(lambda found: IDS[found.group(1)], answer.text))
     document = json.loads(_DAY.sub(_SOME_DAY, text))
     for part in _parts(document):
-        for name, value in (("expires_at", _LATER), ("next", _CURSOR)):
+        for name, value in (("expires_at", _expiry(part)), ("next", _CURSOR)):
             if name in part:
                 part[name] = value
         if "tried" in part:  # how often it was is chance

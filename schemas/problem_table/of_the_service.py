@@ -69,8 +69,9 @@ OF_THE_SERVICE = {
     "job-not-final": ProblemRow(
         409,
         "The job has not ended",
-        "A job has no diagrams until it has ended.",
-        "Try again after the number of seconds in `Retry-After`, or send `Prefer: wait=10`.",
+        "A job has no diagrams, and cannot be deleted, until it has ended.",
+        "Try again after the number of seconds in `Retry-After`. Requests for diagrams can wait with `Prefer: wait=10`."
+        " A job that you want to delete can be cancelled with `POST /jobs/{job_id}/cancel`.",
     ),
     "job-cancelled": ProblemRow(
         409,

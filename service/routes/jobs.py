@@ -1,4 +1,4 @@
-"""Routes of jobs: list, read, cancel and follow long-running work."""
+"""Routes of jobs: list, read, follow, cancel and delete long-running work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from backend.jobs import find_jobs, has_no_more_events
 from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobsQuery
 from service.calls import Call, Calls
 from service.context import Here, answer
+from service.errors import JobNotFinal
 from service.formats.answers import choose
+from service.formats.body import read_no_fields
 from service.formats.media import EVENT_STREAM, HTML, JSON
 from service.headers import read_header
 from service.jobs import EventStream, applied, changes, located, read_last_id, until_final
@@ -70,11 +72,34 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
     return applied(here, job_page(record, headers))
 
 
-@calls.add(Call("DELETE", "/jobs/{job_id}", answer=JobAnswer, problems=("unknown-job", "job-final"), client="cancel"))
-async def delete_job(job_id: str, here: Here) -> Response:
-    """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded."""
+@calls.add(
+    Call(
+        "POST",
+        "/jobs/{job_id}/cancel",
+        access="frees",
+        answer=JobAnswer,
+        problems=("unknown-job", "job-final"),
+        client="cancel",
+    )
+)
+async def post_cancellation(job_id: str, request: Request, here: Here) -> Response:
+    """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded.
+
+    A cancelled job is returned unchanged. Its record is kept like that of any ended job.
+    """
+    await read_no_fields(request, here.settings)
     record = await run_in_thread(here.store.jobs.cancel, job_id)
     return answer(record.answer().model_dump())
+
+
+@calls.add(Call("DELETE", "/jobs/{job_id}", status=204, problems=("unknown-job", "job-not-final"), client="delete_job"))
+async def delete_job(job_id: str, here: Here) -> Response:
+    """Delete an ended job with its result and its events; a map that it stored is kept. Cancel a running job first."""
+    record = await run_in_thread(here.store.jobs.delete, job_id)
+    if record.status not in FINAL:
+        headers = await run_in_thread(located, here, record)
+        raise JobNotFinal("a queued or running job cannot be deleted; cancel it first").with_headers(headers)
+    return Response(status_code=204)
 
 
 @calls.add(

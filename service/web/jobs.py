@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from backend.jobs import find_jobs, has_no_more_events
 from backend.store.errors import JobFinal, UnknownMap
 from backend.store.jobs.events import StoredJobEvent
-from schemas.jobs import FINAL, JobRecord, JobsQuery
+from schemas.jobs import FINAL, JobRecord, JobsQuery, JobSummary
 from schemas.maps import MapRecord
 from service.calls import Call
 from service.jobs import EventStream, Write, changes, read_last_id
@@ -73,9 +73,9 @@ class JobView:
         return f"{message}: {self.before:,} of your jobs {'is' if self.before == 1 else 'are'} ahead"
 
     @property
-    def batch(self) -> str | None:
-        """The id of the batch that it uses."""
-        return self.job.spec.get("batch")
+    def about(self) -> JobSummary:
+        """The job as the API shows it."""
+        return self.job.summary()
 
     @property
     def makes_report(self) -> bool:
@@ -150,3 +150,10 @@ async def cancel_job(job_id: str, visit: Visiting) -> Response:
     with contextlib.suppress(JobFinal):
         await run_in_thread(visit.here.store.jobs.cancel, job_id)
     return redirect_to(visit, f"/ui/jobs/{job_id}")
+
+
+@calls.add(Call("POST", "/ui/jobs/{job_id}/delete", access="frees"))
+async def delete_job(job_id: str, visit: Visiting) -> Response:
+    """Delete an ended job; one that has not ended is shown as it is."""
+    job = await run_in_thread(visit.here.store.jobs.delete, job_id)
+    return redirect_to(visit, "/ui/jobs" if job.status in FINAL else f"/ui/jobs/{job_id}")

@@ -30,6 +30,8 @@ def test_a_job_that_is_cancelled_is_no_success(service: Stack, http: httpx.Clien
     assert _run(service, "cancel", job).stdout == f"{job} cancelled\n"
     watched = _run(service, "watch", job)
     assert (watched.exit_code, watched.stdout) == (1, f"{job} cancelled\n")
+    assert _run(service, "delete", job).stdout == f"deleted {job}\n"
+    assert _run(service, "delete", job).exit_code == 1
 
 
 def test_a_refusal_of_the_server_is_one_line(service: Stack) -> None:

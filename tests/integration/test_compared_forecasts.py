@@ -81,7 +81,7 @@ def test_a_waiting_job_holds_all_its_batches(
     job = api.post("/evaluate", json=asked, headers={"Prefer": "respond-async"}).json()
     assert store.jobs.get(job["id"]).spec["parts_of"] == [1, 1]
     assert [store.redis.pttl(store.keys.batch(batch_id)) for batch_id in others] == [-1, -1]
-    api.delete(f"/jobs/{job['id']}")
+    api.post(f"/jobs/{job['id']}/cancel")
     assert all(store.redis.pttl(store.keys.batch(batch_id)) > 0 for batch_id in others)
 
 

@@ -189,7 +189,7 @@ def test_a_request_that_waits_for_its_job_holds_no_place(redis_url: str, keys: K
         while 200 not in statuses:
             assert not waiting.done()
             statuses.add(api.post("/evaluate", json=_large(), headers=keys["other"]).status_code)
-        assert api.delete(f"/jobs/{jobs[0]['id']}", headers=keys["greedy"]).status_code == 200
+        assert api.post(f"/jobs/{jobs[0]['id']}/cancel", headers=keys["greedy"]).status_code == 200
         assert waiting.result().json()["type"] == "/problems/job-cancelled"
 
 
@@ -206,7 +206,7 @@ def test_a_request_that_waits_for_its_job_holds_no_turn(redis_url: str, keys: Ke
             assert not waiting.done()
         assert api.post("/evaluate", json=_large(LIGHT_ROWS), headers=keys["greedy"]).status_code == 200
         assert not waiting.done()
-        assert api.delete(f"/jobs/{jobs[0]['id']}", headers=keys["greedy"]).status_code == 200
+        assert api.post(f"/jobs/{jobs[0]['id']}/cancel", headers=keys["greedy"]).status_code == 200
         assert waiting.result().json()["type"] == "/problems/job-cancelled"
 
 

@@ -153,9 +153,9 @@ def test_a_batch_that_a_job_needs_is_not_deleted(api: httpx.Client, store: Store
     assert api.get(path).json()["expires_at"] is None
     assert api.get("/batches").json()["items"][0]["expires_at"] is None
     assert api.post(path + "/rows", json=ROWS).json()["expires_at"] is None
-    assert api.delete(f"/jobs/{jobs[0]}").status_code == 200
+    assert api.post(f"/jobs/{jobs[0]}/cancel").status_code == 200
     assert api.delete(path).json()["detail"] == "1 job that has not ended needs the batch"
-    assert api.delete(f"/jobs/{jobs[1]}").status_code == 200
+    assert api.post(f"/jobs/{jobs[1]}/cancel").status_code == 200
     assert seconds(api.get(path).json()["expires_at"]) == pytest.approx(seconds(batch["expires_at"]), abs=0.01)
     assert api.delete(path).status_code == 204
     assert api.delete(path).status_code == 404

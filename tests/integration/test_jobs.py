@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from redis.client import PubSub
 from backend.store.clock import stamp
 from backend.store.errors import JobFinal
 from backend.store.jobs.queues import FITS, rq_queue
+from backend.store.jobs.runs import part_id
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.store import Store
 from calibrant.client import Calibrant
@@ -269,23 +271,119 @@ def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> Non
 def test_a_queued_job_is_cancelled_at_once(api: httpx.Client, store: Store, redis: Redis) -> None:
     job = submitted(store)
     assert rq_queue(redis, FITS).get_job_ids() == [f"{job.id}-1"]
-    cancelled = api.delete(f"/jobs/{job.id}")
+    cancelled = api.post(f"/jobs/{job.id}/cancel")
     assert cancelled.status_code == 200
     assert cancelled.json()["status"] == "cancelled"
     assert cancelled.json()["finished_at"]
     assert rq_queue(redis, FITS).get_job_ids() == []
-    assert api.delete(f"/jobs/{job.id}").json() == cancelled.json()
-    assert api.delete(f"/jobs/{new_id('job')}").status_code == 404
+    assert api.post(f"/jobs/{job.id}/cancel").json() == cancelled.json()
+    assert api.post(f"/jobs/{new_id('job')}/cancel").status_code == 404
 
 
 def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> None:
     job = submitted(store)
     claimed(store, job.id).succeed({"map": "map_x"})
-    refused = api.delete(f"/jobs/{job.id}")
+    refused = api.post(f"/jobs/{job.id}/cancel")
     assert refused.status_code == 409
     assert refused.json()["type"] == "/problems/job-final"
     with pytest.raises(JobFinal):
         store.jobs.cancel(job.id)
+
+
+def test_an_ended_job_is_deleted_with_its_events_and_keeps_its_map(http: httpx.Client) -> None:
+    made = http.post("/maps", json=ROWS | {"method": "identity", "name": "kept"}, headers={"Prefer": "respond-async"})
+    job = made.json()["id"]
+    assert http.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}).json()["status"] == "succeeded"
+    assert http.delete(f"/jobs/{job}").status_code == 204
+    assert http.get("/maps/kept").status_code == 200
+    assert job not in _ids(http.get("/jobs"))
+    for method, path in (("GET", ""), ("GET", "/events"), ("GET", "/diagram.svg"), ("POST", "/cancel"), ("DELETE", "")):
+        answer = http.request(method, f"/jobs/{job}{path}")
+        assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-job")
+
+
+def test_a_job_that_has_not_ended_is_not_deleted(api: httpx.Client, store: Store) -> None:
+    queued, running = submitted(store), submitted(store)
+    run = claimed(store, running.id)
+    for job in (queued, running):
+        refused = api.delete(f"/jobs/{job.id}")
+        assert (refused.status_code, refused.json()["type"]) == (409, "/problems/job-not-final")
+        assert "/cancel" in api.get(refused.json()["type"], headers={"Accept": "application/json"}).json()["remedy"]
+        assert refused.headers["Location"] == f"/jobs/{job.id}"
+    assert [store.jobs.get(job.id).status for job in (queued, running)] == ["queued", "running"]
+    run.succeed({"map": "map_x"})
+    assert api.delete(f"/jobs/{running.id}").status_code == 204
+
+
+def test_a_deleted_job_leaves_no_keys(api: httpx.Client, store: Store, redis: Redis) -> None:
+    before = set(redis.scan_iter())
+    job = submitted(store)
+    claimed(store, job.id).succeed({"map": "map_x"})
+    assert api.delete(f"/jobs/{job.id}").status_code == 204
+    assert [key for key in set(redis.scan_iter()) - before if job.id.encode() in key] == []
+    assert redis.zscore(store.keys.jobs(), job.id) is None
+
+
+def test_a_part_of_a_job_is_not_deleted(api: httpx.Client, store: Store) -> None:
+    part = part_id(submitted(store, parts=2).id, 0)
+    assert api.delete(f"/jobs/{part}").status_code == 404
+    assert api.post(f"/jobs/{part}/cancel").status_code == 404
+
+
+def test_deletions_at_the_end_of_a_job_delete_it_once_or_not_at_all(api: httpx.Client, store: Store) -> None:
+    jobs = [submitted(store) for _ in range(8)]
+    runs = [claimed(store, job.id) for job in jobs]
+    with ThreadPoolExecutor(4) as threads:
+        ends = [threads.submit(run.succeed, {"map": "map_x"}) for run in runs]
+        answers = list(threads.map(lambda i: (i // 3, api.delete(f"/jobs/{jobs[i // 3].id}").status_code), range(24)))
+        assert [end.result() for end in ends] == [None] * 8
+    for number, job in enumerate(jobs):
+        codes = [code for of, code in answers if of == number]
+        assert codes.count(204) == (api.get(f"/jobs/{job.id}").status_code == 404)
+        assert set(codes) <= {204, 404, 409}
+
+
+@pytest.mark.parametrize(
+    "job_id", ["job_", "job_%00", "..%2Fmaps", "job_" + "0" * 5000, "%F0%9F%98%80", "job_*", "job_0%0D%0AX: 1"]
+)
+def test_hostile_job_ids_are_unknown(api: httpx.Client, job_id: str) -> None:
+    for method, path in (("DELETE", ""), ("POST", "/cancel")):
+        assert api.request(method, f"/jobs/{job_id}{path}").status_code == 404
+
+
+def test_a_cancellation_accepts_no_body(api: httpx.Client, store: Store) -> None:
+    job = submitted(store)
+    assert api.post(f"/jobs/{job.id}/cancel", json={"force": True}).status_code == 422
+    assert store.jobs.get(job.id).status == "queued"
+
+
+def test_a_repeated_cancellation_replays_its_response(api: httpx.Client, store: Store) -> None:
+    job, headers = submitted(store), {"Idempotency-Key": "cancel-1"}
+    first, second = (api.post(f"/jobs/{job.id}/cancel", headers=headers) for _ in range(2))
+    assert (first.status_code, second.headers.get("Idempotency-Replayed")) == (200, "true")
+    assert first.json() == second.json()
+
+
+def test_jobs_say_what_they_are(http: httpx.Client) -> None:
+    batch, other = (http.post("/batches", json=ROWS).json()["id"] for _ in range(2))
+    wait = {"Prefer": "respond-async"}
+    fit = http.post("/maps", json={"batch": batch, "method": "platt", "name": "spam"}, headers=wait).json()
+    about = {"kind": "fit", "method": "platt", "map": "spam", "batch": batch, "batches": None, "created_by": None}
+    assert fit | about == fit
+    fitted = http.get(f"/jobs/{fit['id']}", headers={"Prefer": "wait=30"}).json()
+    assert fitted | about == fitted
+    lasts = datetime.fromisoformat(fitted["expires_at"]) - datetime.fromisoformat(fitted["finished_at"])
+    assert (fit["expires_at"], lasts.total_seconds()) == (None, Settings("").job_ttl)
+    applied = http.post("/evaluate", json={"batch": batch, "map": "spam"}, headers=wait).json()
+    about = {"kind": "evaluate", "method": None, "map": fitted["result"]["map"], "batch": batch}
+    assert applied | about == applied
+    several = http.post("/evaluate", json={"batches": [batch, other]}, headers=wait).json()
+    assert (several["batch"], several["batches"]) == (None, [batch, other])
+    listed = http.get("/jobs", params={"limit": 3}).json()["items"]
+    assert [job["map"] for job in listed] == [None, applied["map"], "spam"]
+    events = list(_events(http.get(f"/jobs/{fit['id']}/events").iter_lines()))
+    assert events[-1]["expires_at"] == fitted["expires_at"]
+    assert {event["map"] for event in events} == {"spam"}
 
 
 def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, client: Calibrant) -> None:
@@ -294,7 +392,7 @@ def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, cli
         for event in _events(stream.iter_lines()):
             if event["status"] == "running":
                 break
-    assert http.delete(f"/jobs/{endless}").json()["status"] == "cancelled"
+    assert http.post(f"/jobs/{endless}/cancel").json()["status"] == "cancelled"
     next_one = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=30"})
     assert next_one.status_code == 200
     job = client.job(endless)
@@ -306,7 +404,7 @@ def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, cli
 def test_jobs_cancelled_while_they_begin_run_or_end_leave_no_map(http: httpx.Client) -> None:
     with ThreadPoolExecutor(4) as threads:
         jobs = [http.post("/maps", json=ROWS | {"method": "pl"}).json()["id"] for _ in range(8)]
-        answers = list(threads.map(lambda job: http.delete(f"/jobs/{job}"), jobs))
+        answers = list(threads.map(lambda job: http.post(f"/jobs/{job}/cancel"), jobs))
     for job, answer in zip(jobs, answers, strict=True):
         final = http.get(f"/jobs/{job}").json()["status"]
         assert (answer.status_code, final) in ((200, "cancelled"), (409, "succeeded"))

@@ -268,6 +268,14 @@ def test_a_long_comparison_becomes_a_job_that_is_found_again(visitor: Visitor, s
     assert visitor.get(f"/jobs/{job}").json()["status"] == "queued"
     assert visitor.get(path).headers["location"] == f"/ui/jobs/{job}"
     assert visitor.get(f"/ui/reports/{batch}?map=spam:2").status_code == 200
+    # A job that has not ended is kept, and the page offers only to cancel it.
+    assert visitor.submit(f"/ui/jobs/{job}/delete", {}).headers["location"] == f"/ui/jobs/{job}"
+    assert "/delete" not in visitor.get(f"/ui/jobs/{job}").text
+    visitor.submit(f"/ui/jobs/{job}/cancel", {})
+    assert f"/ui/jobs/{job}/delete" in visitor.get(f"/ui/jobs/{job}").text
+    assert visitor.post(f"/ui/jobs/{job}/delete", data={"csrf_token": "x"}).status_code == 403
+    assert visitor.submit(f"/ui/jobs/{job}/delete", {}).headers["location"] == "/ui/jobs"
+    assert visitor.get(f"/jobs/{job}").status_code == 404
 
 
 def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_url: str) -> None:

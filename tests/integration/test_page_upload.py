@@ -174,7 +174,7 @@ def test_a_long_report_becomes_one_job(visitor: Visitor, store: Store) -> None:
     assert visitor.get(f"/ui/reports/{batch}?job=job_0").status_code == 404
     other = visitor.post("/batches", json=rows).json()["id"]
     assert visitor.get(f"/ui/reports/{other}?job={job}").status_code == 404
-    visitor.delete(f"/jobs/{job}")
+    visitor.post(f"/jobs/{job}/cancel")
     assert visitor.get(f"/ui/reports/{batch}").status_code == 200  # a cancelled report is made again
     assert visitor.get(f"/ui/reports/{batch}?job={job}").headers["location"] == f"/ui/jobs/{job}"
     assert visitor.get("/ui/reports/batch_0").status_code == 404

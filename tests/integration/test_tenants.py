@@ -29,6 +29,7 @@ CATALOGUE = {"/measures", "/diagrams", "/methods"}
 #: What a call needs of its body to be well formed but for the tenant of what it names.
 BODIES: dict[tuple[str, str], Any] = {
     ("post", "/batches/{batch_id}/rows"): ROWS,
+    ("post", "/jobs/{job_id}/cancel"): {},
     ("patch", "/maps/{ref}"): {"description": "mine"},
     ("put", "/maps/{name}/aliases/{alias}"): {"version": 1},
     ("patch", "/monitors/{name}"): {"description": "mine"},

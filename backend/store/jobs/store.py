@@ -1,4 +1,4 @@
-"""Jobs as callers see them: submitted, listed, watched and cancelled."""
+"""Jobs as callers see them: submitted, listed, watched, cancelled and deleted."""
 
 from __future__ import annotations
 
@@ -113,6 +113,20 @@ class JobStore:
             if piece in held:
                 send_command(self._redis, held[piece], "stop-job", job_id=piece)
         return record
+
+    def delete(self, job_id: str) -> JobRecord:
+        """Delete an ended job with its result and its events; a job that has not ended is kept. Returns the job."""
+        key = self._keys.job(job_id)
+
+        def write(pipe: Pipeline) -> JobRecord:
+            record = self._known(read_job(pipe.get(key)))
+            pipe.multi()
+            if record.status in FINAL:
+                pipe.delete(key, self._keys.job_events(job_id))
+                pipe.zrem(self._keys.jobs(), job_id)
+            return record
+
+        return transact(self._redis, write, key)
 
     def before(self, record: JobRecord) -> int | None:
         """The number of the tenant's runs that wait ahead of a job in its queue.

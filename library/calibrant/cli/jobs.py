@@ -1,4 +1,4 @@
-"""``calibrant jobs``: list, watch and cancel jobs on a server."""
+"""``calibrant jobs``: list, watch, cancel and delete jobs on a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from calibrant.client.answers import JobSummary
 
-jobs = typer.Typer(help="List, watch and cancel the jobs on a server.", no_args_is_help=True)
+jobs = typer.Typer(help="List, watch, cancel and delete the jobs on a server.", no_args_is_help=True)
 
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
 _WHOSE = "jobs"
@@ -57,10 +57,11 @@ def list_jobs(
         write_json([job.to_dict() for job in found])
         return
     # A truncated id would be useless.
-    shown = table("id", "kind", "status", "progress", "created", left=5)
+    shown = table("id", "kind", "method", "map", "status", "progress", "created", "by", left=8)
     shown.columns[0].min_width = 34
     for job in found:
-        shown.add_row(job.id, job.kind, job.status, _share(job), job.created_at)
+        about = (job.method or "", job.map or "")
+        shown.add_row(job.id, job.kind, *about, job.status, _share(job), job.created_at, job.created_by or "")
     write_lines(shown)
 
 
@@ -69,6 +70,14 @@ def cancel(job_id: JobId, server: NeededServer = None) -> None:
     """Cancel a queued or running job; it leaves no result."""
     with client_of(server, _WHOSE) as client:
         typer.echo(f"{job_id} {client.cancel(job_id).status}")
+
+
+@jobs.command()
+def delete(job_id: JobId, server: NeededServer = None) -> None:
+    """Delete an ended job with its result; a map that it stored is kept."""
+    with client_of(server, _WHOSE) as client:
+        client.delete_job(job_id)
+    typer.echo(f"deleted {job_id}")
 
 
 def _share(job: JobSummary) -> str:

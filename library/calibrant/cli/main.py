@@ -33,7 +33,7 @@ OWN: Mapping[str, str] = MappingProxyType(
         "diagram": "Draw a diagram as SVG or PNG; with --map, before and after the map.",
         "sample": "Write the predictions of a naive Bayes classifier for 1,797 handwritten digits as CSV.",
         "maps": "List, show, export, import, delete and alias the maps on a server.",
-        "jobs": "List, watch and cancel the jobs on a server.",
+        "jobs": "List, watch, cancel and delete the jobs on a server.",
         "monitors": "Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
     }
 )

@@ -2036,7 +2036,22 @@ class Calibrant(Connection):
         ProblemResponse
             With the code ``unknown-job`` or ``job-final``.
         """
-        return self._run(result(self._patience, "DELETE", path_of("jobs", job_id), JobAnswer))
+        return self._run(result(self._patience, "POST", path_of("jobs", job_id, "cancel"), JobAnswer))
+
+    def delete_job(self, job_id: str | JobSummary) -> None:
+        """Delete an ended job with its result and its events; a map that it stored is kept. Cancel a running job first.
+
+        Parameters
+        ----------
+        job_id : str or JobSummary
+            Id of a job.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-job`` or ``job-not-final``.
+        """
+        self._run(removal(self._patience, path_of("jobs", job_id)))
 
     def map(self, ref: str | MapSummary) -> MapRecord:
         """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``.

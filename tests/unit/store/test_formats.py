@@ -116,3 +116,13 @@ def test_evidence_of_earlier_versions_has_its_description() -> None:
     assert evidence is not None
     assert evidence.description == "predictions are too low"
     assert '"description"' in found.model_dump_json()
+
+
+def test_jobs_of_the_previous_format_name_their_creator() -> None:
+    job = {"format": 2, "id": "job_1", "kind": "fit", "status": "queued", "created_at": "2026-01-01T00:00:00.000Z"}
+    job |= {"ttl": 60, "spec": {"method": "pl", "name": "spam", "batch": "batch_1", "created_by": "ci"}}
+    stored = read_stored(JobRecord, json.dumps(job | {"problem": None, "result": None}).encode())
+    answer = stored.answer()
+    assert (answer.created_by, answer.method, answer.map, answer.batch) == ("ci", "pl", "spam", "batch_1")
+    evaluation = job | {"kind": "evaluate", "spec": {"batch": None, "batches": ["batch_1", "batch_2"], "map": None}}
+    assert read_stored(JobRecord, json.dumps(evaluation).encode()).summary().batches == ["batch_1", "batch_2"]

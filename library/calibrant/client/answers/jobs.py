@@ -30,9 +30,15 @@ class JobSummary(WireAnswer):
     status: Status  # status of the job
     progress: Progress = field(default_factory=Progress)  # progress of the running job
     created_at: str  # when it was created
+    created_by: str | None = None  # name of the API key that created it; None without keys
     started_at: str | None = None  # when a worker started the job; None before
     finished_at: str | None = None  # when the job ended; None before
     problem: Problem | None = None  # why the job failed; None otherwise
+    method: str | None = None  # name of the method of a fit; None for an evaluation
+    map: str | None = None  # name of the map that a fit stores, or id of the map that an evaluation applies; None: none
+    batch: str | None = None  # id of the batch; None for an evaluation of several batches
+    batches: list[str] | None = None  # ids of the batches of an evaluation of several; None for one
+    expires_at: str | None = None  # when the ended job is deleted; None before its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
