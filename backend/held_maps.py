@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from backend.store.link import Invalidation
 from backend.store.store import Store
@@ -28,6 +28,11 @@ class HeldMap:
     id: str
     loaded: CalibrationMap | DistributionMap
     version: int | None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The fields of an answer that name the map."""
+        return {"map": self.id, "version": self.version}
 
     @property
     def is_fast(self) -> bool:

@@ -14,7 +14,7 @@ from calibrant.io.errors import InvalidField
 from calibrant.kinds import is_of_distributions, read_map, try_map
 from calibrant.maps.calibration_map import CalibrationMap
 from schemas.aliases import AliasOptions, AliasRecord
-from schemas.base import ID_PREFIX, Document
+from schemas.base import ID_PREFIX, Document, merge_patch
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def change_map(requester: Requester, ref: str, changes: MapChanges, require: Req
         require(record)
         given = changes.model_dump(exclude_unset=True)
         if "tags" in given:
-            merged = {} if given["tags"] is None else record.tags | given["tags"]
-            given["tags"] = {name: value for name, value in merged.items() if value is not None}
+            given["tags"] = merge_patch(record.tags, given["tags"]) or {}
             if len(given["tags"]) > MAX_TAGS:
                 raise InvalidField.at("/tags", f"must be at most {MAX_TAGS} including the existing ones")
         changed = record.model_copy(update=given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
@@ -33,6 +34,19 @@ Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 #: In seconds.
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch (RFC 7396, section 2): null removes a field, and other objects are merged.
+
+    >>> merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"a": None, "b": {"c": 4}})
+    {'b': {'d': 3, 'c': 4}}
+    """
+    if not isinstance(patch, Mapping):
+        return patch
+    before = target if isinstance(target, Mapping) else {}
+    kept = {name: value for name, value in before.items() if name not in patch}
+    return kept | {name: merge_patch(before.get(name), value) for name, value in patch.items() if value is not None}
 
 
 class Document(BaseModel):

@@ -292,7 +292,8 @@ class CalibrateBody(CalibrateOptions):
 class CalibrateAnswer(Document):
     """Calibrated probabilities of the map's event, or of all classes."""
 
-    map: str
+    map: str = Field(description="id of the map that was applied")
+    version: int | None = Field(None, description="version of this map; null if it has no name")
     predictions: list[float] | list[list[float]] = Field(description="calibrated probabilities")
     p0: list[float] | None = Field(None, description="if bounds were requested")
     p1: list[float] | None = Field(None, description="probability if the label were 1")
@@ -362,7 +363,8 @@ class CalibratedForecastsAnswer(Document):
 class CalibrateDistributionAnswer(CalibratedForecastsAnswer):
     """Forecasts calibrated by a map: mean and variance, quantiles, or intervals."""
 
-    map: str
+    map: str = Field(description="id of the map that was applied")
+    version: int | None = Field(None, description="version of this map; null if it has no name")
 
 
 class InOrderAnswer(CalibratedForecastsAnswer):

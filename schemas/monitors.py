@@ -231,7 +231,7 @@ class MonitorBody(MonitorFields):
 
 
 class MonitorPatch(Document):
-    """The body of ``PATCH /monitors/{name}``: only the given fields are changed."""
+    """The body of ``PATCH /monitors/{name}``, a JSON merge patch (RFC 7396): null removes, omitted fields are kept."""
 
     description: str | None = Field(None, max_length=2000)
     windows: list[WindowSpec] | None = Field(None, min_length=1, max_length=MAX_WINDOWS)

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from schemas.problem_table.of_numbers import OF_NUMBERS
 from service.formats.catalogue import READERS
-from service.formats.media import JSON
+from service.formats.media import JSON, MERGE_PATCH
 from service.routing import Direct, Idempotent
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -102,6 +102,11 @@ def rows(*models: type[BaseModel]) -> Body:
 def fields(model: type[BaseModel]) -> Body:
     """A JSON body without rows."""
     return Body((model,))
+
+
+def changes(model: type[BaseModel]) -> Body:
+    """A JSON merge patch."""
+    return Body((model,), media=MERGE_PATCH)
 
 
 class Sample(NamedTuple):

@@ -27,7 +27,7 @@ from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
 from service.examples.calls import examples_of, parameter
 from service.formats.catalogue import FORMATS
-from service.formats.media import JSON, schema_of
+from service.formats.media import JSON, MERGE_PATCH, schema_of
 from service.formats.options import STRUCTURED
 from service.headers import Conditions, entity_tag, tagged
 from service.inference.errors import status_of, uses_protocol
@@ -359,7 +359,8 @@ def _add_examples(call: Call, operation: Schema) -> None:
     for example in examples_of(call):
         described = {"summary": example.summary}
         if example.body is not None:
-            sent = operation["requestBody"]["content"][JSON].setdefault("examples", {})
+            content = operation["requestBody"]["content"]
+            sent = content[MERGE_PATCH if MERGE_PATCH in content else JSON].setdefault("examples", {})
             sent[example.name] = described | {"value": example.body}
         answer = answer_of(str(call), example.name)
         if answer is not None:

@@ -54,6 +54,8 @@ _KEPT = (
     "x-content-type-options",
     "referrer-policy",
     "inference-header-content-length",
+    "calibrant-map",
+    "calibrant-map-version",
 )
 #: Request headers that change what a request does, besides the attributes of an event (``ce-*``).
 _MEANT = (b"if-match", b"if-none-match", b"inference-header-content-length")

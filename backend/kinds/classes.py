@@ -253,7 +253,7 @@ class CalibrationRequest:
         arrays = {"predictions": fitted.apply_checked(rows.predictions)}
         if self.options.bounds:
             arrays["p0"], arrays["p1"] = fitted.bounds_checked(rows.predictions)
-        return Calibrated({"map": self.held.id}, arrays)
+        return Calibrated(self.held.named, arrays)
 
 
 # --- Records of maps

@@ -237,7 +237,7 @@ class ForecastCalibrationRequest:
         requester.reserve(work_bytes(len(rows) * rows.forecasts.width) + 2 * size)
         requester.take_slot(size * BYTE_SECONDS)
         found = fitted.apply_checked(rows.forecasts, by=rows.by, seed=self.options.seed)
-        return Calibrated({"map": self.held.id, "n_repaired": rows.forecasts.n_repaired}, dict(found))
+        return Calibrated({**self.held.named, "n_repaired": rows.forecasts.n_repaired}, dict(found))
 
 
 def recalibrate(requester: Requester, rows: ForecastRows, how: InOrder) -> AdaptiveForecasts:

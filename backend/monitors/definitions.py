@@ -33,7 +33,7 @@ from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally
-from schemas.base import HOUR, MINUTE, Document
+from schemas.base import HOUR, MINUTE, Document, merge_patch
 from schemas.monitor_answers import answer_of
 from schemas.monitors import (
     MAX_BUCKETS,
@@ -290,7 +290,8 @@ def _change(
     given = {**given, **({"hooks": hooks} if "hooks" in given else {})}
     if "recalibration" in given:
         given["recalibration"] = kind_of_monitor(before).with_method(given["recalibration"])
-    changed = before.model_copy(update=given)
+    merged = {field: _merged(getattr(before, field), change) for field, change in given.items()}
+    changed = before.model_copy(update=merged)
     again = changed.reference != before.reference
     reference, vectors = None, None
     if again:
@@ -309,6 +310,13 @@ def _change(
             write_reference(pipe, keys, changed.uid, reference, vectors)
 
     return requester.store.monitors.patch(before.name, change, with_it), fresh
+
+
+def _merged(before: Any, change: Any) -> Any:
+    """A changed field: objects are merged, anything else is replaced."""
+    if not (isinstance(before, Document) and isinstance(change, Document)):
+        return change
+    return type(before)(**merge_patch(before.model_dump(exclude_unset=True), change.model_dump(exclude_unset=True)))
 
 
 def delete_monitor(requester: Requester, name: str, require: Require) -> None:

@@ -54,7 +54,8 @@ class Recorder:
         method, _, path = example.call.partition(" ")
         path = path.format(**example.path)
         body = example.body if isinstance(example.body, bytes) or example.body is None else json.dumps(example.body)
-        headers = {"Content-Type": "application/json"} | dict(example.headers)
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Content-Type": kind} | dict(example.headers)
         content = self._real(body) if isinstance(body, str) else body
         if example.path.get("job_id") == JOB and method == "GET":
             self._wait(self._ids["job"])

@@ -71,13 +71,21 @@ def choose_type(request: Request) -> str:
     return choose(accepted, offered)
 
 
+#: Headers of a response with arrays that a map was applied to, by the field with their value.
+OF_MAPS = {"map": "Calibrant-Map", "version": "Calibrant-Map-Version"}
+
+
 async def respond(request: Request, kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Response:
     """Respond with arrays in the chosen type; the pieces of a large response are created in a thread while it is sent.
 
-    HTTP/1.0 has no chunked encoding, so its clients receive the whole response with its length.
+    The map that was applied is in headers too, because some types have only arrays. HTTP/1.0 has no chunked encoding,
+    so its clients receive the whole response with its length.
     """
     pieces = WRITERS[kind](fields, arrays)
     headers = {"Vary": "Accept"}
+    for field, header in OF_MAPS.items():
+        if fields.get(field) is not None:
+            headers[header] = str(fields[field])
     if sum(array.nbytes for array in arrays.values()) <= _SMALL_BYTES:
         if kind == JSON:
             rows = {name: np.ascontiguousarray(array) for name, array in arrays.items()}

@@ -217,7 +217,7 @@ def write_arrow(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iter
         columns = zip(arrays["levels"].tolist(), arrays["quantiles"].T, strict=True)
         others = {name: array for name, array in arrays.items() if name not in ("levels", "quantiles")}
         arrays = {f"q{tau:.9g}": column for tau, column in columns} | others
-    metadata = {name: str(value) for name, value in fields.items()}
+    metadata = {name: str(value) for name, value in fields.items() if value is not None}
     schema = arrow.schema([(name, _type(array)) for name, array in arrays.items()], metadata=metadata)
     widest = max(max(1, array[:1].size) for array in arrays.values())
     height = max(1, _ARROW_BLOCK // widest)

@@ -23,7 +23,7 @@ from service.errors import InvalidField, MalformedEncoding, TooLarge, Unsupporte
 from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
 from service.formats.documents import of_text
 from service.formats.events import CloudEvent, is_binary, read_binary, read_structured
-from service.formats.media import EVENT, EVENTS, JSON
+from service.formats.media import EVENT, EVENTS, JSON, MERGE_PATCH
 from service.formats.options import Options, pointer_of, query_fields, read_options
 from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import LightBodies, RequestMemory, Slots
@@ -43,7 +43,10 @@ _PART_BYTES = 256 * 1024
 
 async def read_payload(request: Request, settings: Settings) -> Payload:
     """Read a body within the size limit, in the format of its content type."""
-    kind = content_type(read_header(request, b"content-type"), tuple(READERS))
+    return await _read_as(content_type(read_header(request, b"content-type"), tuple(READERS)), request, settings)
+
+
+async def _read_as(kind: str, request: Request, settings: Settings) -> Payload:
     encoding = read_encoding(read_header(request, b"content-encoding"))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
@@ -130,10 +133,16 @@ async def _receive(
 
 
 async def read_fields(request: Request, settings: Settings, model: type[Options]) -> Options:
-    """Read and validate a JSON body without rows."""
-    if read_header(request, b"content-type").partition(";")[0].strip().lower() != JSON:
-        raise UnsupportedMediaType(f"the content type must be {JSON}")
-    payload = await read_payload(request, settings)
+    """Read and validate a JSON body without rows; that of a PATCH is a merge patch.
+
+    A plain JSON body of a PATCH is refused: it does not declare what null and omitted fields mean (RFC 5789).
+    """
+    allowed = MERGE_PATCH if request.method == "PATCH" else JSON
+    try:
+        content_type(read_header(request, b"content-type"), (allowed,))
+    except UnsupportedMediaType as error:
+        raise error.with_headers({"Accept-Patch": MERGE_PATCH} if allowed == MERGE_PATCH else {}) from None
+    payload = await _read_as(JSON, request, settings)
     for name in payload.arrays:
         raise InvalidField.at(f"/{name}", "is not a field of this request")
     return read_options(payload, model)
@@ -199,7 +208,8 @@ def content_type(header: str, allowed: tuple[str, ...]) -> str:
     """The content type without its parameters; raises ``UnsupportedMediaType``, also for a charset other than UTF-8."""
     kind, _, parameters = header.lower().partition(";")
     if kind.strip() not in allowed:
-        raise UnsupportedMediaType(f"the content type must be one of: {', '.join(allowed)}")
+        names = allowed[0] if len(allowed) == 1 else f"one of: {', '.join(allowed)}"
+        raise UnsupportedMediaType(f"the content type must be {names}")
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip().strip('"') not in _CHARSETS:

@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 JSON = "application/json"
+#: A JSON merge patch (RFC 7396), the body of every PATCH.
+MERGE_PATCH = "application/merge-patch+json"
 HTML = "text/html"
 SVG = "image/svg+xml"
 PNG = "image/png"

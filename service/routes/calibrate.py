@@ -22,7 +22,7 @@ from schemas.maps import (
 )
 from service.calls import OF_FORECASTS, OF_ROWS, Call, Calls, rows
 from service.context import context_of
-from service.formats.answers import choose_type, respond
+from service.formats.answers import OF_MAPS, choose_type, respond
 from service.formats.body import read_payload
 from service.formats.catalogue import WRITERS
 from service.formats.media import JSON
@@ -43,6 +43,10 @@ _FEW = 256
         body=rows(CalibrateBody, CalibrateDistributionBody, InOrderBody),
         answer=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,
         media=tuple(kind for kind in WRITERS if kind != JSON),
+        sends={
+            OF_MAPS["map"]: {"description": "id of the map that was applied", "schema": {"type": "string"}},
+            OF_MAPS["version"]: {"description": "its version, if it has a name", "schema": {"type": "integer"}},
+        },
         problems=(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
     )
 )

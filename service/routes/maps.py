@@ -21,7 +21,7 @@ from schemas.maps import (
     MapDocument,
     MapRecord,
 )
-from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, ClientMethod, fields, rows
+from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, ClientMethod, changes, fields, rows
 from service.context import Here, answer
 from service.formats.body import read_fields, read_payload
 from service.formats.options import query_fields, read_options, read_options_of_kind
@@ -146,7 +146,7 @@ async def get_document(ref: str, request: Request, here: Here) -> Response:
     Call(
         "PATCH",
         "/maps/{ref}",
-        body=fields(MapChanges),
+        body=changes(MapChanges),
         answer=MapRecord,
         tagged=True,
         conditional=True,
@@ -155,8 +155,8 @@ async def get_document(ref: str, request: Request, here: Here) -> Response:
 )
 async def patch_map(ref: str, request: Request, here: Here) -> Response:
     """Change the tags and the description of a map with a JSON merge patch: null removes, omitted fields are kept."""
-    changes = await read_fields(request, here.settings, MapChanges)
-    record = await run_in_thread(maps.change_map, here, ref, changes, Conditions.of(request.headers).require)
+    patch = await read_fields(request, here.settings, MapChanges)
+    record = await run_in_thread(maps.change_map, here, ref, patch, Conditions.of(request.headers).require)
     return _tagged(to_bytes(record))
 
 

@@ -19,7 +19,7 @@ from schemas.monitor_answers import (
     answer_of,
 )
 from schemas.monitors import MonitorBody, MonitorPatch
-from service.calls import Call, Calls, fields
+from service.calls import Call, Calls, changes, fields
 from service.context import Context, Here, answer
 from service.formats.body import read_fields
 from service.formats.media import PNG, SVG
@@ -190,7 +190,7 @@ async def get_window_png(name: str, request: Request, here: Here) -> Response:
     Call(
         "PATCH",
         "/monitors/{name}",
-        body=fields(MonitorPatch),
+        body=changes(MonitorPatch),
         answer=MonitorAnswer,
         tagged=True,
         conditional=True,
@@ -200,11 +200,12 @@ async def get_window_png(name: str, request: Request, here: Here) -> Response:
 async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     """Change the given fields of a monitor; null removes ``description``, ``interval`` and ``reference``.
 
-    Lists are replaced as a whole. A hook without a secret keeps the secret of the existing hook with the same name.
+    The body is a JSON merge patch: objects are merged, and lists are replaced as a whole. A hook without a secret keeps
+    the secret of the existing hook with the same name.
     """
-    changes = await read_fields(request, here.settings, MonitorPatch)
+    patch = await read_fields(request, here.settings, MonitorPatch)
     require = Conditions.of(request.headers).require
-    changed, fresh = await run_in_thread(definitions.change_monitor, here, here.targets, name, changes, require)
+    changed, fresh = await run_in_thread(definitions.change_monitor, here, here.targets, name, patch, require)
     headers = {"ETag": entity_tag(to_bytes(answer_of(changed)))}
     return Response(to_bytes(answer_of(changed, fresh)), headers=headers, media_type="application/json")
 

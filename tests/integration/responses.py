@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
+
+
+def patched(client: httpx.Client, path: str, changes: Any, headers: Mapping[str, str] | None = None) -> httpx.Response:
+    """The response to a JSON merge patch."""
+    kind = {"Content-Type": "application/merge-patch+json"}
+    return client.patch(path, json=changes, headers={**kind, **(headers or {})})
 
 
 def body_of(response: httpx.Response, status: int = 200) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from schemas.maps import About, MapChanges
 from service.settings import Settings
 from service.stack import Stack
 from tests.integration.conftest import serving
+from tests.integration.responses import patched
 from tests.integration.visiting import ROWS, Visitor
 
 #: A value for each field.
@@ -63,9 +64,9 @@ def test_every_field_is_changed_removed_and_listed(http: httpx.Client) -> None:
     assert not any(without.values())
     assert MapChanges.model_fields.keys() == SAID.keys()
     path = f"/maps/{made['id']}"
-    assert _said(http.patch(path, json=SAID).json()) == SAID
+    assert _said(patched(http, path, SAID).json()) == SAID
     assert _said(http.get("/maps", params={"name": "changed-about"}).json()["items"][0]) == SAID
-    assert _said(http.patch(path, json=dict.fromkeys(SAID)).json()) == without
+    assert _said(patched(http, path, dict.fromkeys(SAID)).json()) == without
 
 
 def test_the_calls_of_the_client_have_every_field(client: Calibrant) -> None:

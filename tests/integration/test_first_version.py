@@ -14,6 +14,7 @@ from backend.store.store import Store
 from schemas.aliases import StoredAlias
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
+from tests.integration.responses import patched
 from tests.integration.stored import load_first_store
 
 
@@ -40,7 +41,7 @@ def test_its_maps_take_aliases_tags_and_further_versions(first: dict[str, Any], 
     alias = api.put("/maps/spam/aliases/champion", json={"version": 1}).raise_for_status().json()
     assert (first["maps"][alias["map"]]["version"], alias["revision"]) == (1, 1)
     assert api.get("/maps/spam@champion").json()["id"] == alias["map"]
-    assert api.patch("/maps/spam@champion", json={"tags": {"stage": "live"}}).raise_for_status().json()["version"] == 1
+    assert patched(api, "/maps/spam@champion", {"tags": {"stage": "live"}}).raise_for_status().json()["version"] == 1
     assert [item["id"] for item in api.get("/maps", params={"tag": "stage=live"}).json()["items"]] == [alias["map"]]
     body = {"method": "platt", "name": "spam", "predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 1, 0, 1]}
     assert api.post("/maps", json=body).raise_for_status().json()["version"] == 3

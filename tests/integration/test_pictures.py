@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from service.route_table import RouteTable
-from tests.integration.responses import problem_of
+from tests.integration.responses import patched, problem_of
 
 RANDOM = np.random.default_rng(11)
 TRUE = RANDOM.random(400)
@@ -239,7 +239,7 @@ def test_a_maps_picture_is_of_its_own_fit_and_says_so(http: httpx.Client) -> Non
     assert http.get(f"/maps/{fitted['id']}/diagram.svg", headers=tag).status_code == 304
     assert http.get(f"/maps/{name}/diagram.svg", headers=tag, params={"theme": "dark"}).status_code == 200
     assert problem_of(http.get(f"/maps/{name}/diagram.svg", headers={"If-Match": tag["If-None-Match"]}))[0] == 412
-    http.patch(f"/maps/{name}", json={"description": HOSTILE[0]}).raise_for_status()
+    patched(http, f"/maps/{name}", {"description": HOSTILE[0]}).raise_for_status()
     assert http.get(f"/maps/{name}/diagram.svg", headers=tag).status_code == 304
     _map(http, name=name)
     assert "version 2" in _svg(http.get(f"/maps/{name}/diagram.svg", headers=tag))

@@ -20,8 +20,9 @@ from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.answers import MapRecord
 from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
+from service.formats.catalogue import WRITERS
 from service.stack import Stack
-from tests.integration.responses import body_of, problem_of
+from tests.integration.responses import body_of, patched, problem_of
 
 RANDOM = np.random.default_rng(3)
 TRUE = RANDOM.random(400)
@@ -166,6 +167,28 @@ def test_an_alias_is_a_reference_wherever_a_map_is_named(http: httpx.Client, cli
 
 
 # Aliases
+
+
+@pytest.mark.parametrize("accept", [*WRITERS])
+def test_an_answer_names_the_map_that_an_alias_led_to(
+    http: httpx.Client, client: Calibrant, name: str, accept: str
+) -> None:
+    first, second = _post(http, name), _post(http, name)
+    client.alias(name, "champion", 1)
+    unnamed = _post(http)
+    for ref, record in ((name, second), (f"{name}@champion", first), (second["id"], second), (unnamed["id"], unnamed)):
+        body = {"map": ref, "predictions": [0.2, 0.8]}
+        answer = http.post("/calibrate", json=body, headers={"Accept": accept}).raise_for_status()
+        version = None if record["version"] is None else str(record["version"])
+        assert answer.headers["calibrant-map"] == record["id"]
+        assert answer.headers.get("calibrant-map-version") == version
+        if accept == "application/json":
+            assert (answer.json()["map"], answer.json()["version"]) == (record["id"], record["version"])
+        applied = client.calibrate(ref, [0.2, 0.8], return_map=True)
+        assert applied[1:] == (record["id"], record["version"])
+    client.alias(name, "champion", 2)
+    moved = http.post("/calibrate", json={"map": f"{name}@champion", "predictions": [0.2]}).json()
+    assert (moved["map"], moved["version"]) == (second["id"], 2)
 
 
 def test_an_alias_shows_its_version_and_is_moved(http: httpx.Client, client: Calibrant, name: str) -> None:
@@ -325,7 +348,7 @@ def test_a_deletion_names_one_version_exactly(http: httpx.Client, name: str, suf
 def test_a_deletion_heeds_the_state_that_the_caller_knows(http: httpx.Client) -> None:
     url = f"/maps/{_post(http)['id']}"
     known = http.get(url).headers["etag"]
-    http.patch(url, json={"description": "new"})
+    patched(http, url, {"description": "new"})
     assert problem_of(http.delete(url, headers={"If-Match": known}))[:2] == (412, "precondition-failed")
     assert http.delete(url, headers={"If-Match": http.get(url).headers["etag"]}).status_code == 204
 
@@ -336,20 +359,30 @@ def test_a_deletion_heeds_the_state_that_the_caller_knows(http: httpx.Client) ->
 def test_tags_and_description_are_merged_and_nothing_else_changes(http: httpx.Client, name: str) -> None:
     made = _post(http, name, tags={"a": "1", "b": "2"}, description="old")
     url = f"/maps/{name}"
-    tagged = http.patch(url, json={"tags": {"b": None, "c": "3", "nothing": None}}).json()
+    tagged = patched(http, url, {"tags": {"b": None, "c": "3", "nothing": None}}).json()
     assert (tagged["tags"], tagged["description"]) == ({"a": "1", "c": "3"}, "old")
     assert tagged["updated_at"] is not None
-    record = http.patch(url, json={"description": None}).json()
+    record = patched(http, url, {"description": None}).json()
     assert (record["tags"], record["description"]) == ({"a": "1", "c": "3"}, None)
-    cleared = http.patch(url, json={"tags": None})
+    cleared = patched(http, url, {"tags": None})
     assert cleared.json()["tags"] == {}
     changing = {"tags", "description", "updated_at"}
     assert {k: v for k, v in cleared.json().items() if k not in changing} == {
         k: v for k, v in made.items() if k not in changing
     }
-    same = http.patch(url, json={})
+    same = patched(http, url, {})
     assert same.json() == cleared.json() == http.get(url).json()
     assert same.headers["etag"] == cleared.headers["etag"] == http.get(url).headers["etag"]
+
+
+@pytest.mark.parametrize("path", ["/maps/any", "/monitors/any"])
+@pytest.mark.parametrize(
+    "kind", ["application/json", "text/plain", "application/json-patch+json", "application/x-npz", ""]
+)
+def test_a_patch_that_is_no_merge_patch_is_refused(http: httpx.Client, path: str, kind: str) -> None:
+    refused = http.patch(path, content=b"{}", headers={"Content-Type": kind} if kind else {})
+    assert problem_of(refused) == (415, "unsupported-media-type", "")
+    assert refused.headers["accept-patch"] == "application/merge-patch+json"
 
 
 MANY = {f"t{i}": "" for i in range(32)}
@@ -377,7 +410,7 @@ MANY = {f"t{i}": "" for i in range(32)}
 )
 def test_tags_and_descriptions_are_short_and_few(http: httpx.Client, body: Any) -> None:
     made = _post(http, tags=MANY)
-    refused = problem_of(http.patch(f"/maps/{made['id']}", json=body))
+    refused = problem_of(patched(http, f"/maps/{made['id']}", body))
     assert refused[:2] == (422, "invalid-field")
     assert refused[2].startswith("/" + next(iter(body)))
     assert http.get(f"/maps/{made['id']}").json() == made
@@ -389,7 +422,7 @@ def test_changes_made_at_once_are_all_kept(http: httpx.Client) -> None:
     url = f"/maps/{_post(http)['id']}"
 
     def tag(i: int) -> Callable[[], httpx.Response]:
-        return lambda: http.patch(url, json={"tags": {f"t{i}": str(i)}})
+        return lambda: patched(http, url, {"tags": {f"t{i}": str(i)}})
 
     assert {response.status_code for response in _at_once([tag(i) for i in range(8)])} == {200}
     assert http.get(url).json()["tags"] == {f"t{i}": str(i) for i in range(8)}
@@ -398,8 +431,11 @@ def test_changes_made_at_once_are_all_kept(http: httpx.Client) -> None:
 def test_a_change_heeds_the_state_that_the_caller_knows(http: httpx.Client) -> None:
     url = f"/maps/{_post(http)['id']}"
     known = {"If-Match": http.get(url).headers["etag"]}
-    assert http.patch(url, json={"description": "a"}, headers=known).status_code == 200
-    assert problem_of(http.patch(url, json={"description": "b"}, headers=known))[:2] == (412, "precondition-failed")
+    assert patched(http, url, {"description": "a"}, known).status_code == 200
+    assert problem_of(patched(http, url, {"description": "b"}, known))[:2] == (
+        412,
+        "precondition-failed",
+    )
     assert http.get(url).json()["description"] == "a"
 
 
@@ -420,7 +456,7 @@ def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: s
         assert http.get(url, headers={"If-None-Match": '"x"'}).status_code == 200
         assert problem_of(http.get(url, headers={"If-None-Match": "x"}))[:2] == (400, "bad-request")
     document = http.get(f"/maps/{name}/document").headers["etag"]
-    http.patch(f"/maps/{name}", json={"description": "new"})
+    patched(http, f"/maps/{name}", {"description": "new"})
     assert http.get(f"/maps/{name}", headers={"If-None-Match": made.headers["etag"]}).status_code == 200
     assert http.get(f"/maps/{name}/document", headers={"If-None-Match": document}).status_code == 304
 
@@ -446,7 +482,7 @@ def test_a_listed_map_is_its_record_without_what_is_long_and_with_its_aliases(ht
     listed = http.get("/maps", params={"name": name}).json()["items"][0]
     assert listed.pop("aliases") == ["best", "champion"]
     assert listed == {k: v for k, v in made.items() if k not in ("document", "bins", "label_counts")}
-    described = http.patch(f"/maps/{name}", json={"description": "new"}).json()
+    described = patched(http, f"/maps/{name}", {"description": "new"}).json()
     assert http.get("/maps", params={"name": name}).json()["items"][0]["description"] == described["description"]
 
 
@@ -481,7 +517,7 @@ def test_filters_hold_all_together(http: httpx.Client, client: Calibrant, name: 
         assert _ids(http, **query) == expected[::-1], query
         assert _ids(http, **query, limit=1) == expected[::-1], query
     assert [listed.id for listed in client.maps(tags=[mine], alias="champion")] == [three, two[1]]
-    http.patch(f"/maps/{two[1]}", json={"tags": {mine: "z"}})
+    patched(http, f"/maps/{two[1]}", {"tags": {mine: "z"}})
     assert _ids(http, tag=f"{mine}=y") == []
     assert _ids(http, tag=f"{mine}=z") == two[1:]
     client.delete_map(logits["id"])
@@ -693,7 +729,7 @@ def test_hostile_names_of_maps_match_nothing(http: httpx.Client, trick: str) -> 
         ("DELETE", f"/maps/{trick}/aliases/champion", None),
     ]
     for method, path, body in calls:
-        response = http.request(method, path, json=body)
+        response = patched(http, path, body) if method == "PATCH" else http.request(method, path, json=body)
         if response.request.url.path == "/":  # the client resolved the dots itself
             continue
         assert response.status_code in (404, 405), (method, path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import typer
 
 from calibrant.cli.exits import Refused
-from calibrant.cli.output import bar, counted, say, weighted
+from calibrant.cli.output import bar, counted, say, say_map, weighted
 from calibrant.cli.results import Fitted
 from calibrant.cli.rows import Columns, name_of, read_forecast_rows
 from calibrant.io.options import OPTIONS
@@ -139,7 +139,10 @@ class RemoteForecasts:
     def calibrate(self, rows: ForecastSheet, map_of: str) -> Forecasts:
         """Apply a stored map to the forecasts."""
         given = cast("ForecastArguments", _sent(rows, "weights", "weights_kind", "groups", "clusters", "times"))
-        return self._client.calibrate_distribution(map_of, **given)
+        answer = self._client.calibrate_distribution(map_of, return_map=True, **given)
+        say_map(answer)
+        calibrated: Forecasts = answer.calibrated
+        return calibrated
 
     def draw(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from calibrant.cli.options import EvaluateFlags, Fit, PictureFlags
-from calibrant.cli.output import bar
+from calibrant.cli.output import bar, say_map
 from calibrant.cli.results import Fitted, as_sent
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class Remote:
 
     def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
         """Apply a stored map to the predictions."""
-        calibrated: Floats = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale)
+        answer = self._client.calibrate(cast(str, map), rows.predictions, scale=rows.scale, return_map=True)
+        say_map(answer)
+        calibrated: Floats = answer.calibrated
         return calibrated
 
     def draw(self, rows: Sheet, request: PictureFlags) -> bytes:

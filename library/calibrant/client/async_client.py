@@ -67,6 +67,7 @@ from calibrant.client.calls.distributions import FitDistributionArguments
 from calibrant.client.calls.evaluate import Requested
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import (
+    Applied,
     Bounds,
     Documented,
     FitArguments,
@@ -86,7 +87,9 @@ from calibrant.client.frames import (
     Series,
 )
 from calibrant.client.monitored import Encoding, RowFields
-from calibrant.client.requests import path_of
+from calibrant.client.requests import (
+    path_of,
+)
 
 if TYPE_CHECKING:
     from calibrant.distributions.adaptive import AdaptiveForecasts
@@ -200,7 +203,17 @@ class AsyncCalibrant(AsyncConnection):
     async def calibrate(self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
     @overload
     async def calibrate(self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None) -> Floats: ...
-    async def calibrate(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Any:
+    @overload
+    async def calibrate(
+        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: Literal[True]
+    ) -> Applied: ...
+    @overload
+    async def calibrate(
+        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+    ) -> Any: ...
+    async def calibrate(
+        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool = False
+    ) -> Any:
         """Apply a stored map.
 
         Parameters
@@ -211,19 +224,24 @@ class AsyncCalibrant(AsyncConnection):
             (n,) or (n, K); an array, list, Series or DataFrame.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
+        return_map : bool, default False
+            Also return the id and the version of the map that was applied.
 
         Returns
         -------
-        array_like
+        array_like or Applied
             Calibrated probabilities of the event (n,) or of each class (n, K), in [0, 1]. A Series or DataFrame gives a
             Series or DataFrame with the same index, name and columns; for a DataFrame, a map of one event gives a Series.
+            With ``return_map``, an ``Applied`` with these as ``calibrated``, and ``map`` and ``version``.
 
         Examples
         --------
         >>> client.calibrate("spam:1", [0.2, 0.8]).shape
         (2,)
+        >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
+        1
         """
-        return await self._run(maps.calibrate(self._patience, map, predictions, scale=scale))
+        return await self._run(maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map))
 
     async def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
         """Apply a stored Venn-Abers map and return the probabilities with their bounds.
@@ -1108,9 +1126,21 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
+    @overload
     async def calibrate_distribution(
         self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
-    ) -> Forecasts:
+    ) -> Forecasts: ...
+    @overload
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: Literal[True], **forecasts: Unpack[ForecastArguments]
+    ) -> Applied: ...
+    @overload
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: bool, **forecasts: Unpack[ForecastArguments]
+    ) -> Any: ...
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: bool = False, **forecasts: Unpack[ForecastArguments]
+    ) -> Any:
         """Apply a stored map to forecasts.
 
         Parameters
@@ -1119,13 +1149,16 @@ class AsyncCalibrant(AsyncConnection):
             Id, name, ``name:version`` or ``name@alias``.
         seed : int
             Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
+        return_map : bool, default False
+            Also return the id and the version of the map that was applied.
         **forecasts
             The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
 
         Returns
         -------
-        calibrant.distributions.forecasts.Forecasts
-            Calibrated forecasts: means and variances, quantiles or intervals.
+        calibrant.distributions.forecasts.Forecasts or Applied
+            Calibrated forecasts: means and variances, quantiles or intervals. With ``return_map``, an ``Applied`` with
+            these as ``calibrated``, and ``map`` and ``version``.
 
         Examples
         --------
@@ -1133,7 +1166,9 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
         array([5.])
         """
-        return await self._run(distributions.calibrate_distribution(self._patience, map, seed=seed, **forecasts))
+        return await self._run(
+            distributions.calibrate_distribution(self._patience, map, seed=seed, return_map=return_map, **forecasts)
+        )
 
     async def recalibrate_in_order(
         self,

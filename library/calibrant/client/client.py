@@ -66,6 +66,7 @@ from calibrant.client.calls.distributions import FitDistributionArguments
 from calibrant.client.calls.evaluate import Requested
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import (
+    Applied,
     Bounds,
     Documented,
     FitArguments,
@@ -86,7 +87,9 @@ from calibrant.client.frames import (
     Series,
 )
 from calibrant.client.monitored import Encoding, RowFields
-from calibrant.client.requests import path_of
+from calibrant.client.requests import (
+    path_of,
+)
 
 if TYPE_CHECKING:
     from calibrant.distributions.adaptive import AdaptiveForecasts
@@ -210,7 +213,17 @@ class Calibrant(Connection):
     def calibrate(self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
     @overload
     def calibrate(self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None) -> Floats: ...
-    def calibrate(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Any:
+    @overload
+    def calibrate(
+        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: Literal[True]
+    ) -> Applied: ...
+    @overload
+    def calibrate(
+        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+    ) -> Any: ...
+    def calibrate(
+        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool = False
+    ) -> Any:
         """Apply a stored map.
 
         Parameters
@@ -221,19 +234,24 @@ class Calibrant(Connection):
             (n,) or (n, K); an array, list, Series or DataFrame.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
+        return_map : bool, default False
+            Also return the id and the version of the map that was applied.
 
         Returns
         -------
-        array_like
+        array_like or Applied
             Calibrated probabilities of the event (n,) or of each class (n, K), in [0, 1]. A Series or DataFrame gives a
             Series or DataFrame with the same index, name and columns; for a DataFrame, a map of one event gives a Series.
+            With ``return_map``, an ``Applied`` with these as ``calibrated``, and ``map`` and ``version``.
 
         Examples
         --------
         >>> client.calibrate("spam:1", [0.2, 0.8]).shape
         (2,)
+        >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
+        1
         """
-        return self._run(maps.calibrate(self._patience, map, predictions, scale=scale))
+        return self._run(maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map))
 
     def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
         """Apply a stored Venn-Abers map and return the probabilities with their bounds.
@@ -1118,9 +1136,21 @@ class Calibrant(Connection):
             )
         )
 
+    @overload
     def calibrate_distribution(
         self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
-    ) -> Forecasts:
+    ) -> Forecasts: ...
+    @overload
+    def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: Literal[True], **forecasts: Unpack[ForecastArguments]
+    ) -> Applied: ...
+    @overload
+    def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: bool, **forecasts: Unpack[ForecastArguments]
+    ) -> Any: ...
+    def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: bool = False, **forecasts: Unpack[ForecastArguments]
+    ) -> Any:
         """Apply a stored map to forecasts.
 
         Parameters
@@ -1129,13 +1159,16 @@ class Calibrant(Connection):
             Id, name, ``name:version`` or ``name@alias``.
         seed : int
             Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
+        return_map : bool, default False
+            Also return the id and the version of the map that was applied.
         **forecasts
             The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
 
         Returns
         -------
-        calibrant.distributions.forecasts.Forecasts
-            Calibrated forecasts: means and variances, quantiles or intervals.
+        calibrant.distributions.forecasts.Forecasts or Applied
+            Calibrated forecasts: means and variances, quantiles or intervals. With ``return_map``, an ``Applied`` with
+            these as ``calibrated``, and ``map`` and ``version``.
 
         Examples
         --------
@@ -1143,7 +1176,9 @@ class Calibrant(Connection):
         >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
         array([5.])
         """
-        return self._run(distributions.calibrate_distribution(self._patience, map, seed=seed, **forecasts))
+        return self._run(
+            distributions.calibrate_distribution(self._patience, map, seed=seed, return_map=return_map, **forecasts)
+        )
 
     def recalibrate_in_order(
         self,

@@ -50,6 +50,12 @@ def with_fields(
     return Request(method, path, headers=all_headers, content=_json(_given(fields)))
 
 
+def with_changes(path: str, changes: Mapping[str, Any]) -> Request:
+    """Build a PATCH request with a JSON merge patch, in which None removes a field."""
+    headers = {"Accept": JSON, "Content-Type": "application/merge-patch+json"}
+    return Request("PATCH", path, headers=headers, content=_json(changes))
+
+
 def with_rows(
     path: str,
     arrays: Arrays,

@@ -24,6 +24,7 @@ from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, from_bytes
 from schemas.base import DAY, HOUR
 from schemas.monitors import MonitorRecord
+from tests.integration.responses import patched
 from tests.integration.test_workers import until
 
 K = 3
@@ -112,7 +113,7 @@ def test_a_worker_estimates_after_new_rows_and_again_after_a_change(
     send(api, drawn(1000, 4, kept=0.3)[0])
     first = until(redis, lambda: window(api)["status"] == "estimated" and window(api))
     assert first["sampled"] == 1000
-    api.patch("/monitors/inbox", json={"interval": 0.5}).raise_for_status()
+    patched(api, "/monitors/inbox", {"interval": 0.5}).raise_for_status()
     second = until(redis, lambda: window(api)["status"] == "estimated" and window(api)["level"] == 0.5 and window(api))
     assert second["estimated"] == pytest.approx(first["estimated"])
     assert second["high"][1] - second["low"][1] < first["high"][1] - first["low"][1]
@@ -209,7 +210,7 @@ def test_estimates_of_class_frequencies_are_withheld_with_their_reasons(api: htt
     found = estimated(api, store)
     assert (found["status"], found["estimated"], found["sampled"]) == ("withheld", None, 1000)
     assert "class 2 has 5" in found["reason"]
-    api.patch("/monitors/inbox", json={"reference": None}).raise_for_status()
+    patched(api, "/monitors/inbox", {"reference": None}).raise_for_status()
     assert window(api)["reason"] == "a worker has not estimated it yet"
     assert estimated(api, store)["reason"] == "the monitor has no reference"
 
@@ -226,7 +227,7 @@ def test_a_window_that_is_no_mixture_of_the_classes_is_withheld(api: httpx.Clien
 def test_an_estimate_of_an_earlier_definition_is_not_stored(api: httpx.Client, store: Store) -> None:
     create(api)
     old = record(store)
-    api.patch("/monitors/inbox", json={"interval": 0.5}).raise_for_status()
+    patched(api, "/monitors/inbox", {"interval": 0.5}).raise_for_status()
     assert not estimate_at(store, old, time.time())
     assert window(api)["estimated_at"] is None
 

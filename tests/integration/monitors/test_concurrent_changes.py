@@ -23,6 +23,7 @@ from service.callers import LOCAL
 from service.context import Context
 from service.process import Process
 from service.settings import Settings
+from tests.integration.responses import patched
 
 #: The numbers of rows of the batches that are references.
 SIZES = (10, 20)
@@ -151,7 +152,7 @@ def test_a_definition_is_never_stored_with_the_reference_of_another(api: httpx.C
 
     def write(batch: str) -> None:
         for _ in range(30):
-            api.patch("/monitors/inbox", json={"reference": {"batch": batch}}).raise_for_status()
+            patched(api, "/monitors/inbox", {"reference": {"batch": batch}}).raise_for_status()
 
     with ThreadPoolExecutor(3) as threads:
         reading = threads.submit(read)

@@ -15,7 +15,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.reference import read_reference
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, patched
 
 _HOSTS = "a.example.com,b.example.com,c.example.com,d.example.com"
 _PREDICTIONS = [0.05, 0.12, 0.2, 0.33, 0.47, 0.55, 0.68, 0.71, 0.86, 0.94]
@@ -92,7 +92,7 @@ def test_a_generated_secret_is_returned_once(api: httpx.Client) -> None:
     patch = {
         "hooks": [{"name": "made", "url": "https://c.example.com"}, {"name": "new", "url": "https://d.example.com"}]
     }
-    changed = api.patch("/monitors/inbox", json=patch).json()["hooks"]
+    changed = patched(api, "/monitors/inbox", patch).json()["hooks"]
     assert changed[0]["secret"] is None
     assert changed[1]["secret"].startswith("whsec_")
 
@@ -100,22 +100,36 @@ def test_a_generated_secret_is_returned_once(api: httpx.Client) -> None:
 def test_a_patch_changes_until_when_the_old_secret_signs(api: httpx.Client) -> None:
     hook = {"name": "own", "url": "https://a.example.com"}
     _made(api, hooks=[hook | {"secret": "whsec_" + "QUFB" * 10}])
-    api.patch("/monitors/inbox", json={"hooks": [hook | {"secret": "whsec_" + "QkJC" * 10}]})
+    patched(api, "/monitors/inbox", {"hooks": [hook | {"secret": "whsec_" + "QkJC" * 10}]})
     until = time.time() + 60
-    changed = api.patch("/monitors/inbox", json={"hooks": [hook | {"old_secret_until": until}]}).json()
+    changed = patched(api, "/monitors/inbox", {"hooks": [hook | {"old_secret_until": until}]}).json()
     assert changed["hooks"][0]["old_secret_until"] == until
-    assert api.patch("/monitors/inbox", json={"hooks": [hook]}).json()["hooks"][0]["old_secret_until"] == until
+    assert patched(api, "/monitors/inbox", {"hooks": [hook]}).json()["hooks"][0]["old_secret_until"] == until
 
 
 def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:
     made = _made(api, description="mails", interval=0.9)
-    answer = api.patch("/monitors/inbox", json={"measures": ["brier"], "description": None, "interval": None})
+    answer = patched(api, "/monitors/inbox", {"measures": ["brier"], "description": None, "interval": None})
     assert answer.status_code == 200
     changed = answer.json()
     assert (changed["measures"], changed["description"], changed["interval"]) == (["brier"], None, None)
     same = made.keys() - {"measures", "description", "interval"}
     assert {key: changed[key] for key in same} == {key: made[key] for key in same}
     assert api.get("/monitors/inbox/definition").json() == changed
+
+
+def test_objects_of_a_patch_are_merged(api: httpx.Client) -> None:
+    _made(api)
+    first = {
+        "reference": {"start": 1.0, "end": 9.0},
+        "recalibration": {"options": {"target_smoothing": False}, "pause": 60},
+    }
+    made = patched(api, "/monitors/inbox", first).raise_for_status().json()
+    changed = patched(api, "/monitors/inbox", {"reference": {"end": 5.0}, "recalibration": {"least_rows": 200}}).json()
+    assert changed["reference"] == {"start": 1.0, "end": 5.0, "batch": None}
+    assert changed["recalibration"] == made["recalibration"] | {"least_rows": 200}
+    emptied = patched(api, "/monitors/inbox", {"recalibration": {"options": {"target_smoothing": None}}}).json()
+    assert emptied["recalibration"] == changed["recalibration"] | {"options": {}}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +150,7 @@ def test_a_patch_leaves_a_whole_monitor_or_none(
     api: httpx.Client, patch: dict[str, Any], code: str, pointer: str
 ) -> None:
     made = _made(api)
-    answer = api.patch("/monitors/inbox", json=patch)
+    answer = patched(api, "/monitors/inbox", patch)
     assert _code(answer)[1:] == (code, [pointer])
     assert "secret" not in answer.text
     assert api.get("/monitors/inbox/definition").json() == made
@@ -145,9 +159,9 @@ def test_a_patch_leaves_a_whole_monitor_or_none(
 def test_a_change_may_require_that_the_definition_is_unchanged(api: httpx.Client) -> None:
     _made(api)
     tag = api.get("/monitors/inbox/definition").headers["etag"]
-    first = api.patch("/monitors/inbox", json={"description": "a"}, headers={"If-Match": tag})
+    first = patched(api, "/monitors/inbox", {"description": "a"}, {"If-Match": tag})
     assert first.status_code == 200
-    second = api.patch("/monitors/inbox", json={"description": "b"}, headers={"If-Match": tag})
+    second = patched(api, "/monitors/inbox", {"description": "b"}, {"If-Match": tag})
     assert _code(second)[:2] == (412, "precondition-failed")
     assert _code(api.delete("/monitors/inbox", headers={"If-Match": tag}))[:2] == (412, "precondition-failed")
     assert api.delete("/monitors/inbox", headers={"If-Match": first.headers["etag"]}).status_code == 204
@@ -198,7 +212,7 @@ def test_a_reference_batch_is_kept_with_the_monitor(api: httpx.Client, redis: Re
     np.testing.assert_allclose(np.sort(event.p), _PREDICTIONS)
     assert event.y[np.argsort(event.p)].tolist() == _LABELS
     # Without a reference it is forgotten.
-    assert api.patch("/monitors/inbox", json={"reference": None}).status_code == 200
+    assert patched(api, "/monitors/inbox", {"reference": None}).status_code == 200
     assert read_reference(redis, Keyspace(), uid).tally is None
 
 

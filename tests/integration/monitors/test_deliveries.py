@@ -39,6 +39,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.stored import monitor
+from tests.integration.responses import patched
 from tests.integration.test_secrets import _run
 from tests.integration.test_tls import _openssl
 from tests.integration.test_workers import children, supervisor, until
@@ -618,7 +619,7 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
     elsewhere = {"hooks": [{"url": f"https://{HUSH}.example.org/"}]}
     responses = [
         admitting.post("/monitors", json={"name": "other"} | elsewhere),
-        admitting.patch("/monitors/live", json=elsewhere),
+        patched(admitting, "/monitors/live", elsewhere),
         api.post("/monitors", json=BODY | {"name": "third"}),
     ]
     for answer in responses:
@@ -627,7 +628,7 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
         assert HUSH not in answer.text
     assert "webhook_hosts is empty" in responses[-1].text
     for wrong in ({"secret": HUSH * 50}, {"secret": HUSH}, {"url": "https://x/" + HUSH * 300}):
-        refused = admitting.patch("/monitors/live", json={"hooks": [PAGER | wrong]})
+        refused = patched(admitting, "/monitors/live", {"hooks": [PAGER | wrong]})
         assert refused.status_code == 422
         assert HUSH not in refused.text
 
@@ -647,7 +648,7 @@ def test_a_secret_that_the_service_makes_is_shown_once(admitting: httpx.Client, 
     body = {"name": "live", "hooks": [{"url": f"https://{NAME}/"}]}
     (shown,) = admitting.post("/monitors", json=body).json()["hooks"]
     assert shown["secret"] == store.monitors.get("live").hooks[0].secret
-    (changed,) = admitting.patch("/monitors/live", json={"hooks": [{"url": f"https://{NAME}/new"}]}).json()["hooks"]
+    (changed,) = patched(admitting, "/monitors/live", {"hooks": [{"url": f"https://{NAME}/new"}]}).json()["hooks"]
     assert (changed["url"], changed["secret"]) == (f"https://{NAME}/...", None)
     assert store.monitors.get("live").hooks == [
         HookSpec(url=f"https://{NAME}/new", secret=shown["secret"]),

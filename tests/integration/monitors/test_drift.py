@@ -24,6 +24,7 @@ from schemas.monitor_rules import DriftRule, RuleState
 from schemas.monitors import MonitorRecord, ReferenceSpec
 from tests.integration.monitors.stored import monitor, put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, pour
+from tests.integration.responses import patched
 
 RULE = {"kind": "drift", "alpha": 0.01}
 BATCH = {"batch": "batch_" + "0" * 30}
@@ -153,7 +154,7 @@ def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
     for alpha in (0, 0.5, -1, "x", None):
         assert api.post("/monitors", json=whole | {"rules": [RULE | {"alpha": alpha}]}).status_code == 422
     assert api.post("/monitors", json=whole).status_code == 201
-    removed = api.patch("/monitors/inbox", json={"reference": None})
+    removed = patched(api, "/monitors/inbox", {"reference": None})
     assert removed.status_code == 422
     assert removed.json()["errors"][0]["pointer"] == "/rules/0"
     assert api.get("/monitors/inbox/alarms").json()["rules"][0]["kind"] == "drift"

@@ -19,7 +19,7 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.lists import by_span
 from backend.store.store import Store
 from tests.integration.monitors.writing import Writer
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, patched
 
 HOUR, DAY = 3600, 86_400
 FIGURES = {"accuracy", "auroc", "brier", "log-loss", "precision", "recall", "f1"}
@@ -115,7 +115,7 @@ def test_without_a_reference_or_with_a_small_one_estimates_are_withheld(api: htt
     assert found["estimates"]["reason"] == "the monitor has no reference"
     assert found["drift"]["reason"] == "the monitor has no reference"
     small = api.post("/batches", json={"predictions": [0.2, 0.7] * 20, "labels": [0, 1] * 20}).json()["id"]
-    api.patch("/monitors/inbox", json={"reference": {"batch": small}}).raise_for_status()
+    patched(api, "/monitors/inbox", {"reference": {"batch": small}}).raise_for_status()
     reason = _window(api)["estimates"]["reason"]
     assert reason == "the reference has 40 labelled rows; at least 100 are needed"
 
@@ -125,7 +125,7 @@ def test_a_reference_whose_parts_have_one_class_withholds_the_estimates(api: htt
     p, _ = _drawn(400, 8)
     batch = api.post("/batches", json={"predictions": p, "labels": labels}).raise_for_status().json()["id"]
     _create(api, reference=False)
-    api.patch("/monitors/inbox", json={"reference": {"batch": batch}}).raise_for_status()
+    patched(api, "/monitors/inbox", {"reference": {"batch": batch}}).raise_for_status()
     _waiting(api, p[:100])
     found = _window(api)["estimates"]
     assert (found["status"], "one class" in found["reason"]) == ("withheld", True)
@@ -150,7 +150,7 @@ def test_a_monitor_of_confidences_has_figures_of_the_decision_and_says_which_it_
     labels = np.array([random.choice(3, p=row) for row in probs])
     stored = api.post("/batches", json={"predictions": probs[:2000].tolist(), "labels": labels[:2000].tolist()}).json()
     _create(api, reference=False, n_classes=3)
-    api.patch("/monitors/inbox", json={"reference": {"batch": stored["id"]}}).raise_for_status()
+    patched(api, "/monitors/inbox", {"reference": {"batch": stored["id"]}}).raise_for_status()
     _send(api, "rows", predictions=probs[2000:].tolist(), labels=labels[2000:].tolist())
     found = _window(api)["estimates"]
     assert found["status"] == "estimated"
@@ -189,7 +189,7 @@ def test_a_span_of_buckets_is_a_reference_also_after_it_expired(api: httpx.Clien
         windows=[{"name": "now", "seconds": HOUR}],
         retention=2 * DAY,
     )
-    api.patch("/monitors/inbox", json={"reference": reference}).raise_for_status()
+    patched(api, "/monitors/inbox", {"reference": reference}).raise_for_status()
     writer = Writer(redis, "inbox")
     for hour in range(10):
         p, y = _drawn(500, 10 + hour)
@@ -275,7 +275,7 @@ def test_weights_of_reference_rows_correct_the_estimates_of_a_window(api: httpx.
     old, old_p, old_y = _shifted(20_000, 21, 0.1)
     new, new_p, new_y = _shifted(4000, 22, 0.9)
     _create(api, reference=False)
-    api.patch("/monitors/inbox", json={"reference": {"batch": _store(api, predictions=old_p, labels=old_y)}})
+    patched(api, "/monitors/inbox", {"reference": {"batch": _store(api, predictions=old_p, labels=old_y)}})
     ids = _waiting(api, new_p.tolist())
     ratios = calibrant.density_ratios(old[:, None], new[:, None])
     batch = _store(api, predictions=old_p, labels=old_y, weights=ratios, weights_kind="importance")

@@ -38,7 +38,7 @@ from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
 from service.stack import Stack
 from tests.body_formats import ARROW, NDJSON, NPZ, arrow_of
 from tests.integration.monitors.monitored import answered
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, patched
 from tests.packed import npz
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -277,8 +277,8 @@ def test_an_invalid_definition_names_its_field(
 def test_patches_of_classification_are_refused(http: httpx.Client) -> None:
     monitor = made(http, "normal")
     for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": 1.0, "end": 2.0}}):
-        assert http.patch(monitor, json=changes).json()["type"].endswith("prediction-kind-mismatch")
-    assert http.patch(monitor, json={"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
+        assert patched(http, monitor, changes).json()["type"].endswith("prediction-kind-mismatch")
+    assert patched(http, monitor, {"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
 
 
 def test_a_monitor_stored_before_forecasts_had_challengers_can_be_changed(store: Store) -> None:
@@ -292,7 +292,7 @@ def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str
     monitor = made(http, kind)
     for answer in (
         http.post(f"{monitor}/recalibrate"),
-        http.patch(monitor, json={"recalibration": {"policy": "auto"}}),
+        patched(http, monitor, {"recalibration": {"policy": "auto"}}),
     ):
         assert answer.json()["type"].endswith("prediction-kind-mismatch"), answer.text
 

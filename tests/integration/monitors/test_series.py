@@ -18,7 +18,7 @@ from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import StandingChange, Standings
 from schemas.monitor_alarms import AlarmData, MonitorEvent
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, patched
 from tests.rows import draw_event
 
 HOUR, DAY = 3600, 86_400
@@ -161,7 +161,7 @@ FITS = ["ece-platt", "ece-beta", "ece-isotonic", "ece-es-cv", "ece-ew-cv", "ece-
 
 def test_a_series_that_would_take_too_long_is_refused_with_a_remedy(api: httpx.Client, writer: Writer) -> None:
     start, _ = _hours(writer, 200)
-    assert api.patch("/monitors/inbox", json={"measures": FITS}).status_code == 200
+    assert patched(api, "/monitors/inbox", {"measures": FITS}).status_code == 200
     asked = {"points": 1000, "start": start}
     answer = api.get("/monitors/inbox/series", params=asked)
     assert answer.status_code == 422
@@ -176,7 +176,7 @@ def test_a_series_that_would_take_too_long_is_refused_with_a_remedy(api: httpx.C
 
 def test_a_series_of_too_many_groups_is_refused(api: httpx.Client, writer: Writer) -> None:
     writer.labelled(*_drawn(50, 1), time.time())
-    assert api.patch("/monitors/inbox", json={"measures": FITS}).status_code == 200
+    assert patched(api, "/monitors/inbox", {"measures": FITS}).status_code == 200
     answer = api.get("/monitors/inbox", params={"groups": 1000})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/groups"

@@ -13,6 +13,7 @@ from backend.monitors.timeline import POINTS, gathered_points, state_of
 from backend.monitors.windows import Span, kept_span
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, monitored
+from tests.integration.responses import patched
 
 
 @pytest.mark.parametrize("buckets", [40, 700, 3000])
@@ -41,5 +42,5 @@ def test_the_state_changes_with_rows_and_with_the_definition_only(store: Store, 
     api.post("/monitors/m/predictions", json={"rows": [{"id": "a", "prediction": 0.5}]}).raise_for_status()
     after = state_of(store, store.monitors.get("m"))
     assert after != before
-    api.patch("/monitors/m", json={"description": "new"}).raise_for_status()
+    patched(api, "/monitors/m", {"description": "new"}).raise_for_status()
     assert state_of(store, store.monitors.get("m")) != after

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from calibrant.client.answers import (
 )
 from calibrant.client.calls.evaluate import HTML, Requested, read_html, read_report
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.calls.maps import read_fit, split_about
+from calibrant.client.calls.maps import Applied, applied, read_fit, split_about
 from calibrant.client.calls.pictures import Form, Theme, media_of, read_picture
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
@@ -283,9 +283,36 @@ def fit_distribution(
     return (yield from read_fit(patience, answer, timeout, progress))
 
 
+@overload
 def calibrate_distribution(
     patience: Patience, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
-) -> Steps[Forecasts]:
+) -> Steps[Forecasts]: ...
+@overload
+def calibrate_distribution(
+    patience: Patience,
+    map: str | MapSummary,
+    *,
+    seed: int = 0,
+    return_map: Literal[True],
+    **forecasts: Unpack[ForecastArguments],
+) -> Steps[Applied]: ...
+@overload
+def calibrate_distribution(
+    patience: Patience,
+    map: str | MapSummary,
+    *,
+    seed: int = 0,
+    return_map: bool,
+    **forecasts: Unpack[ForecastArguments],
+) -> Steps[Any]: ...
+def calibrate_distribution(
+    patience: Patience,
+    map: str | MapSummary,
+    *,
+    seed: int = 0,
+    return_map: bool = False,
+    **forecasts: Unpack[ForecastArguments],
+) -> Steps[Any]:
     """Apply a stored map to forecasts.
 
     Parameters
@@ -294,13 +321,16 @@ def calibrate_distribution(
         Id, name, ``name:version`` or ``name@alias``.
     seed : int
         Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
+    return_map : bool, default False
+        Also return the id and the version of the map that was applied.
     **forecasts
         The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
 
     Returns
     -------
-    calibrant.distributions.forecasts.Forecasts
-        Calibrated forecasts: means and variances, quantiles or intervals.
+    calibrant.distributions.forecasts.Forecasts or Applied
+        Calibrated forecasts: means and variances, quantiles or intervals. With ``return_map``, an ``Applied`` with
+        these as ``calibrated``, and ``map`` and ``version``.
 
     Examples
     --------
@@ -309,7 +339,9 @@ def calibrate_distribution(
     array([5.])
     """
     request = _request(calibrate_distribution, "/calibrate", None, forecasts, {"map": map, "seed": seed}, accept=NPZ)
-    return _read_forecasts((yield from send(patience, request)))[0]
+    answer = yield from send(patience, request)
+    calibrated, _ = _read_forecasts(answer)
+    return applied(answer, calibrated) if return_map else calibrated
 
 
 def recalibrate_in_order(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Unpack, overload
+from typing import Any, Literal, NamedTuple, Protocol, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ from calibrant.client.frames import (
     with_positional,
 )
 from calibrant.client.packing import Array, unpack
-from calibrant.client.requests import get, id_of, path_of, read, with_fields, with_predictions, with_rows
+from calibrant.client.requests import get, id_of, path_of, read, with_changes, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Items, Steps
 
@@ -52,6 +52,16 @@ class Documented(Protocol):
 
 class FitArguments(RowArguments, About, total=False):
     """Rows as keyword arguments, and what is to be stored with the map."""
+
+
+class Applied(NamedTuple):
+    """What a stored map returned, and the map that was applied, which a name or an alias does not tell."""
+
+    calibrated: Any
+    #: Id of the map.
+    map: str
+    #: Version of the map; None if it has no name.
+    version: int | None
 
 
 class Bounds(NamedTuple):
@@ -167,7 +177,27 @@ def calibrate(
 def calibrate(
     patience: Patience, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None
 ) -> Steps[Floats]: ...
-def calibrate(patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Steps[Any]:
+@overload
+def calibrate(
+    patience: Patience,
+    map: str | MapSummary,
+    predictions: Any,
+    *,
+    scale: str | None = None,
+    return_map: Literal[True],
+) -> Steps[Applied]: ...
+@overload
+def calibrate(
+    patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+) -> Steps[Any]: ...
+def calibrate(
+    patience: Patience,
+    map: str | MapSummary,
+    predictions: Any,
+    *,
+    scale: str | None = None,
+    return_map: bool = False,
+) -> Steps[Any]:
     """Apply a stored map.
 
     Parameters
@@ -178,20 +208,26 @@ def calibrate(patience: Patience, map: str | MapSummary, predictions: Any, *, sc
         (n,) or (n, K); an array, list, Series or DataFrame.
     scale : {"probability", "logit"}, optional
         Scale of the predictions.
+    return_map : bool, default False
+        Also return the id and the version of the map that was applied.
 
     Returns
     -------
-    array_like
+    array_like or Applied
         Calibrated probabilities of the event (n,) or of each class (n, K), in [0, 1]. A Series or DataFrame gives a
         Series or DataFrame with the same index, name and columns; for a DataFrame, a map of one event gives a Series.
+        With ``return_map``, an ``Applied`` with these as ``calibrated``, and ``map`` and ``version``.
 
     Examples
     --------
     >>> client.calibrate("spam:1", [0.2, 0.8]).shape
     (2,)
+    >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
+    1
     """
-    arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale}, predictions)
-    return given_back(predictions, arrays["predictions"], columns)
+    answer, arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale}, predictions)
+    calibrated = given_back(predictions, arrays["predictions"], columns)
+    return applied(answer, calibrated) if return_map else calibrated
 
 
 def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Steps[Bounds]:
@@ -223,8 +259,17 @@ def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale
     >>> bool((p0 <= merged).all() and (merged <= p1).all())
     True
     """
-    arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale, "bounds": True}, predictions)
+    _, arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale, "bounds": True}, predictions)
     return Bounds(*(given_back(predictions, arrays[name], columns) for name in ("predictions", "p0", "p1")))
+
+
+def applied(answer: Answer, calibrated: Any) -> Applied:
+    """Return what a map returned with the map that an answer names; raises ``UnreadableAnswer``."""
+    try:
+        version = answer.headers.get("calibrant-map-version")
+        return Applied(calibrated, answer.headers["calibrant-map"], None if version is None else int(version))
+    except (KeyError, ValueError) as error:
+        raise unreadable(answer) from error
 
 
 def reference(map: Any) -> str | None:
@@ -250,14 +295,14 @@ def _map(patience: Patience, ref: str) -> Steps[MapRecord]:
 
 def _calibrated(
     patience: Patience, fields: Mapping[str, Any], predictions: Any
-) -> Steps[tuple[dict[str, Array], list[str] | None]]:
-    """Return calibrated arrays, and the names of the columns of a frame in the order of the classes."""
+) -> Steps[tuple[Answer, dict[str, Array], list[str] | None]]:
+    """Return an answer, its arrays, and the names of the columns of a frame in the order of the classes."""
     ref = reference(fields["map"])
     names = yield from class_names_of(patience, [ref], {"predictions": predictions})
     given, columns = predictions_of(predictions, names)
     answer = yield from send(patience, with_predictions("/calibrate", given, fields))
     try:
-        return unpack(answer.content), columns
+        return answer, unpack(answer.content), columns
     except ValueError as error:
         raise unreadable(answer) from error
 
@@ -329,7 +374,7 @@ def describe(
     {'stage': 'shadow'}
     """
     refuse_unknown(changes, ["ref", *MapChanges.__annotations__])
-    answer = yield from send(patience, with_fields("PATCH", path_of("maps", ref), split_about(changes)[0]))
+    answer = yield from send(patience, with_changes(path_of("maps", ref), split_about(changes)[0]))
     return read(MapRecord, answer)
 
 

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
-import orjson
-
 from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading, SeriesAnswer
 from calibrant.client.frames import moment_of
-from calibrant.client.requests import get, path_of, read, with_fields
+from calibrant.client.requests import get, path_of, read, with_changes, with_fields
 from calibrant.client.retries import Patience, send
-from calibrant.client.steps import JSON, Request, Steps
+from calibrant.client.steps import Steps
 
 
 class Watched(TypedDict, total=False):
@@ -223,6 +221,5 @@ def change_monitor(patience: Patience, name: str, **watched: Unpack[Watched]) ->
     >>> client.change_monitor("inbox", description="mails of the live model").description
     'mails of the live model'
     """
-    headers = {"Accept": JSON, "Content-Type": JSON}
-    request = Request("PATCH", path_of("monitors", name), headers=headers, content=orjson.dumps({**watched}))
-    return read(MonitorAnswer, (yield from send(patience, request)))
+    answer = yield from send(patience, with_changes(path_of("monitors", name), watched))
+    return read(MonitorAnswer, answer)
