@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
@@ -132,19 +132,24 @@ class FitSpec(StoredFit):
     group_folds: bool = False
 
 
-class Scores(Document):
-    """Scores on the rows of the fit; all are non-negative, and smaller is better."""
+def _as_in_reports(scores: Any) -> Any:
+    """Scores by the names that measures have in reports; documents of earlier versions have ``log_loss``."""
+    return {"log-loss" if name == "log_loss" else name: score for name, score in dict(scores).items()}
 
-    log_loss: float = Field(description="in nats, of the map's event or of the whole vector")
-    brier: float = Field(description="Brier score")
-    ece: float = Field(description="15 bins of equal mass, of the event or the confidence; not debiased")
+
+#: Scores on the rows of a fit, by the name of the measure; all are non-negative, and smaller is better.
+Scores = Annotated[dict[str, float], BeforeValidator(_as_in_reports)]
+_SCORES = (
+    "the map: `log-loss` in nats and `brier` of its event or of the whole vector, and `ece` with 15 bins of equal mass "
+    "of the event or of the confidence, not debiased"
+)
 
 
 class InSample(Document):
     """In-sample scores before and after the map; they overestimate its gain because it was fitted to these rows."""
 
-    before: Scores = Field(description="scores before applying the map")
-    after: Scores = Field(description="scores after applying the map")
+    before: Scores = Field(description=f"scores before {_SCORES}")
+    after: Scores = Field(description=f"scores after {_SCORES}")
 
 
 class Bins(Document):

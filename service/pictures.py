@@ -49,7 +49,7 @@ def draw_fit(record: MapRecord, bins: FitBins, form: Format, look: PictureQuery)
     called = record.id if record.name is None else f"{record.name}, version {record.version}"
     about = Caption(record.n or 0, bins.of, f"{called}, in-sample")
     scores = record.in_sample
-    errors = None if scores is None else (scores.before.ece, scores.after.ece)
+    errors = None if scores is None else (scores.before["ece"], scores.after["ece"])
     return draw_fit_bins(bins.model_dump(), about, errors=errors, form=form, theme=look.theme, width=look.width)
 
 

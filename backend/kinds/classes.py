@@ -59,7 +59,6 @@ from schemas.maps import (
     InSample,
     MapRecord,
     Registration,
-    Scores,
     output_shape,
 )
 
@@ -282,7 +281,7 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         **spec.about(),
         digest=seen.digest,
         label_rate=seen.label_rate,
-        in_sample=InSample(before=_scores(seen.before), after=_scores(seen.after)),
+        in_sample=InSample(before=seen.before.scores, after=seen.after.scores),
         label_counts=None if seen.label_counts is None else list(seen.label_counts),
         bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
         held_out_gain=None if gain is None else _gain(gain),
@@ -330,10 +329,6 @@ def record_without_fit(
         imported=imported,
         document=fitted.to_document(),
     )
-
-
-def _scores(fit: FitSummary) -> Scores:
-    return Scores(log_loss=fit.log_loss, brier=fit.brier, ece=fit.ece)
 
 
 def _bins(fit: FitSummary) -> Bins:

@@ -260,7 +260,7 @@ def _summarize(fitted: Fitted, n: int) -> None:
         from calibrant.maps.calibration_map import binned, scored
 
         log_loss, brier, ece = (
-            f"{scores['before'][name]:.4f} -> {scores['after'][name]:.4f}" for name in ("log_loss", "brier", "ece")
+            f"{scores['before'][name]:.4f} -> {scores['after'][name]:.4f}" for name in ("log-loss", "brier", "ece")
         )
         of, of_ece = scored(reduction), binned(reduction)
         between = "," if of == of_ece else f"; of {of_ece}:"

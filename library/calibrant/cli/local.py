@@ -64,9 +64,8 @@ class Local:
         with bar() as shown:
             fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
         change = in_sample(batch, fitted)
-        scores = [{"log_loss": s.log_loss, "brier": s.brier, "ece": s.ece} for s in (change.before, change.after)]
         document = with_training(fitted, batch, request.options, request.seed, rows.classes).to_document()
-        return Fitted(document, {"before": scores[0], "after": scores[1]})
+        return Fitted(document, {"before": change.before.scores, "after": change.after.scores})
 
     def document(self, map: str | dict[str, Any]) -> dict[str, Any]:
         """Return the document of a map."""

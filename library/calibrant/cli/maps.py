@@ -151,9 +151,9 @@ def _facts(record: MapRecord) -> dict[str, Any]:
         from calibrant.maps.calibration_map import binned, scored
 
         before, after, reduction = record.in_sample.before, record.in_sample.after, record.reduction or ""
-        titles = {"log_loss": ("log loss", scored), "brier": ("brier", scored), "ece": ("plain ece", binned)}
+        titles = {"log-loss": ("log loss", scored), "brier": ("brier", scored), "ece": ("plain ece", binned)}
         for name, (title, of) in titles.items():
-            change = f"{getattr(before, name):.4f} -> {getattr(after, name):.4f}"
+            change = f"{before[name]:.4f} -> {after[name]:.4f}"
             facts[f"{title}, in-sample"] = f"{change} (of {of(reduction)})"
     return facts
 

@@ -36,6 +36,11 @@ class FitSummary:
     bins: BinnedCells
     counts: tuple[int, ...]
 
+    @property
+    def scores(self) -> dict[str, float]:
+        """The scores by the names of their measures."""
+        return {"log-loss": self.log_loss, "brier": self.brier, "ece": self.ece}
+
 
 @dataclass(frozen=True)
 class InSampleRows:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers.final import FINAL
     from calibrant.client.answers.jobs import JobAnswer, JobsAnswer, JobSummary, Progress
     from calibrant.client.answers.listing import ListedMap, MapPage
-    from calibrant.client.answers.maps import About, Bins, FitBins, InSample, MapChanges, MapRecord, MapSummary, Scores
+    from calibrant.client.answers.maps import About, Bins, FitBins, InSample, MapChanges, MapRecord, MapSummary
     from calibrant.client.answers.monitor_alarms import (
         AlarmData,
         AlarmsAnswer,
@@ -208,7 +208,6 @@ _MODULE_OF = {
     "ReportsAnswer": "evaluate",
     "RowsReading": "monitor_answers",
     "RuleState": "monitor_rules",
-    "Scores": "maps",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
     "Shift": "monitor_answers",
@@ -317,7 +316,6 @@ __all__ = [
     "ReportsAnswer",
     "RowsReading",
     "RuleState",
-    "Scores",
     "SeriesAnswer",
     "SeriesPoint",
     "Shift",

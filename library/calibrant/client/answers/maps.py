@@ -21,20 +21,15 @@ class About(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores(WireAnswer):
-    """Scores on the rows of the fit; all are non-negative, and smaller is better."""
-
-    log_loss: float  # in nats, of the map's event or of the whole vector
-    brier: float  # Brier score
-    ece: float  # 15 bins of equal mass, of the event or the confidence; not debiased
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InSample(WireAnswer):
     """In-sample scores before and after the map; they overestimate its gain because it was fitted to these rows."""
 
-    before: Scores  # scores before applying the map
-    after: Scores  # scores after applying the map
+    #: scores before the map: `log-loss` in nats and `brier` of its event or of the whole vector, and `ece` with 15
+    #: bins of equal mass of the event or of the confidence, not debiased
+    before: dict[str, float]
+    #: scores after the map: `log-loss` in nats and `brier` of its event or of the whole vector, and `ece` with 15 bins
+    #: of equal mass of the event or of the confidence, not debiased
+    after: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
