@@ -178,7 +178,7 @@ def window_drawing(here: Context, name: str, query: WindowPictureQuery, form: Fo
     if shown is None:
         raise NothingToDraw("the window has no labelled rows")
     about = Caption(len(tally), kind.counted_as, _called(f"{name}, {window.name}", query.group))
-    return partial(draw, kind.diagram_name, shown, about, **{**_look(query), "form": form})
+    return partial(draw, shown["definition"]["name"], shown, about, **{**_look(query), "form": form})
 
 
 def _alarms(reader: MonitorReader, key: str) -> list[dict[str, Any]]:

@@ -86,10 +86,9 @@ def look_at_evidence(
     for number, one in bets.items():
         factors[number - first] = one.factors
     rows = sum(one.rows for one in bets.values())
-    kind = kind_of_monitor(record)
-    found = kind.evidence(factors, first - start)
-    since = [one.counts for number, one in bets.items() if number >= start + found.start]
-    return CheckedEvidence(found, rows, buckets.began(start + found.start), kind.describe(found, since))
+    counts = {number - start: one.counts for number, one in bets.items()}
+    found, message = kind_of_monitor(record).evidence(factors, first - start, counts)
+    return CheckedEvidence(found, rows, buckets.began(start + found.start), message)
 
 
 def settling(body: MonitorBody) -> int:

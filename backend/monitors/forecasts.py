@@ -78,7 +78,6 @@ class ForecastMonitor:
 
     body: MonitorBody
     label_type: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
-    diagram_name: ClassVar[str] = "pit"
     #: The reasons for refusing forecasts and outcomes, in the place of those of predictions and labels.
     reasons: ClassVar[Mapping[Why, Why]] = {
         Why.NO_LABEL: Why.NO_OUTCOME,
@@ -115,7 +114,7 @@ class ForecastMonitor:
         return self.forecast.width
 
     @property
-    def columns(self) -> str:
+    def meaning(self) -> str:
         """What the values of a forecast are."""
         return _COLUMNS[self.forecast.kind]
 
@@ -153,12 +152,10 @@ class ForecastMonitor:
 
     def defaults(self, _fitted: CalibrationMap | None) -> dict[str, Any]:
         """The default measures, and the policy with its method."""
-        measures = {} if "measures" in self.body.model_fields_set else {"measures": self.default_measures()}
-        return {"recalibration": self.with_method(self.body.recalibration), **measures}
-
-    def default_measures(self) -> list[str]:
-        """The measures unless others are chosen."""
-        return default_pit_measures(self.forecast.kind, self.levels)
+        defaults: dict[str, Any] = {"recalibration": self.with_method(self.body.recalibration)}
+        if "measures" not in self.body.model_fields_set:
+            defaults["measures"] = default_pit_measures(self.forecast.kind, self.levels)
+        return defaults
 
     def with_method(self, policy: RecalibrationSpec) -> RecalibrationSpec:
         """The policy of a request with the method of its challengers by default."""
@@ -337,18 +334,18 @@ class ForecastMonitor:
         """The number of rows in each bin."""
         return counts_of(tally, len(self.levels))
 
-    def evidence(self, factors: Floats, first: int) -> Evidence:
-        """The evidence from the ``factors`` of buckets; starts before ``first`` are excluded."""
-        return pit_evidence_of(factors, self.levels, first)
+    def evidence(self, factors: Floats, first: int, counts: Mapping[int, Integers]) -> tuple[Evidence, str]:
+        """The evidence from the ``factors`` of buckets without starts before ``first``, and the error in words.
 
-    def describe(self, found: Evidence, counts: Sequence[Integers]) -> str:
-        """The error in words, with the coverage of the rows of buckets with these ``counts`` of bins."""
-        message, known = found.shift.message(), central_levels(self.levels)
-        if not known or not np.sum(counts):
-            return message
+        The words include the coverage since its start, from the ``counts`` of the bins of buckets.
+        """
+        found, known = pit_evidence_of(factors, self.levels, first), central_levels(self.levels)
+        message, since = found.shift.message(), [rows for bucket, rows in counts.items() if bucket >= found.start]
+        if not known or not np.sum(since):
+            return found, message
         level = next((level for level in known if level == 0.9), known[-1])
-        share = covered(np.sum(counts, axis=0), self.levels, level)
-        return f"{message}: {100.0 * level:.4g} % intervals contain {100.0 * share:.3g} % of outcomes"
+        share = covered(np.sum(since, axis=0), self.levels, level)
+        return found, f"{message}: {100.0 * level:.4g} % intervals contain {100.0 * share:.3g} % of outcomes"
 
     # --- Challengers
 

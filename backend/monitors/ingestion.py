@@ -277,7 +277,10 @@ class Ingestion:
 
         Raises ``UnknownMonitor`` and ``MonitorFull``; earlier rows stay counted, and are recognized by their ids.
         """
-        rows = _fine(rows, screen(rows, what, self._record, now, self._kind), account)
+        why = screen(rows, what, self._record, now, self._kind.check_labels)
+        for reason, instead in self._kind.reasons.items():
+            why[why == reason] = instead
+        rows = _fine(rows, why, account)
         rows = replace(rows, groups=group_indices(self._groups, rows.groups, rows.names), names=())
         add = self._add_labels if what == "labels" else partial(self._add_predictions, with_labels=what == "rows")
         for part in _parts(rows):

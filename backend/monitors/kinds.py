@@ -51,8 +51,7 @@ class ClassMonitor:
     body: MonitorBody
     label_type: ClassVar[np.dtype[Any]] = np.dtype(np.int64)
     layout: ClassVar[np.dtype[Any]] = PREDICTION
-    diagram_name: ClassVar[str] = "reliability"
-    columns: ClassVar[str] = "the number of classes of the monitor"
+    meaning: ClassVar[str] = "the number of classes of the monitor"
     #: The reasons for refusing rows that have other names for this kind.
     reasons: ClassVar[Mapping[Why, Why]] = {}
     #: Why predictions are not counted before their labels; None if they are.
@@ -234,13 +233,10 @@ class ClassMonitor:
         """Nothing that the description needs."""
         return np.zeros(0, np.int64)
 
-    def evidence(self, factors: Floats, first: int) -> Evidence:
-        """The evidence from the ``factors`` of buckets; starts before ``first`` are excluded."""
-        return evidence(factors, first)
-
-    def describe(self, found: Evidence, _counts: Sequence[Integers]) -> str:
-        """The error with the strongest evidence in words."""
-        return found.shift.message()
+    def evidence(self, factors: Floats, first: int, _counts: Mapping[int, Integers]) -> tuple[Evidence, str]:
+        """The evidence from the ``factors`` of buckets without starts before ``first``, and the error in words."""
+        found = evidence(factors, first)
+        return found, found.shift.message()
 
     # --- Challengers
 

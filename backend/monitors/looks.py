@@ -36,16 +36,16 @@ from backend.monitors.evidence import (
 from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.readings import counts_of
 from backend.monitors.rules.catalogue import RULE_TYPES
-from backend.monitors.rules.rule import Check, Meter, digest
+from backend.monitors.rules.rule import Check, digest
 from backend.monitors.webhooks import queue_deliveries
-from backend.monitors.windows import Leaves, keep_reference, window_span
+from backend.monitors.windows import Gathered, keep_reference, window_span
 from backend.store.chores import Chore, schedule
 from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
-from backend.store.monitors.ledger import Ledger, OldestIds
+from backend.store.monitors.ledger import Ledger, MonitorGroups, OldestIds
 from backend.store.monitors.ledger import RowChanges as LedgerChange
 from backend.store.monitors.lists import TallyKind
 from backend.store.monitors.standings import StandingChange, Standings, put_latest
@@ -76,24 +76,26 @@ def tally_of_window(
 
 
 def latest_values(
-    reader: MonitorReader, ledger: Ledger, meter: Meter, standing: Standing, now: float
+    reader: MonitorReader, ledger: Ledger, windows: Mapping[str, Gathered], standing: Standing, now: float
 ) -> dict[str, Any]:
     """The name, the counts, the readings of each window, the state of each rule, and the online map.
 
     All as of ``now``. ``errors`` lists the measures that are calibration errors in units of probability.
     """
-    windows, record = {}, reader.record
+    values, record = {}, reader.record
     reference = reader.reference()
     for window in record.windows:
-        rows, measures = meter.values(window.name)
-        values = {"rows": rows, "coverage": meter.coverage(window.name), "measures": measures}
-        windows[window.name] = values | (_estimated(reader, window, now, reference) if reference is not None else {})
+        found, estimated = windows[window.name], {}
+        measures = kind_of_monitor(record).values(found.tally) if len(found.tally) else {}
+        if reference is not None:
+            estimated = _estimated(reader, window, now, reference)
+        values[window.name] = {"rows": len(found.tally), "coverage": found.coverage, "measures": measures} | estimated
     online = standing.online if record.recalibration.policy == "online" else None
     return {
         "name": record.name,
         "looked_at": now,
         "counts": counts_of(ledger.totals()).model_dump(),
-        "windows": windows,
+        "windows": values,
         "errors": kind_of_monitor(record).error_keys(),
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},
         "changed": {
@@ -231,8 +233,7 @@ LOOK_SECONDS = 60.0
 #: Maximum seconds that a check spends on expired ids; the next check then continues immediately.
 EXPIRING_SECONDS = 10.0
 
-_LEAVES = Leaves()
-_KEPT = MonitorCache(_LEAVES)
+_KEPT = MonitorCache()
 
 
 @dataclass(frozen=True)
@@ -273,19 +274,24 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     ledger.buckets.drop_rows()
     ledger.buckets.compact_closed(now)
     standings = Standings(store.redis, store.keys, record)
-    meter = Meter(store, record, now, _LEAVES)
     reader = MonitorReader(store.redis, store.keys, record, _KEPT)
-    observed = observe(store, reader, ledger, meter, standings.read(), now)
+    windows = {window.name: reader.gathered(window, now) for window in record.windows}
+    observed = observe(store, reader, ledger, windows, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
     if is_due(record, read_label_shifts(store.redis, store.keys, record.uid), ledger.totals(), now):
         schedule(store.redis, Chore("estimate", store.keys.tenant, record.uid))
-    put_latest(store.redis, store.keys, record.uid, latest_values(reader, ledger, meter, standings.read(), now))
+    put_latest(store.redis, store.keys, record.uid, latest_values(reader, ledger, windows, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 
 def observe(
-    store: Store, reader: MonitorReader, ledger: Ledger, meter: Meter, standing: Standing, now: float
+    store: Store,
+    reader: MonitorReader,
+    ledger: Ledger,
+    windows: Mapping[str, Gathered],
+    standing: Standing,
+    now: float,
 ) -> Observations:
     """Read everything that the rules need; ``standing`` is that before the check."""
     applied, record = None, reader.record
@@ -297,8 +303,9 @@ def observe(
         reference = reader.reference()
         return None if reference is None else reference.tally
 
+    groups = MonitorGroups(store.redis, store.keys, record).all()
     reference = reference_state(record, standing.reference, applied)
-    check = Check(record, ledger.buckets, meter, reference, reference_tally, applied, now)
+    check = Check(record, ledger.buckets, windows, groups, reference, reference_tally, applied, now)
     seen = {}
     for rule in record.rules:
         kind = RULE_TYPES[rule.kind]

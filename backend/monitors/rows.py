@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -384,18 +384,9 @@ def reserved(codes: Integers, names: Sequence[str]) -> Mask:
 What = Literal["rows", "predictions", "labels"]
 
 
-class RowRules(Protocol):
-    """The rules of a kind of predictions for rows."""
-
-    @property
-    def reasons(self) -> Mapping[Why, Why]:
-        """The reasons for refusing rows that have other names for this kind."""
-
-    def check_labels(self, labels: Floats, /) -> Whys:
-        """The reason for refusing each label."""
-
-
-def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float, rules: RowRules) -> Whys:
+def screen(
+    rows: MonitorRows, what: What, record: MonitorRecord, now: float, check_labels: Callable[[Floats], Whys]
+) -> Whys:
     """The reason for refusing each row, 0 for none; does not check the predictions. O(n)."""
     why = rows.refused.copy()
     if what != "labels" and rows.predictions is None:
@@ -404,7 +395,7 @@ def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float, rul
         if rows.labels is None:
             _refuse(why, Why.NO_LABEL)
         else:
-            _refuse(why, rules.check_labels(rows.labels))
+            _refuse(why, check_labels(rows.labels))
     if rows.ids is not None:
         lengths = lengths_of(rows.ids)
         _refuse(why, np.where(lengths > MAX_ID_BYTES, np.uint8(Why.LONG_ID), np.uint8(0)))
@@ -419,8 +410,6 @@ def screen(rows: MonitorRows, what: What, record: MonitorRecord, now: float, rul
         if rows.ids is not None:
             old = (rows.times < now - record.horizon) & (lengths_of(rows.ids) > 0)
             _refuse(why, np.where(old, np.uint8(Why.FORGOTTEN), np.uint8(0)))
-    for reason, instead in rules.reasons.items():
-        why[why == reason] = instead
     return why
 
 

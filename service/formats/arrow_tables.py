@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
@@ -22,7 +21,7 @@ from calibrant.io.shared import bytes_to_convert, check_decoded
 from calibrant.io.strict import Arrays, Fields, TableReader, read_arrow, read_file, read_parquet, read_stream
 from service.errors import InvalidField, UnsupportedMediaType
 from service.formats.format import STOPS, Format, Memory, Pieces, with_query
-from service.formats.monitor_fields import ROW_BYTES, Whys, find_columns, refuse_long
+from service.formats.monitor_fields import ROW_BYTES, PredictionColumns, Whys, find_columns, refuse_long
 from service.formats.payload import Body, BodyLimits
 
 # --- pyarrow, an optional dependency, imported when a request first needs it
@@ -67,14 +66,16 @@ _TYPES = {"id": "strings, binary values or integers", "group": "strings", "times
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def _rows_of(read_table: TableReader, body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
+def _rows_of(
+    read_table: TableReader, body: Body, limits: BodyLimits, what: What, columns: PredictionColumns
+) -> MonitorRows:
     """Read the columns ``id``, ``prediction``, ``label``, ``timestamp`` and ``group``, or their plurals.
 
     ``prediction`` is a column of numbers or of lists of K, or K columns named ``prediction.0`` and so on. Null means
     missing. Raises the error of the format, ``TooLarge``, or an error about a whole column.
     """
     pyarrow()
-    n_classes = kind.width
+    n_classes = columns.width
 
     def check(schema: Any) -> None:
         for field, places in find_columns(schema.names, what, n_classes).items():

@@ -11,7 +11,6 @@ from fastapi import Request
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect
 
-from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MonitorRows, What
 from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.errors import Offence
@@ -24,6 +23,7 @@ from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
 from service.formats.documents import of_text
 from service.formats.events import CloudEvent, is_binary, read_binary, read_structured
 from service.formats.media import EVENT, EVENTS, JSON, MERGE_PATCH
+from service.formats.monitor_fields import PredictionColumns
 from service.formats.options import Options, pointer_of, query_fields, read_options
 from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import LightBodies, RequestMemory, Slots
@@ -91,9 +91,9 @@ class Sent:
             return [read_binary(self.plain(), headers, self.limits)]
         return read_structured(self.plain(), self.kind, self.limits)
 
-    def rows(self, what: What, kind: MonitorKind) -> MonitorRows:
+    def rows(self, what: What, columns: PredictionColumns) -> MonitorRows:
         """The rows of the body; raises an error about the body as a whole."""
-        return ROWS_READERS[self.kind](self.plain(), self.limits, what, kind)
+        return ROWS_READERS[self.kind](self.plain(), self.limits, what, columns)
 
 
 async def receive_rows(request: Request, settings: Settings) -> Sent:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MonitorRows, What, together
 from calibrant.core.errors import WrongShape
 from calibrant.io.errors import MalformedCsv
@@ -18,7 +17,7 @@ from calibrant.io.strict import csv_table, read_csv
 from calibrant.io.texts import number
 from service.formats.documents import rows_of_columns
 from service.formats.format import Format, Memory, with_query
-from service.formats.monitor_fields import ROW_BYTES, find_columns
+from service.formats.monitor_fields import ROW_BYTES, PredictionColumns, find_columns
 from service.formats.payload import Body, BodyLimits
 
 #: Cells that are converted at once.
@@ -27,13 +26,13 @@ _BLOCK_CELLS = 1 << 16
 _COPIES = 2
 
 
-def read_csv_rows(body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
+def read_csv_rows(body: Body, limits: BodyLimits, what: What, columns: PredictionColumns) -> MonitorRows:
     """Read the columns ``id``, ``prediction``, ``label``, ``timestamp`` and ``group``, or their plurals.
 
     ``prediction`` may be K columns ``prediction.0`` and so on; empty cells are missing values. Raises
     ``MalformedCsv``, ``TooLarge``, or an error about a whole column; a row with an invalid cell is refused.
     """
-    width, parts, n = kind.width, list[MonitorRows](), 0
+    width, parts, n = columns.width, list[MonitorRows](), 0
     with csv_table(body, limits) as (header, rows):
         limits.check_classes(len(header), "/prediction")
         places = find_columns(header, what, width)

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why, together
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
@@ -34,11 +33,8 @@ from service.formats.json_body import (
     skeleton,
 )
 from service.formats.media import JSON
-from service.formats.monitor_fields import FIELDS, Whys, refuse_long
+from service.formats.monitor_fields import FIELDS, PredictionColumns, Whys, refuse_long
 from service.formats.payload import Body, BodyLimits
-
-if TYPE_CHECKING:
-    pass
 
 # --- Limits of text: rows become Python objects, which use more memory than their bytes
 
@@ -93,11 +89,11 @@ def _lines(body: Body, enough: int) -> int:
 # --- Rows as JSON: an object with the list ``rows``, or one object per line
 
 
-def read_json_rows(body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
+def read_json_rows(body: Body, limits: BodyLimits, what: What, columns: PredictionColumns) -> MonitorRows:
     """Read ``{"rows": [...]}``; raises ``MalformedJson`` with the byte offset, ``InvalidField`` or ``TooLarge``."""
     check_text(body, limits)
     document = read_document(finite(body), limits)
-    return together([rows_of(piece, what, kind) for piece in pieces_of(rows_in(document), limits)])
+    return together([rows_of(piece, what, columns) for piece in pieces_of(rows_in(document), limits)])
 
 
 def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
@@ -128,14 +124,14 @@ def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/row
         yield piece
 
 
-def read_lines(body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
+def read_lines(body: Body, limits: BodyLimits, what: What, columns: PredictionColumns) -> MonitorRows:
     """Read one JSON object per line; a line that is not an object is a refused row. Blank lines are ignored.
 
     Raises ``TooLarge``, and ``InvalidField`` for a duplicate key in an object.
     """
     check_text(body, limits)
-    parts = [rows_of(_documents(lines, limits), what, kind) for lines in lines_of(body, limits)]
-    return together(parts) if parts else rows_of([], what, kind)
+    parts = [rows_of(_documents(lines, limits), what, columns) for lines in lines_of(body, limits)]
+    return together(parts) if parts else rows_of([], what, columns)
 
 
 def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
@@ -170,9 +166,9 @@ _NUMBERS = {int, float}
 _NONE = type(None)
 
 
-def rows_of(documents: Sequence[Any], what: What, kind: MonitorKind) -> MonitorRows:
+def rows_of(documents: Sequence[Any], what: What, columns: PredictionColumns) -> MonitorRows:
     """Convert parsed JSON to rows; a row with an invalid value is refused. O(n K)."""
-    documents = kind.renamed(documents, FIELDS[what])
+    documents = columns.renamed(documents, FIELDS[what])
     why = np.zeros(len(documents), np.uint8)
     if set(map(type, documents)) - {dict}:
         _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
@@ -186,7 +182,7 @@ def rows_of(documents: Sequence[Any], what: What, kind: MonitorKind) -> MonitorR
             if _FIELD_NAME.fullmatch(name):  # anything else may be data
                 unknown[row] = name
     column = {field: [one.get(field) for one in documents] for field in fields}
-    return replace(rows_of_columns(column, why, kind.width), unknown=unknown)
+    return replace(rows_of_columns(column, why, columns.width), unknown=unknown)
 
 
 def rows_of_columns(column: Mapping[str, list[Any]], why: Whys, width: int | None) -> MonitorRows:

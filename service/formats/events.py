@@ -15,12 +15,12 @@ from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 
-from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MonitorRows, What, together
 from service.errors import InvalidField, MalformedJson
 from service.formats.documents import check_text, pieces_of, rows_in, rows_of
 from service.formats.json_body import LongArray, check_tree, check_values, finite, plain, read_document
 from service.formats.media import EVENTS
+from service.formats.monitor_fields import PredictionColumns
 from service.formats.payload import Body, BodyLimits
 
 # --- CloudEvents 1.0 over HTTP: structured, batched and binary mode
@@ -185,7 +185,11 @@ RESPONSES = ("org.kubeflow.serving.inference.response", "io.seldon.serving.infer
 
 
 def rows_of_events(
-    events: Iterable[CloudEvent | None], limits: BodyLimits, kind: MonitorKind, output: str | None, by: By = "id"
+    events: Iterable[CloudEvent | None],
+    limits: BodyLimits,
+    columns: PredictionColumns,
+    output: str | None,
+    by: By = "id",
 ) -> tuple[list[tuple[What, MonitorRows]], int]:
     """Return the rows of events in order, and the number of events of other types; raises as ``documents_of``."""
     found: list[tuple[What, list[MonitorRows]]] = []
@@ -194,7 +198,7 @@ def rows_of_events(
 
     def flush() -> None:
         if waiting:
-            found[-1][1].append(rows_of(waiting, found[-1][0], kind))
+            found[-1][1].append(rows_of(waiting, found[-1][0], columns))
             waiting.clear()
 
     for event in events:

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MonitorRows, What
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, WrongShape
 from calibrant.io.strict import Arrays, Fields
 from service.errors import InvalidField
+from service.formats.monitor_fields import PredictionColumns
 from service.formats.payload import Body, BodyLimits, Payload, fields_of_kind
 
 #: Reads the arrays and the options of a body; the last argument is the query.
 Reader = Callable[[Body, BodyLimits, Mapping[str, str]], Payload]
 #: Reads the rows of a monitor from the body of a call.
-RowsReader = Callable[[Body, BodyLimits, What, MonitorKind], MonitorRows]
+RowsReader = Callable[[Body, BodyLimits, What, PredictionColumns], MonitorRows]
 #: Writes fields and arrays of equal length as the pieces of a response.
 Writer = Callable[[Mapping[str, Any], Mapping[str, Floats]], Iterator[bytes]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,16 @@ FIELDS: Mapping[What, tuple[str, ...]] = MappingProxyType(
 NEEDED: Mapping[What, tuple[str, ...]] = MappingProxyType(
     {"rows": ("prediction", "label"), "predictions": ("id", "prediction"), "labels": ("id", "label")}
 )
+
+
+class PredictionColumns(Protocol):
+    """What the predictions of a monitor consist of: ``backend.monitors.kinds`` has one for each kind of predictions."""
+
+    @property
+    def meaning(self) -> str: ...  # noqa: D102
+    @property
+    def width(self) -> int | None: ...  # noqa: D102
+    def renamed(self, documents: Sequence[Any], fields: Sequence[str], /) -> Sequence[Any]: ...  # noqa: D102
 
 
 def plural(field: str) -> str:

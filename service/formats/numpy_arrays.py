@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from backend.monitors.kinds import MonitorKind
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
@@ -23,6 +22,7 @@ from service.formats.monitor_fields import (
     FIELDS,
     NEEDED,
     ROW_BYTES,
+    PredictionColumns,
     Whys,
     plural,
     refuse_long,
@@ -51,7 +51,7 @@ _CHARACTER_BYTES = 4
 _DIGITS = 21
 
 
-def read_npz_rows(body: Body, limits: BodyLimits, what: What, kind: MonitorKind) -> MonitorRows:
+def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: PredictionColumns) -> MonitorRows:
     """Read the arrays ``ids``, ``predictions``, ``labels``, ``timestamps`` and ``groups``, as the call needs them.
 
     Raises ``MalformedNpz``, ``TooLarge``, or an error about the shape of an array.
@@ -64,7 +64,7 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, kind: MonitorKind)
     n = len(np.atleast_1d(arrays[plural(NEEDED[what][1])]))
     limits.reserve(ROW_BYTES * n + sum(_bytes_of_text(arrays[name]) for name in ("ids", "groups") if name in arrays))
     for name, array in arrays.items():
-        check_shape(name, array, n, kind)
+        check_shape(name, array, n, columns)
     why = np.zeros(n, np.uint8)
     ids = npz_ids(arrays["ids"]) if "ids" in arrays else None
     if ids is not None:
@@ -82,11 +82,11 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, kind: MonitorKind)
     )
 
 
-def check_shape(name: str, array: Array, n: int, kind: MonitorKind) -> None:
+def check_shape(name: str, array: Array, n: int, columns: PredictionColumns) -> None:
     """Raise ``WrongShape`` or ``LengthMismatch`` if an array is not a column of ``n`` rows."""
-    width = kind.width if name == "predictions" else None
+    width = columns.width if name == "predictions" else None
     if array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
-        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), {kind.columns}")
+        raise WrongShape.at(f"/{name}", "must be (n,)" if width is None else f"must be (n, {width}), {columns.meaning}")
     if len(array) != n:
         raise LengthMismatch.at(f"/{name}", f"has {len(array)} rows, but another array has {n}")
 

@@ -8,15 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from backend.monitors.kinds import kind_of_monitor
-from backend.monitors.windows import Gathered, Gatherer, Leaves
+from backend.monitors.windows import Gathered
 from backend.store.clock import at
 from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.ledger import MonitorGroups
-from backend.store.store import Store
 from calibrant.monitoring.tally import Tally
 from schemas.monitor_alarms import ReferenceState
-from schemas.monitor_answers import MeasureReading
 from schemas.monitor_rules import EProcessReading, Rule, RuleKind, RuleState, RuleStatus
 from schemas.monitors import MonitorBody, MonitorRecord
 
@@ -27,60 +23,18 @@ Seen = TypeVar("Seen")
 Unit = Literal["count", "decimals", "e_value", "text", "times"]
 
 
-class Meter:
-    """What a check at time ``now`` measures; ``leaves`` caches what the process has read before."""
-
-    def __init__(self, store: Store, record: MonitorRecord, now: float, leaves: Leaves) -> None:
-        self._store = store
-        self._record = record
-        self._now = now
-        self._gatherer = Gatherer(leaves, Buckets(store.redis, store.keys, record), record.uid)
-        self._windows: dict[str, Gathered] = {}
-        self._kind = kind_of_monitor(record)
-
-    def rows(self, window: str, group: str | None) -> Tally | None:
-        """The labelled rows of a window, or of one of its groups; None if there is no such window or group."""
-        found = self._window(window)
-        if found is None or group is None:
-            return None if found is None else found.tally
-        index = MonitorGroups(self._store.redis, self._store.keys, self._record).all().get(group)
-        return None if index is None or found.groups is None else found.groups.of_group(index)
-
-    def values(self, window: str) -> tuple[int, dict[str, float | None]]:
-        """The number of labelled rows of a window, and the value of each measure."""
-        found = self._window(window)
-        if found is None or not len(found.tally):
-            return 0, {}
-        return len(found.tally), self._kind.values(found.tally)
-
-    def coverage(self, window: str) -> float | None:
-        """The share of a time window's predictions that have a label; None for other windows or without predictions."""
-        found = self._window(window)
-        return None if found is None else found.coverage
-
-    def reading(self, tally: Tally, key: str, level: float | None) -> MeasureReading | None:
-        """One measure of some rows, with an interval of this level; None if it is unknown or undefined."""
-        return self._kind.reading(tally, key, level)
-
-    def _window(self, name: str) -> Gathered | None:
-        window = next((window for window in self._record.windows if window.name == name), None)
-        if window is None:
-            return None
-        if name not in self._windows:
-            self._windows[name] = self._gatherer.window(self._record, window, self._now)
-        return self._windows[name]
-
-
 @dataclass(frozen=True)
 class Check:
     """What a check at ``now`` reads for rules.
 
+    ``windows`` has the rows of each window, ``groups`` the index of each group, by name.
     ``applied`` is the id of the monitor's map, None without one; ``reference_tally`` reads the rows of the reference.
     """
 
     record: MonitorRecord
     buckets: Buckets
-    meter: Meter
+    windows: Mapping[str, Gathered]
+    groups: Mapping[str, int]
     reference: ReferenceState | None
     reference_tally: Callable[[], Tally | None]
     applied: str | None

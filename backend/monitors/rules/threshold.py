@@ -50,11 +50,16 @@ class ThresholdRuleType(RuleType[ThresholdRule, ComparedValue]):
 
     def observe(self, rule: ThresholdRule, state: RuleState, check: Check) -> ComparedValue:
         """The value is None without the window, the measure or the group, or with too few rows."""
-        tally = check.meter.rows(rule.window, rule.group)
+        found = check.windows.get(rule.window)
+        tally = None if found is None else found.tally
+        if found is not None and rule.group is not None:
+            index = check.groups.get(rule.group)
+            tally = None if index is None or found.groups is None else found.groups.of_group(index)
         n = 0 if tally is None else len(tally)
         if tally is None or not n or n < rule.least_rows:
             return ComparedValue(n, None)
-        reading = check.meter.reading(tally, rule.measure, check.record.interval if rule.by == "lower" else None)
+        level = check.record.interval if rule.by == "lower" else None
+        reading = kind_of_monitor(check.record).reading(tally, rule.measure, level)
         if reading is None:
             return ComparedValue(n, None)
         lower = None if reading.interval is None else reading.interval[0]
