@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from backend.kinds import Arrays, Kind, Rows, check_kind, kind_of, take_slot_for
-from backend.memory import work_bytes
+from backend.kinds import Arrays, Kind, Rows, check_kind, kind_of, take_slot_for, work_bytes
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.errors import BatchFull
@@ -86,7 +85,7 @@ def append_rows(
     check_kind(batch, kind.name, "/prediction_kind")
     reserve_work(requester, arrays)
     _check_shared(kind, batch, vars(options))
-    rows = kind.check_appended(batch, arrays, options)
+    rows: Rows = kind.check_appended(batch, arrays, cast(Any, options))
     stored = kind.stored(rows)
     for name in sorted(set(stored) ^ set(batch.arrays)):
         raise InvalidField.at(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from backend.batches import find_rows, reserve_work
 from backend.held_maps import HeldMap
@@ -26,7 +27,7 @@ def calibrate(
     Raises ``TooLarge`` for a large result.
     """
     kind = kind_of(options.prediction_kind)
-    request = kind.calibration(held or requester.find_map(options.map), options)
+    request = kind.calibration(held or requester.find_map(options.map), cast(Any, options))
     _refuse_fields(arrays, kind.applied)
     return request.on(requester, find_rows(requester, arrays, request.options, labelled=False))
 

@@ -60,7 +60,7 @@ def _evaluate(
     report: bool,
 ) -> tuple[dict[str, Any], Work] | JobRecord:
     kind = kind_of(options.prediction_kind)
-    request = kind.evaluation(requester, options, report=report)
+    request = kind.evaluation(requester, cast(Any, options), report=report)
     if isinstance(options, EvaluateOptions) and options.batches is not None:
         work = _work_on_batches(requester, arrays, options, cast(EvaluationRequest, request))
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from backend.batches import find_rows, store_rows
 from backend.jobs import place_for_job, queue, run_inline
 from backend.kinds import Arrays, kind_of
@@ -22,7 +24,7 @@ def fit_or_queue(
 ) -> MapRecord | JobRecord:
     """Fit and store a map directly, or queue a job if the method is a long fit or takes more than an estimated 2 s."""
     kind = kind_of(options.prediction_kind)
-    request = kind.fit(requester, options)
+    request = kind.fit(requester, cast(Any, options))
     work = request.on(requester, find_rows(requester, arrays, request.options))
     draft = run_inline(requester, work)
     if draft is not None:

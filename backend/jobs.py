@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from backend.kinds import Work
-from backend.memory import inline_bytes
+from backend.kinds import Work, inline_bytes
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.jobs.events import batches_of

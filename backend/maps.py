@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backend.kinds import kind_of
 from backend.requester import Requester
@@ -16,9 +16,6 @@ from calibrant.maps.calibration_map import CalibrationMap
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.base import ID_PREFIX, Document, merge_patch
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
-
-if TYPE_CHECKING:
-    from calibrant.distributions.maps.distribution_map import DistributionMap
 
 #: Raises an error if the current state (None if absent) is not what the caller expects.
 Require = Callable[[Document | None], None]
@@ -75,7 +72,8 @@ def point_alias(requester: Requester, name: str, alias: str, options: AliasOptio
     return requester.store.aliases.point(name, alias, options.version, who=requester.who, check=require)
 
 
-def _read(document: dict[str, Any]) -> CalibrationMap | DistributionMap:
+def _read(document: dict[str, Any]) -> Any:
+    """The checked map of a document, of either kind."""
     fitted = read_map(document)
     if len(fitted.method) > _LONGEST_METHOD:
         raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from fastapi import Response
 
@@ -74,7 +74,7 @@ def _whole(made: WholeReport, kind: str, when: datetime) -> FullReport:
         name=spec.batch or "the submitted rows",
         version=calibrant.__version__,
         when=when,
-        options=kind_of(kind).report_options(spec, report, batch),
+        options=kind_of(kind).report_options(cast(Any, spec), report, batch),
         classes=None if names is None else tuple(names),
         weights=weights,
         map=spec.map,

@@ -5,32 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy.typing as npt
 
-from backend.memory import stored_bytes
 from backend.requester import Requester
 from calibrant.core.errors import PredictionKindMismatch
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES
 from schemas.distributions import PredictionKind
 
 if TYPE_CHECKING:
-    from backend.held_maps import HeldMap
-    from backend.store.jobs.runs import Run
-    from backend.store.store import Store
-    from calibrant.core.progress import Progress
+    from backend.kinds.classes import ClassPredictions
+    from backend.kinds.distributions import Distributions
     from schemas.batches import BatchRecord
-    from schemas.evaluate import EvaluateDistributionSpec, EvaluateSpec
-    from schemas.maps import ImportOptions, MapRecord
+
+#: A kind of predictions; both have the same use cases, with options and rows of their own types.
+Kind: TypeAlias = "ClassPredictions | Distributions"
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
-#: Checked rows, options and specs are of types that differ by kind.
+#: Checked rows, of a type that differs by kind.
 Rows = Any
-Options = Any
-#: What an operation returns for rows.
-Made = TypeVar("Made", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,12 @@ class Work:
     """A checked operation on rows: ``run`` returns its result, if it is ``inline`` in a request, else as a job.
 
     ``seconds`` is an estimate for ``n`` rows of ``size`` numbers in all. ``spec`` is that of the job, without a batch
-    that stores the ``rows``; the job is split into ``pieces``, and with ``gpu`` it prefers a GPU.
+    that stores the ``rows``, None if they are read one batch at a time. The job is split into ``pieces``, and with
+    ``gpu`` it prefers a GPU.
     """
 
     spec: Any
-    rows: Rows | None
+    rows: Rows
     seconds: float
     n: int
     size: int
@@ -59,76 +55,10 @@ class Calibrated(NamedTuple):
     arrays: dict[str, Any]
 
 
-class Operation(Protocol[Made]):
-    """An operation whose options were checked, but not yet the rows."""
-
-    @property
-    def options(self) -> Options:
-        """The options that identify the rows, with defaults of the maps that it uses."""
-
-    def on(self, requester: Requester, rows: Rows) -> Made:
-        """Check the rows, and return the work on them, or the calibrated predictions."""
-
-
-class Kind(Protocol):
-    """One kind of predictions; both kinds implement the same use cases."""
-
-    #: The value of ``prediction_kind``.
-    name: PredictionKind
-    #: Arrays to which maps are applied.
-    applied: tuple[str, ...]
-    #: The stored spec of an evaluation job.
-    spec: type[EvaluateSpec | EvaluateDistributionSpec]
-    #: Options of rows that must equal those of the batch they are used with.
-    shared: tuple[str, ...]
-
-    def check(self, arrays: Arrays, options: Options, *, labelled: bool) -> Rows:
-        """Check the arrays of a request; raises a ``CalibrationError`` that names the field."""
-
-    def check_stored(self, record: BatchRecord, arrays: Arrays, options: Options = None, *, labelled: bool) -> Rows:
-        """Check the arrays of a stored batch."""
-
-    def check_appended(self, record: BatchRecord, arrays: Arrays, options: Options) -> Rows:
-        """Check arrays that are appended to a batch."""
-
-    def check_same(self, record: BatchRecord, rows: Rows) -> None:
-        """Raise an error unless checked rows have the shape of those of the batch to which they are appended."""
-
-    def stored(self, rows: Rows) -> dict[str, Array]:
-        """The arrays that store checked rows."""
-
-    def described(self, rows: Rows) -> dict[str, Any]:
-        """The fields of the record of a batch that depend on the kind."""
-
-    def n_numbers(self, record: BatchRecord) -> int:
-        """How many numbers a stored batch has."""
-
-    def evaluation(self, requester: Requester, options: Options, *, report: bool) -> Operation[Work]:
-        """Check the options of an evaluation, or of a full report."""
-
-    def run_evaluation(self, store: Store, spec: dict[str, Any], device: str, /) -> Callable[[], dict[str, Any]]:
-        """Read the rows and maps of an evaluation job; the returned function evaluates them."""
-
-    def report_options(self, spec: Any, report: dict[str, Any], batch: BatchRecord | None, /) -> dict[str, Any]:
-        """The options that reproduce a full report; ``batch`` is None if it is gone."""
-
-    def fit(self, requester: Requester, options: Options, /) -> Operation[Work]:
-        """Check the options of a fit."""
-
-    def run_fit(self, store: Store, run: Run, device: str, progress: Progress, /) -> MapRecord | None:
-        """Run a fit job, or one part of it, for which it returns None."""
-
-    def calibration(self, held: HeldMap, options: Options) -> Operation[Calibrated]:
-        """Check the options of applying a map."""
-
-    def imported(self, map_id: str, options: ImportOptions, fitted: Any, who: str | None) -> MapRecord:
-        """The record of a map that ``who`` imports."""
-
-
 def kind_of(name: str) -> Kind:
     """The kind with this name; that of distributions is imported on first use."""
     module = {"classification": "classes", "regression": "distributions"}[name]
-    return cast(Kind, import_module(f"{__name__}.{module}").KIND)
+    return cast("Kind", import_module(f"{__name__}.{module}").KIND)
 
 
 def check_kind(record: BatchRecord, kind: PredictionKind, pointer: str = "/batch") -> None:
@@ -147,3 +77,29 @@ def take_slot_for(requester: Requester, batch_id: str) -> None:
     if size * NUMBER_BYTES > LIGHT_BYTES:
         requester.take_slot()
     requester.reserve(stored_bytes(size))
+
+
+# --- The memory that use cases reserve for rows; tests/unit/test_work_copies.py compares it with what they take
+
+#: Copies of the rows as doubles: of checking and storing them or applying a map, of reading a stored batch, and of an
+#: evaluation or fit besides its events.
+_WORK_COPIES, _READ_COPIES, _EVENT_COPIES = 5, 3, 3
+#: The most bytes of an evaluation or fit for each row: its event, in several orders and on several scales.
+_ROW_BYTES = 256
+#: The most bytes for simulated and resampled rows, which are made in blocks, and those for each row.
+_SIMULATED_BYTES, _SIMULATED_ROW_BYTES = 64 << 20, 8 << 10
+
+
+def work_bytes(size: int) -> int:
+    """The most bytes for checking, storing or calibrating rows of ``size`` numbers in all."""
+    return _WORK_COPIES * NUMBER_BYTES * size
+
+
+def stored_bytes(size: int) -> int:
+    """The most bytes for reading a stored batch of ``size`` numbers, and for such work on it."""
+    return _READ_COPIES * NUMBER_BYTES * size + work_bytes(size)
+
+
+def inline_bytes(n: int, size: int) -> int:
+    """The most bytes for evaluating, or fitting to, ``n`` rows of ``size`` numbers in all."""
+    return _EVENT_COPIES * NUMBER_BYTES * size + _ROW_BYTES * n + min(_SIMULATED_BYTES, _SIMULATED_ROW_BYTES * n)

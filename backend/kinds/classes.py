@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from backend.held_maps import HeldMap, classifier_of
-from backend.kinds import Arrays, Calibrated, Kind, Work, check_kind
+from backend.kinds import Arrays, Calibrated, Work, check_kind
 from backend.requester import Requester
 from backend.store.batches import BatchStore
 from backend.store.clock import stamp
@@ -513,4 +513,4 @@ class ClassPredictions:
 
 
 CLASSES = ClassPredictions()
-KIND: Kind = CLASSES
+KIND = CLASSES

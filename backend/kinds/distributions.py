@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from backend.held_maps import HeldMap, distribution_of
-from backend.kinds import Arrays, Calibrated, Kind, Work, check_kind, take_slot_for
+from backend.kinds import Arrays, Calibrated, Work, check_kind, stored_bytes, take_slot_for, work_bytes
 from backend.kinds.classes import stored_kind
-from backend.memory import stored_bytes, work_bytes
 from backend.requester import Requester
 from backend.store.clock import stamp
 from backend.store.jobs.runs import Run
@@ -417,4 +416,4 @@ class Distributions:
 
 
 DISTRIBUTIONS = Distributions()
-KIND: Kind = DISTRIBUTIONS
+KIND = DISTRIBUTIONS

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from backend.memory import work_bytes
+from backend.kinds import work_bytes
 from backend.telemetry.observed import note_rows
 from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.cells import Floats

@@ -16,8 +16,8 @@ from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from backend.kinds import work_bytes
 from backend.kinds.distributions import recalibrate
-from backend.memory import work_bytes
 from backend.store.errors import StorageError, problem_of
 from backend.telemetry.observed import note_rows
 from calibrant.core.batch import read_predictions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backend.memory import inline_bytes
+from backend.kinds import inline_bytes
 from calibrant.core.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import MEASURES, read_requests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,6 @@ from calibrant.core.errors import EmptyBatch, InvalidLabel, LengthMismatch, Wron
 from calibrant.core.inputs import labels_by_name
 from calibrant.evaluation import Groups
 from calibrant.io.errors import InvalidField
-
-if TYPE_CHECKING:
-    pass
 
 Array = npt.NDArray[Any]
 #: Number of names converted to Python strings at once; no other thread runs during a conversion.
