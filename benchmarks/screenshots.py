@@ -102,7 +102,7 @@ def registry_and_comparison(camera: Camera, url: str, batch: str, unseen: Classi
     camera.page.goto("/ui/maps/five-or-more:3")
     camera.page.locator("#explained").evaluate("heading => heading.scrollIntoView()")
     camera.shoot("map", height=1000)
-    camera.page.goto(f"/ui/reports/{other}?" + "&".join(f"map=five-or-more:{version}" for version in (1, 2, 3)))
+    camera.page.goto(f"/ui/reports/{other}?" + "&".join(f"maps=five-or-more:{version}" for version in (1, 2, 3)))
     camera.shoot("compare", height=1000)
 
 

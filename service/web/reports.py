@@ -43,19 +43,24 @@ _KEEPING = "identity"
 _OFFERED = 50
 #: Measures by which maps are compared: both proper scores, and two calibration errors.
 _COMPARED = ("log-loss", "brier", "ece", "ks")
-#: Maps of a report, as references in its query.
+#: References of the maps that a report compares.
 MapRefs = Annotated[list[str], Query(default_factory=list)]
 
 
 @dataclass(frozen=True)
 class ReportView:
-    """A report, its batch, the references of the maps in it, the maps to choose from, and the query of the page."""
+    """A report, its batch, the newest maps of its kind of predictions by reference, and the query of the page."""
 
     batch: BatchRecord
     made: FullReport
-    chosen: Sequence[str]
     maps: Sequence[tuple[str, ListedMap]]
     query: str
+
+    @property
+    def compared(self) -> list[str]:
+        """The references of the maps that the report compares."""
+        contestants = (self.made.report.get("comparison") or {}).get("contestants", ())
+        return [contestant["name"] for contestant in contestants if contestant["map"] is not None]
 
     @property
     def methods(self) -> list[Method] | list[DistributionMethod]:
@@ -90,21 +95,21 @@ class ReportView:
         return self.advised or _FIRST
 
 
-def report_or_job(here: Context, batch_id: str, refs: Sequence[str], job_id: str | None) -> ReportView | JobRecord:
-    """The report of a batch: before and after one map, or a comparison of several; or the job that creates it.
+def report_or_job(
+    here: Context, batch_id: str, map_ref: str | None, refs: Sequence[str], job_id: str | None
+) -> ReportView | JobRecord:
+    """The report of a batch, before and after a map, or with a comparison of maps; or the job that creates it.
 
     Raises ``UnknownBatch`` and the errors of ``POST /evaluate``.
     """
     batch = here.store.batches.record(batch_id)
-    map_ids = [here.store.maps.get(ref).id for ref in refs]
+    map_ids = [here.store.maps.get(ref).id for ref in refs or ([] if map_ref is None else [map_ref])]
+    applied = ["comparison", *map_ids] if refs else map_ids
     upload = here.store.uploads.get(batch_id)
-    made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, map_ids), job_id)
+    made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, applied), job_id)
     if made is None:
-        fields: dict[str, object] = {"prediction_kind": batch.prediction_kind, "batch": batch_id}
-        if len(refs) > 1:
-            fields |= {"maps": list(refs), "measures": list(_COMPARED)}
-        elif refs:
-            fields["map"] = refs[0]
+        compared = {"maps": list(refs), "measures": list(_COMPARED)} if refs else {}
+        fields = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref, **compared}
         payload = Payload({}, fields, from_query=False)
         options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
         try:
@@ -112,16 +117,19 @@ def report_or_job(here: Context, batch_id: str, refs: Sequence[str], job_id: str
         except CalibrationError as error:
             raise _naming(refs, error) from error
         if isinstance(made, JobRecord):
-            here.store.uploads.remember_report(batch_id, made.id, map_ids, ttl=here.settings.batch_ttl)
+            here.store.uploads.remember_report(batch_id, made.id, applied, ttl=here.settings.batch_ttl)
     if isinstance(made, JobRecord):
         return made
-    query = query_of([*(("job", job) for job in [job_id] if job), *(("map", ref) for ref in refs)])
-    return ReportView(batch, _named(made, upload), refs, _offered_maps(here, batch, refs), query)
+    page = here.store.listing.page(MapQuery(limit=_OFFERED))
+    offered = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
+    query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs)]
+    return ReportView(batch, _named(made, upload), offered, query_of(query))
 
 
-def query_of(pairs: Sequence[tuple[str, str]]) -> str:
-    """A query string with its question mark; empty without pairs."""
-    return f"?{urlencode(pairs)}" if pairs else ""
+def query_of(fields: Sequence[tuple[str, str | None]]) -> str:
+    """A query string with its question mark, without the fields that are None; empty without any."""
+    query = urlencode([(name, value) for name, value in fields if value is not None])
+    return f"?{query}" if query else ""
 
 
 def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:
@@ -131,13 +139,6 @@ def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:
         return re.sub(r"^/maps/(\d+)", lambda place: f"/the map {refs[int(place[1])]}:", pointer)
 
     return type(error)(error.detail, [Offence(named(o.pointer), o.detail) for o in error.offences])
-
-
-def _offered_maps(here: Context, batch: BatchRecord, refs: Sequence[str]) -> list[tuple[str, ListedMap]]:
-    """The newest maps of the kind of the batch with their references; those of the report come first."""
-    page = here.store.listing.page(MapQuery(limit=_OFFERED))
-    maps = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
-    return sorted(maps, key=lambda item: item[0] not in refs and item[1].id not in refs)
 
 
 def _made_already(
@@ -185,17 +186,18 @@ calls = page_calls()
 
 
 @calls.add(Call("GET", "/ui/reports"))
-async def reports(visit: Visiting, map: MapRefs, cursor: str | None = None) -> Response:
-    """The stored batches that have a report; the links to their reports keep the chosen maps."""
+async def reports(visit: Visiting, maps: MapRefs, cursor: str | None = None) -> Response:
+    """The stored batches that have a report; those with labels to compare maps on them, if maps are chosen."""
     page, files = await run_in_thread(_stored_batches, visit.here, cursor)
-    maps = [("map", ref) for ref in map]
+    needed = {"labels"} if maps else {"labels", "observed"}
+    chosen = [("maps", ref) for ref in maps]
     return visit.page(
         "reports.html",
-        batches=[(b, file) for b, file in zip(page.items, files, strict=True) if {"labels", "observed"} & {*b.arrays}],
-        chosen=map,
-        query=query_of(maps),
+        batches=[(batch, file) for batch, file in zip(page.items, files, strict=True) if needed & {*batch.arrays}],
+        chosen=maps,
+        query=query_of(chosen),
         cursor=cursor,
-        following=None if page.next is None else query_of([*maps, ("cursor", page.next)]),
+        following=None if page.next is None else query_of([*chosen, ("cursor", page.next)]),
     )
 
 
@@ -204,8 +206,10 @@ def _stored_batches(here: Context, cursor: str | None) -> tuple[Page[BatchRecord
     return page, here.store.uploads.files([batch.id for batch in page.items])
 
 
-async def _requested(batch_id: str, visit: Visiting, map: MapRefs, job: str | None = None) -> ReportView | JobRecord:
-    return await run_in_thread(report_or_job, visit.here, batch_id, map, job)
+async def _requested(
+    batch_id: str, visit: Visiting, maps: MapRefs, map: str | None = None, job: str | None = None
+) -> ReportView | JobRecord:
+    return await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job)
 
 
 Requested = Annotated[ReportView | JobRecord, Depends(_requested)]

@@ -36,8 +36,8 @@ PATHS = {
     "in the order of time": "/ui/in-order",
     "methods of forecasts": "/ui/methods?prediction_kind=regression",
     "measures of forecasts": "/ui/measures?prediction_kind=regression",
-    "reports": "/ui/reports?map={map}&map={classes}",
-    "comparison": "/ui/reports/{batch}?map={map}&map={other}",
+    "reports": "/ui/reports?maps={map}&maps={classes}",
+    "comparison": "/ui/reports/{held_out}?maps=a-rather-long-name-of-a-map:1&maps=a-rather-long-name-of-a-map:2",
     "problems": "/problems",
 }
 #: The cells of tables that are outside the page, cut off by a frame, or outside their own table.
@@ -58,7 +58,9 @@ def stored(service: Stack) -> Mapping[str, str]:
         p, y = rows(400)
         batch = client.upload(p, y, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
         made = client.fit("averaged", batch, name="narrow-name-of-a-map", timeout=60)
-        other = client.fit("platt", client.upload(*rows(400, seed=1)).id, timeout=60)
+        for method in ("platt", "isotonic"):
+            client.fit(method, client.upload(*rows(400, seed=1)).id, name="a-rather-long-name-of-a-map", timeout=60)
+        held_out = client.upload(*rows(400, seed=2)).id
         client.alias("narrow-name-of-a-map", "champion", 1)
         vectors = [[0.91 if k == i % 10 else 0.01 for k in range(10)] for i in range(200)]
         labels = [(i % 10 + (i % 7 == 0)) % 10 for i in range(200)]
@@ -66,7 +68,7 @@ def stored(service: Stack) -> Mapping[str, str]:
         given: dict[str, Any] = {"observed": p, "mean": p**2, "variance": p**2 + 0.1}
         forecasts = client.upload_distribution(**given, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
         scaled = client.fit_distribution("variance-scaling", batch=forecasts).id
-        found = {"batch": batch, "map": made.id, "other": other.id, "classes": classes.id}
+        found = {"batch": batch, "map": made.id, "held_out": held_out, "classes": classes.id}
         return found | {"forecasts": forecasts, "forecast_map": scaled}
 
 

@@ -151,16 +151,16 @@ def test_versions_are_compared_on_a_stored_batch_with_the_keyboard_alone(
     page.keyboard.type(keyed.owner)
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Compare the versions on one batch").press("Enter")
-    page.wait_for_url("**/ui/reports?map=*")
+    page.wait_for_url("**/ui/reports?maps=*")
     page.get_by_role("rowheader").get_by_role("link").press("Enter")
-    page.wait_for_url(f"**/ui/reports/{keyed.batch}?map=*")
+    page.wait_for_url(f"**/ui/reports/{keyed.batch}?maps=*")
     table = page.get_by_role("region", name="Comparison of maps, as a table")
     expect(table.get_by_role("row")).to_have_count(5)
     box = page.get_by_role("checkbox", name=re.compile("^spam:2"))
     box.press("Space")
     expect(box).not_to_be_checked()
-    page.get_by_role("button", name="Show the report with maps").press("Enter")
-    page.wait_for_url(f"**/ui/reports/{keyed.batch}?map=spam%3A3&map=spam%3A1")
+    page.get_by_role("button", name="Compare").press("Enter")
+    page.wait_for_url(f"**/ui/reports/{keyed.batch}?maps=spam%3A3&maps=spam%3A1")
     expect(page.get_by_text(re.compile("^Compare maps on held-out rows"))).to_be_visible()
     expect(table.get_by_role("row")).to_have_count(4)
     expect(table).to_contain_text(re.compile(r"0\.\d+ to 0\.\d+"))
@@ -189,7 +189,7 @@ def test_every_page_is_accessible_and_its_layout_does_not_shift(visits: Visits, 
     assert grave_violations(page) == []
     page = _signed_in(visits, keyed.owner)
     processor = page.context.new_cdp_session(page)
-    comparison = f"/ui/reports/{keyed.batch}?map=spam:1&map=spam:2"
+    comparison = f"/ui/reports/{keyed.batch}?maps=spam:1&maps=spam:2"
     for path in ("/ui/maps", "/ui/maps/spam", "/ui/maps/spam:1", "/ui/reports", comparison):
         # A slow processor: the page would be shown in parts if it did not ask to be shown whole.
         processor.send("Emulation.setCPUThrottlingRate", {"rate": 40})

@@ -211,9 +211,11 @@ def test_the_catalogues_list_methods_and_measures_of_both_kinds(visitor: Visitor
         known = visitor.get(f"/ui/{path}?prediction_kind=regression").text
         assert f'id="{of_numbers}"' in known
         assert f'href="/{path}?prediction_kind=regression"' in known
-        other = visitor.get(f"/ui/{path}?prediction_kind=%3Cb%3E").text
+        other = visitor.get(f"/ui/{path}").text
         assert f'id="{of_numbers}"' not in other
         assert f'href="/ui/{path}?prediction_kind=regression"' in other
+        refused = visitor.get(f"/ui/{path}?prediction_kind=%3Cb%3E")
+        assert (refused.status_code, "<b>" in refused.text) == (422, False)
     visitor.post("/maps", json=ROWS | {"method": "platt"})
     assert '<option value="variance-platt">' in visitor.get("/ui/maps").text
 

@@ -66,13 +66,13 @@ def test_reports_are_listed_by_the_name_of_the_file(visitor: Visitor, spam: list
 def test_the_list_of_reports_has_pages_that_keep_the_chosen_maps(visitor: Visitor) -> None:
     for _ in range(51):
         visitor.post("/batches", json=OTHER_ROWS)
-    first = visitor.get("/ui/reports?map=spam:1&map=spam:2").text
+    first = visitor.get("/ui/reports?maps=spam:1&maps=spam:2").text
     assert first.count('href="/ui/reports/batch_') == 50
-    assert first.count('?map=spam%3A1&amp;map=spam%3A2">') == 50
+    assert first.count('?maps=spam%3A1&amp;maps=spam%3A2">') == 50
     (older,) = re.findall(r'<a href="([^"]+)">Older', first)
     second = visitor.get(older.replace("&amp;", "&")).text
     assert second.count('href="/ui/reports/batch_') == 1
-    assert second.count('?map=spam%3A1&amp;map=spam%3A2">') == 2  # the batch, and the way back
+    assert second.count('?maps=spam%3A1&amp;maps=spam%3A2">') == 2  # the batch, and the way back
     assert visitor.get("/ui/reports?cursor=nonsense").status_code == 422
 
 
@@ -216,7 +216,7 @@ def test_tags_and_descriptions_are_escaped(visitor: Visitor) -> None:
         f"/ui/maps/{made}",
         "/ui/maps/spam",
         "/ui/maps",
-        "/ui/reports?map=%3Cb%3E",
+        "/ui/reports?maps=%3Cb%3E",
         f"/ui/maps?tag={HOSTILE}",
     ):
         answer = visitor.get(path)
@@ -234,7 +234,7 @@ def test_a_report_of_several_maps_compares_them_with_intervals_and_p_values(visi
     versions = visitor.get("/ui/maps/spam").text
     (chosen,) = re.findall(r'<a href="([^"]+)">Compare the versions on one batch', versions)
     (path,) = re.findall(r'<a href="(/ui/reports/batch_[^"]+)"', visitor.get(chosen.replace("&amp;", "&")).text)
-    assert path == f"/ui/reports/{batch}?map=spam%3A2&amp;map=spam%3A1"
+    assert path == f"/ui/reports/{batch}?maps=spam%3A2&amp;maps=spam%3A1"
     text = visitor.get(path.replace("&amp;", "&")).text
     assert [f'value="spam:{k}" checked' in text for k in (1, 2)] == [True, True]
     report = visitor.get(path.replace("&amp;", "&").replace("?", "/report.json?")).json()
@@ -249,25 +249,32 @@ def test_a_report_of_several_maps_compares_them_with_intervals_and_p_values(visi
     assert ('id="report-contest-table"' in standalone.text, "<script" in standalone.text) == (True, False)
 
 
-def test_a_report_of_one_map_is_before_and_after_it(visitor: Visitor, spam: list[str]) -> None:
-    batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
-    text = visitor.get(f"/ui/reports/{batch}?map=spam:1").text
-    assert ("After the map" in text, 'id="report-contest-table"' in text) == (True, False)
-    assert ('value="spam:1" checked' in text, 'value="spam:2" checked' in text) == (True, False)
-    assert visitor.get(f"/ui/reports/{batch}?map=spam:1&map=spam:9").status_code == 404
-    repeated = visitor.get(f"/ui/reports/{batch}?map=spam:1&map=spam:1")
+def test_a_report_is_before_and_after_one_map_or_compares_it_with_the_predictions(
+    visitor: Visitor, spam: list[str]
+) -> None:
+    report = f"/ui/reports/{visitor.post('/batches', json=OTHER_ROWS).json()['id']}"
+    for query, is_comparison in ((f"map={spam[0]}", False), (f"maps={spam[0]}", True)):
+        text = visitor.get(f"{report}?{query}").text
+        assert ("After the map" in text, 'id="report-contest-table"' in text) == (not is_comparison, is_comparison)
+        assert ('value="spam:1" checked' in text, 'value="spam:2" checked' in text) == (True, False)
+    refused = visitor.get(f"{report}?map=spam:1&maps=spam:2")
+    assert (refused.status_code, "cannot be combined with map" in refused.text) == (422, True)
+    repeated = visitor.get(f"{report}?maps=spam:1&maps=spam:1")
     assert (repeated.status_code, "The map spam:1: repeats an earlier map" in repeated.text) == (422, True)
+    assert visitor.get(f"{report}?maps=spam:1&maps=spam:9").status_code == 404
 
 
 def test_a_long_comparison_becomes_a_job_that_is_found_again(visitor: Visitor, spam: list[str]) -> None:
     batch = visitor.post("/batches", json=OTHER_ROWS).json()["id"]
-    path = f"/ui/reports/{batch}?map=spam:1&map=spam:2"
+    path = f"/ui/reports/{batch}?maps=spam:1&maps=spam:2"
     answer = visitor.get(path, headers={"Prefer": "respond-async"})
     assert answer.status_code == 303
     job = answer.headers["location"].removeprefix("/ui/jobs/")
     assert visitor.get(f"/jobs/{job}").json()["status"] == "queued"
     assert visitor.get(path).headers["location"] == f"/ui/jobs/{job}"
-    assert visitor.get(f"/ui/reports/{batch}?map=spam:2").status_code == 200
+    one = visitor.get(f"/ui/reports/{batch}?maps=spam:2", headers={"Prefer": "respond-async"})
+    assert one.headers["location"] not in ("", f"/ui/jobs/{job}")
+    assert visitor.get(f"/ui/reports/{batch}?map=spam:2").status_code == 200  # another report of the same map
     # A job that has not ended is kept, and the page offers only to cancel it.
     assert visitor.submit(f"/ui/jobs/{job}/delete", {}).headers["location"] == f"/ui/jobs/{job}"
     assert "/delete" not in visitor.get(f"/ui/jobs/{job}").text
@@ -347,6 +354,6 @@ def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Vis
     fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
     assert fitted.status_code == 201
     batch = visitor.post("/batches", json=rows).json()["id"]
-    refused = visitor.get(f"/ui/reports/{batch}?map=pets:1&map={spam[0]}")
+    refused = visitor.get(f"/ui/reports/{batch}?maps=pets:1&maps={spam[0]}")
     assert refused.status_code == 422
     assert f"The map {spam[0]}: predictions must have shape (n,)" in refused.text
