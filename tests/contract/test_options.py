@@ -45,9 +45,16 @@ def _uses(function: Function, name: str) -> bool:
     return False
 
 
+def _is_signature(function: Function) -> bool:
+    """Return whether a function has no body, as those of overloads."""
+    return isinstance(function.body, list) and ast.unparse(function.body[-1]) == "..."
+
+
 def _swallowing(tree: ast.Module) -> Iterator[Function]:
     for node in ast.walk(tree):
-        if isinstance(node, Function) and node.args.kwarg is not None and not _uses(node, node.args.kwarg.arg):
+        if not isinstance(node, Function) or node.args.kwarg is None or _is_signature(node):
+            continue
+        if not _uses(node, node.args.kwarg.arg):
             yield node
 
 
