@@ -274,7 +274,7 @@ MEASURES = (
         "O(n K)",
         event=_sharpness,
         vector=_sharpness,
-        better="larger",
+        better="neither",
         needs="predictions only",
         influence=_sharpness_influence,
         options={"score": _SCORE},
@@ -292,7 +292,6 @@ MEASURES = (
         None,
         "O(folds n log n)",
         event=_improvement,
-        better="larger",
         needs="both outcomes, different predictions, at least as many rows as folds",
         influence=_improvement_influence,
         options={

@@ -1,0 +1,101 @@
+"""Laws of the options of measures: each way to compute a value uses every option."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import MEASURES
+from calibrant.core.batch import read_batch
+from calibrant.core.errors import CalibrationError
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event, subject
+from calibrant.measures.catalogue import read_requests
+from calibrant.measures.intervals import PLAIN
+from calibrant.measures.measure import MeasureRequest
+from calibrant.measures.repeated import repeated
+
+#: Values of options without choices that change something for a few hundred rows, as far as they are allowed.
+NUMBERS = (1, 2, 3, 5, 10, 20, 40, 0.02, 0.1, 0.25, 0.5, 0.9, 1.5)
+#: How far the gaps of intervals are from the value: those on a grid, with random features, or without a debiased value.
+APPROXIMATE = {"smooth-ece": 1e-3, "kde-ece": 1e-3, "mmce": 1e-3, "skce": 2e-3}
+
+
+def values_of(option: Option) -> Iterator[Any]:
+    """Other values than the default, which need no package, name or members."""
+    for value in (*option.choices, *NUMBERS):
+        listed = [value] if option.most else value
+        if value is not None and listed != option.default and option.accepts(listed):
+            yield listed
+
+
+def variants(name: str) -> list[dict[str, Any]]:
+    """Requests of a measure, each with one option that is not the default."""
+    return [
+        {"name": name, option: value} for option, about in MEASURES[name].options.items() for value in values_of(about)
+    ]
+
+
+def event_of(n: int, digits: int, seed: int, *, logits: bool = False) -> Event:
+    """Rows of an event with ties, and bins with few rows."""
+    random = np.random.default_rng(seed)
+    p = random.beta(0.5, 1.2, n).round(digits)
+    y = (random.random(n) < 0.1 + 0.7 * p).astype(int)
+    batch = read_batch(np.log((p + 0.01) / (1.01 - p)), y, scale="logit") if logits else read_batch(p, y)
+    found = subject(batch, "binary")
+    assert isinstance(found, Event)
+    return found
+
+
+def request_of(chosen: dict[str, Any]) -> MeasureRequest:
+    (request,) = read_requests([chosen])
+    return request
+
+
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize("name", [name for name in MEASURES if MEASURES[name].event is not None])
+def test_resamples_at_once_have_the_values_of_one_at_a_time_with_every_option(name: str, logits: bool) -> None:
+    event = event_of(120, 2, 0, logits=logits)
+    rows = np.random.default_rng(1).integers(0, 120, (4, 90))
+    for chosen in variants(name):
+        request = request_of(chosen)
+        together, alone = repeated([request], event, {request.key: False})
+        if not alone:
+            expected = [request.compute(event.rows(own)).value for own in rows]
+            assert together(rows)[request.key] == pytest.approx(expected, abs=1e-12), chosen
+
+
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize(
+    "name", [name for name in MEASURES if MEASURES[name].distance is not None and MEASURES[name].event is not None]
+)
+def test_the_size_of_the_gaps_is_the_value_with_every_option(name: str, logits: bool) -> None:
+    event = event_of(400, 3, 2, logits=logits)
+    for chosen in ({"name": name}, *variants(name)):
+        request = request_of(chosen)
+        result = request.compute(event)
+        if result.value is not None:
+            with contextlib.suppress(CalibrationError):  # these options have no gaps, and the interval is refused
+                distance = request.distance_of(event, PLAIN)
+                size = float(distance.size(distance.gap))
+                assert size == pytest.approx(result.value, abs=APPROXIMATE.get(name, 1e-9)), chosen
+
+
+@pytest.mark.parametrize("power", [0.5, 2.0])
+@pytest.mark.parametrize("name", [name for name in MEASURES if MEASURES[name].better != "neither"])
+def test_true_probabilities_are_not_worse_than_distorted_ones(name: str, power: float) -> None:
+    """A ratio that is best at 1, for example, is neither better if it is smaller nor if it is larger."""
+    entry, random = MEASURES[name], np.random.default_rng(3)
+    truth = random.beta(1.0, 1.0, 3_000)
+    y = (random.random(3_000) < truth).astype(int)
+    reduction = "binary" if entry.event is not None else "canonical"
+    true, distorted = (
+        calibrant.evaluate(p, y, measures=[name], reduction=reduction)[name].value for p in (truth, truth**power)
+    )
+    if true is not None and distorted is not None:
+        assert distorted - true >= -1e-3 if entry.better == "smaller" else true - distorted >= -1e-3
