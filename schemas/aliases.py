@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from schemas.base import Document, Timestamp
+from schemas.pages import WholeList
 
 
 class AliasOptions(Document):
@@ -42,7 +43,7 @@ class StoredAlias(AliasRecord):
         return AliasRecord(**self.model_dump(exclude={"format"}))
 
 
-class Aliases(Document):
+class Aliases(WholeList):
     """The response of ``GET /maps/{name}/aliases``."""
 
-    aliases: list[AliasRecord] = Field(description="aliases of the name")
+    items: list[AliasRecord] = Field(description="aliases of the name")

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document
 from schemas.distributions import ForecastKind, PredictionKind
+from schemas.pages import WholeList
 
 # --- Measures, diagrams, methods and problems, and the health of the service
 
@@ -57,6 +58,12 @@ class MeasureEntry(Document):
     options: dict[str, OptionEntry]
 
 
+class MeasureEntries(WholeList):
+    """The measures of classes."""
+
+    items: list[MeasureEntry]
+
+
 class DistributionMeasureEntry(Document):
     """One measure of predictive distributions in the catalogue."""
 
@@ -67,6 +74,18 @@ class DistributionMeasureEntry(Document):
     kinds: list[ForecastKind] = Field(description="kinds of forecasts for which it is defined")
     source: str
     options: dict[str, OptionEntry]
+
+
+class DistributionMeasureEntries(WholeList):
+    """The measures of predictive distributions."""
+
+    items: list[DistributionMeasureEntry]
+
+
+class MeasuresAnswer(WholeList):
+    """The response of ``GET /measures``."""
+
+    items: list[MeasureEntry | DistributionMeasureEntry]
 
 
 class DiagramEntry(Document):
@@ -81,6 +100,12 @@ class DiagramEntry(Document):
     source: str
     runs: Runs
     options: dict[str, OptionEntry]
+
+
+class DiagramsAnswer(WholeList):
+    """The response of ``GET /diagrams``."""
+
+    items: list[DiagramEntry]
 
 
 class MethodEntry(Document):
@@ -102,6 +127,12 @@ class MethodEntry(Document):
     options: dict[str, OptionEntry]
 
 
+class MethodEntries(WholeList):
+    """The methods of classes."""
+
+    items: list[MethodEntry]
+
+
 class DistributionMethodEntry(Document):
     """One calibration method of predictive distributions in the catalogue."""
 
@@ -115,6 +146,18 @@ class DistributionMethodEntry(Document):
     options: dict[str, OptionEntry]
 
 
+class DistributionMethodEntries(WholeList):
+    """The methods of predictive distributions."""
+
+    items: list[DistributionMethodEntry]
+
+
+class MethodsAnswer(WholeList):
+    """The response of ``GET /methods``."""
+
+    items: list[MethodEntry | DistributionMethodEntry]
+
+
 class ProblemEntry(Document):
     """One kind of problem: its cause and its remedy."""
 
@@ -124,6 +167,12 @@ class ProblemEntry(Document):
     title: str
     cause: str = Field(description="what causes the problem")
     remedy: str = Field(description="how to correct the request")
+
+
+class ProblemsAnswer(WholeList):
+    """The response of ``GET /problems``."""
+
+    items: list[ProblemEntry]
 
 
 # --- ``GET /limits``

@@ -1,4 +1,4 @@
-"""The query parameters of every list."""
+"""Lists: the query parameters of pages, and lists without pages."""
 
 from __future__ import annotations
 
@@ -32,3 +32,9 @@ class PageQuery(Document):
     created_before: Time | None = Field(None, description="created before this time")
     limit: int = Field(20, ge=1, le=100)
     cursor: str | None = Field(None, max_length=200, description="the `next` of the previous page")
+
+
+class WholeList(Document):
+    """A list without pages; its ``items`` are those of a page."""
+
+    next: str | None = Field(None, description="always null: the list has no further page")

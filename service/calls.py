@@ -146,7 +146,7 @@ class Call:
     Attributes
     ----------
     answer
-        The model of a successful JSON response, or a union or list of models.
+        The model of a successful JSON response, or a union of models.
     media
         Content types of successful responses other than JSON.
     meaning

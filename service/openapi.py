@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 from fastapi import FastAPI, Request, Response
 from fastapi.encoders import jsonable_encoder
@@ -305,8 +305,6 @@ def _response(description: str, content: Schema | None = None, headers: Schema |
 
 def _answer(answer: Any, schemas: Schema) -> Schema:
     """Add the models of an answer; return its schema."""
-    if get_origin(answer) is list:
-        return {"type": "array", "items": _answer(get_args(answer)[0], schemas)}
     if get_args(answer):
         return {"anyOf": [_answer(model, schemas) for model in get_args(answer)]}
     return _add_schema(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -39,3 +40,8 @@ def page_answer(request: Request, items: Sequence[Document], cursor: str | None)
         query = urlencode({**request.query_params, "cursor": cursor})
         headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'
     return answer({"items": [item.model_dump() for item in items], "next": cursor}, headers=headers)
+
+
+def whole_list(items: Sequence[Any], headers: dict[str, str] | None = None) -> Response:
+    """A list without pages."""
+    return answer({"items": items, "next": None}, headers=headers)

@@ -17,7 +17,7 @@ from service.examples.calls import DRIFTED, HOST, IDS, JOB, Example, all_example
 from service.formats.media import JSON
 
 _ID = re.compile(rf"({'|'.join(IDS)})_[0-9a-f]{{30}}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z")
 _SOME_TIME = "2026-01-31T12:00:00.000Z"
 #: The day in the message of a change.
 _DAY = re.compile(r"since \d{1,2} [A-Z][a-z]+ predictions")
@@ -27,11 +27,9 @@ _UNBEGUN = {"started_at": None, "progress": {"done": 0, "total": 0, "stage": ""}
 _UNSENT = {"status": "pending", "tried": 0, "next_at": _SOME_TIME, "ended_at": None}
 #: What a comparison on a random fifth of the rows comes to.
 _COMPARED = {"gain": 0.1687, "low": 0.1149, "high": 0.2225, "rows": 400}
-_BEGAN = 1_769_860_800.0
-#: What tells the time in seconds since 1970.
-_MOMENTS = ("started_at", "read_at", "start", "end")
 _CURSOR = "WzE3Njk4NjA4MDAuMCwiYmF0Y2hfLi4uIl0"
-#: Of a list of the catalogue the document shows so many.
+#: The lists without pages, of which the document shows so many entries.
+_WHOLE = ("/measures", "/diagrams", "/methods", "/problems", "/aliases")
 _SHOWN = 1
 
 Seen = Callable[[Example, httpx.Response], None]
@@ -150,13 +148,12 @@ def _shown(answer: httpx.Response) -> Any:
         for found in (part.get("found"), part.get("data")):
             if isinstance(found, dict) and found.get("gain") is not None:
                 found |= _COMPARED
-        for moment in _MOMENTS:
-            if isinstance(part.get(moment), float):
-                part[moment] = _BEGAN
     if isinstance(document, dict) and "used" in document:
         document["used"] = dict.fromkeys(document["used"], 0)  # what others have taken is chance
     if isinstance(document, dict) and "rules" in document and document.get("counts", {}).get("predictions") == 0:
         document["rules"] = []  # whether a monitor without rows has been looked at yet is chance
     if isinstance(document, dict) and document.get("status") == "cancelled":
         document |= _UNBEGUN  # how far it came is chance
-    return document[:_SHOWN] if isinstance(document, list) else document
+    if answer.request.url.path.endswith(_WHOLE) and "items" in document:
+        return document | {"items": document["items"][:_SHOWN], "next": None}
+    return document

@@ -237,7 +237,7 @@ def _meaning(model: Any, method: ClientMethod, *, yields: bool) -> str:
     if yields or method.answer_field is not None:
         hint = model.model_fields[method.answer_field or "items"].annotation
         return _first_line(get_args(hint)[0])
-    return _first_line(get_args(model)[0] if get_origin(model) is list else model)
+    return _first_line(model)
 
 
 def _first_line(model: type) -> str:

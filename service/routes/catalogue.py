@@ -19,15 +19,21 @@ from schemas.base import Document
 from schemas.catalogue import (
     CatalogueQuery,
     DiagramEntry,
+    DiagramsAnswer,
+    DistributionMeasureEntries,
     DistributionMeasureEntry,
+    DistributionMethodEntries,
     DistributionMethodEntry,
+    MeasureEntries,
     MeasureEntry,
+    MeasuresAnswer,
+    MethodEntries,
     MethodEntry,
+    MethodsAnswer,
 )
 from schemas.distributions import PredictionKind
 from service.calls import Call, Calls, ClientMethod, Sample
-from service.context import answer
-from service.paging import read_query
+from service.paging import read_query, whole_list
 
 SomeEntry = TypeVar("SomeEntry", bound=Document)
 
@@ -91,12 +97,13 @@ _REGRESSION = {"prediction_kind": "regression"}
         "/measures",
         needs_store=False,
         query=CatalogueQuery,
-        answer=list[MeasureEntry] | list[DistributionMeasureEntry],
+        answer=MeasuresAnswer,
         client=(
-            ClientMethod("measures", answer=list[MeasureEntry]),
+            ClientMethod("measures", answer_field="items", answer=MeasureEntries),
             ClientMethod(
                 "distribution_measures",
-                answer=list[DistributionMeasureEntry],
+                answer_field="items",
+                answer=DistributionMeasureEntries,
                 query=_REGRESSION,
                 summary="List the measures of predictive distributions with definition, range, options and source.",
             ),
@@ -129,11 +136,12 @@ async def measures(request: Request) -> Response:
         "/diagrams",
         needs_store=False,
         query=CatalogueQuery,
-        answer=list[DiagramEntry],
+        answer=DiagramsAnswer,
         client=(
-            ClientMethod("diagrams"),
+            ClientMethod("diagrams", answer_field="items"),
             ClientMethod(
                 "distribution_diagrams",
+                answer_field="items",
                 query=_REGRESSION,
                 summary="List the diagrams of predictive distributions with definition, options and source.",
             ),
@@ -163,12 +171,13 @@ async def diagrams(request: Request) -> Response:
         "/methods",
         needs_store=False,
         query=CatalogueQuery,
-        answer=list[MethodEntry] | list[DistributionMethodEntry],
+        answer=MethodsAnswer,
         client=(
-            ClientMethod("methods", answer=list[MethodEntry]),
+            ClientMethod("methods", answer_field="items", answer=MethodEntries),
             ClientMethod(
                 "distribution_methods",
-                answer=list[DistributionMethodEntry],
+                answer_field="items",
+                answer=DistributionMethodEntries,
                 query=_REGRESSION,
                 summary="List the calibrators of predictive distributions with options and source.",
             ),
@@ -196,4 +205,4 @@ async def methods(request: Request) -> Response:
 
 
 def _answer(request: Request, entries: Callable[[PredictionKind], Sequence[Document]]) -> Response:
-    return answer([entry.model_dump() for entry in entries(read_query(request, CatalogueQuery).prediction_kind)])
+    return whole_list([entry.model_dump() for entry in entries(read_query(request, CatalogueQuery).prediction_kind)])

@@ -94,7 +94,13 @@ async def post_cancellation(job_id: str, request: Request, here: Here) -> Respon
 
 @calls.add(Call("DELETE", "/jobs/{job_id}", status=204, problems=("unknown-job", "job-not-final"), client="delete_job"))
 async def delete_job(job_id: str, here: Here) -> Response:
-    """Delete an ended job with its result and its events; a map that it stored is kept. Cancel a running job first."""
+    """Delete an ended job with its result and its events; a map that it stored is kept. Cancel a running job first.
+
+    Examples
+    --------
+    >>> made = client.fit("pl", predictions=p, labels=y)
+    >>> client.delete_job(next(client.jobs(kind="fit")))
+    """
     record = await run_in_thread(here.store.jobs.delete, job_id)
     if record.status not in FINAL:
         headers = await run_in_thread(located, here, record)

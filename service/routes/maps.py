@@ -28,6 +28,7 @@ from service.formats.options import query_fields, read_options, read_options_of_
 from service.formats.payload import Payload
 from service.headers import Conditions, created, entity_tag, to_bytes
 from service.jobs import settle
+from service.paging import whole_list
 from service.threads import run_in_thread
 
 calls = Calls("maps")
@@ -190,7 +191,7 @@ async def delete_map(ref: str, request: Request, here: Here) -> Response:
         "/maps/{name}/aliases",
         answer=Aliases,
         problems=("unknown-map",),
-        client=(ClientMethod("aliases", answer_field="aliases"),),
+        client=(ClientMethod("aliases", answer_field="items"),),
     )
 )
 async def get_aliases(name: str, here: Here) -> Response:
@@ -202,7 +203,7 @@ async def get_aliases(name: str, here: Here) -> Response:
     ['champion']
     """
     found = await run_in_thread(here.store.aliases.all, name)
-    return answer({"aliases": [record.model_dump() for record in found]})
+    return whole_list([record.model_dump() for record in found])
 
 
 @calls.add(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from schemas.catalogue import ProblemEntry
+from schemas.catalogue import ProblemEntry, ProblemsAnswer
 from schemas.problem_table import TABLE
 from service import pages
 from service.calls import Call, Calls, Sample
@@ -13,6 +13,7 @@ from service.errors import NotFound
 from service.formats.answers import choose
 from service.formats.media import HTML, JSON
 from service.headers import read_header
+from service.paging import whole_list
 from service.web.upload import UploadForm
 from service.web.visit import Visiting
 
@@ -36,7 +37,7 @@ async def docs() -> Response:
         "GET",
         "/problems",
         access="open",
-        answer=list[ProblemEntry],
+        answer=ProblemsAnswer,
         media=(HTML,),
         problems=("not-acceptable",),
         samples=(Sample("problems", "The first of the problems", headers={"Accept": "application/json"}),),
@@ -45,7 +46,7 @@ async def docs() -> Response:
 async def problems(request: Request) -> Response:
     """List all problems as an HTML page or as JSON, depending on ``Accept``."""
     if _wants_json(request):
-        return answer([pages.entry(code).model_dump() for code in TABLE], headers={"Vary": "Accept"})
+        return whole_list([pages.entry(code).model_dump() for code in TABLE], {"Vary": "Accept"})
     return pages.problem_index()
 
 

@@ -607,11 +607,11 @@ def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
     }
     for path, names in catalogues.items():
         found = api.get(path, params=REGRESSION).json()
-        assert [entry["name"] for entry in found] == list(names)
-        assert {entry["prediction_kind"] for entry in found} == {"regression"}
+        assert [entry["name"] for entry in found["items"]] == list(names)
+        assert {entry["prediction_kind"] for entry in found["items"]} == {"regression"}
         default = api.get(path).json()
         assert default == api.get(path, params={"prediction_kind": "classification"}).json()
-        assert {entry["prediction_kind"] for entry in default} == {"classification"}
+        assert {entry["prediction_kind"] for entry in default["items"]} == {"classification"}
         assert problem_of(api.get(path, params={"prediction_kind": "x"}))[1:] == ("invalid-field", "/prediction_kind")
 
 

@@ -181,7 +181,7 @@ def test_an_alias_is_added_moved_and_removed_and_an_invalid_one_is_explained(vis
     seen = hidden(visitor.get("/ui/maps/spam").text, "move-shadow", "seen")
     assert visitor.submit(f"{path}/shadow/delete", {"seen": "0" * 32}).status_code == 412
     assert visitor.submit(f"{path}/shadow/delete", {"seen": seen}).status_code == 303
-    assert visitor.get("/maps/spam/aliases").json() == {"aliases": []}
+    assert visitor.get("/maps/spam/aliases").json() == {"items": [], "next": None}
 
 
 def test_tags_and_description_are_changed_and_nothing_written_is_lost(visitor: Visitor, spam: list[str]) -> None:

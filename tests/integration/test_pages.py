@@ -80,7 +80,7 @@ def test_every_type_of_a_problem_leads_to_its_cause_and_its_remedy(http: httpx.C
         page = http.get(f"/problems/{code}", headers={"Accept": "text/html"}).text
         assert f"<dd>{row.status}</dd>" in page
     every = http.get("/problems", headers={"Accept": "application/json"}).json()
-    assert [document["code"] for document in every] == list(TABLE)
+    assert [document["code"] for document in every["items"]] == list(TABLE)
     assert http.get("/problems/nothing").json()["type"] == "/problems/not-found"
     assert "&lt;" not in http.get("/problems/nothing%3Cb%3E").text
 

@@ -268,7 +268,7 @@ def test_an_alias_points_at_a_version_that_exists(
 ) -> None:
     _post(http, name)
     assert problem_of(http.put(f"/maps/{name}/aliases/champion", json=body))[:2] == expected
-    assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
+    assert http.get(f"/maps/{name}/aliases").json() == {"items": [], "next": None}
 
 
 def test_a_version_that_does_not_exist_is_named_as_the_wrong_field(http: httpx.Client, name: str) -> None:
@@ -747,7 +747,7 @@ def test_hostile_aliases_are_refused(http: httpx.Client, name: str, trick: str) 
     assert problem_of(put) == (422, "invalid-field", "/alias")
     for method in ("GET", "DELETE"):
         assert problem_of(http.request(method, f"/maps/{name}/aliases/{trick}"))[:2] == (404, "unknown-alias")
-    assert http.get(f"/maps/{name}/aliases").json() == {"aliases": []}
+    assert http.get(f"/maps/{name}/aliases").json() == {"items": [], "next": None}
 
 
 def test_the_client_raises_the_problem_of_the_server(client: Calibrant, name: str) -> None:

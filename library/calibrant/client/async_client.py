@@ -23,7 +23,10 @@ from calibrant.client.answers import (
     DeliveryRecord,
     DeliverySummary,
     DiagramEntry,
+    DiagramsAnswer,
+    DistributionMeasureEntries,
     DistributionMeasureEntry,
+    DistributionMethodEntries,
     DistributionMethodEntry,
     DistributionReportAnswer,
     Health,
@@ -36,7 +39,9 @@ from calibrant.client.answers import (
     MapChanges,
     MapRecord,
     MapSummary,
+    MeasureEntries,
     MeasureEntry,
+    MethodEntries,
     MethodEntry,
     MonitorAnswer,
     MonitorEvent,
@@ -2077,6 +2082,11 @@ class AsyncCalibrant(AsyncConnection):
         ------
         ProblemResponse
             With the code ``unknown-job`` or ``job-not-final``.
+
+        Examples
+        --------
+        >>> made = client.fit("pl", predictions=p, labels=y)
+        >>> client.delete_job(next(client.jobs(kind="fit")))
         """
         await self._run(removal(self._patience, path_of("jobs", job_id)))
 
@@ -2147,7 +2157,7 @@ class AsyncCalibrant(AsyncConnection):
         >>> [alias.alias for alias in client.aliases("spam")]
         ['champion']
         """
-        return (await self._run(result(self._patience, "GET", path_of("maps", name, "aliases"), Aliases))).aliases
+        return (await self._run(result(self._patience, "GET", path_of("maps", name, "aliases"), Aliases))).items
 
     async def delete_alias(self, name: str, alias: str) -> None:
         """Delete an alias; the version that it pointed at is kept.
@@ -2505,7 +2515,7 @@ class AsyncCalibrant(AsyncConnection):
         >>> "ece" in [measure.name for measure in client.measures()]
         True
         """
-        return await self._run(result(self._patience, "GET", path_of("measures"), list[MeasureEntry]))
+        return (await self._run(result(self._patience, "GET", path_of("measures"), MeasureEntries))).items
 
     async def distribution_measures(self) -> list[DistributionMeasureEntry]:
         """List the measures of predictive distributions with definition, range, options and source.
@@ -2520,15 +2530,17 @@ class AsyncCalibrant(AsyncConnection):
         >>> "crps" in [measure.name for measure in client.distribution_measures()]
         True
         """
-        return await self._run(
-            result(
-                self._patience,
-                "GET",
-                path_of("measures"),
-                list[DistributionMeasureEntry],
-                {"prediction_kind": "regression"},
+        return (
+            await self._run(
+                result(
+                    self._patience,
+                    "GET",
+                    path_of("measures"),
+                    DistributionMeasureEntries,
+                    {"prediction_kind": "regression"},
+                )
             )
-        )
+        ).items
 
     async def diagrams(self) -> list[DiagramEntry]:
         """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job.
@@ -2543,7 +2555,7 @@ class AsyncCalibrant(AsyncConnection):
         >>> "reliability" in [diagram.name for diagram in client.diagrams()]
         True
         """
-        return await self._run(result(self._patience, "GET", path_of("diagrams"), list[DiagramEntry]))
+        return (await self._run(result(self._patience, "GET", path_of("diagrams"), DiagramsAnswer))).items
 
     async def distribution_diagrams(self) -> list[DiagramEntry]:
         """List the diagrams of predictive distributions with definition, options and source.
@@ -2558,9 +2570,11 @@ class AsyncCalibrant(AsyncConnection):
         >>> "pit" in [diagram.name for diagram in client.distribution_diagrams()]
         True
         """
-        return await self._run(
-            result(self._patience, "GET", path_of("diagrams"), list[DiagramEntry], {"prediction_kind": "regression"})
-        )
+        return (
+            await self._run(
+                result(self._patience, "GET", path_of("diagrams"), DiagramsAnswer, {"prediction_kind": "regression"})
+            )
+        ).items
 
     async def methods(self) -> list[MethodEntry]:
         """List the calibration methods with options and source, and whether each fit runs as a job.
@@ -2575,7 +2589,7 @@ class AsyncCalibrant(AsyncConnection):
         >>> [method.runs for method in client.methods() if method.name == "averaged"]
         ['job']
         """
-        return await self._run(result(self._patience, "GET", path_of("methods"), list[MethodEntry]))
+        return (await self._run(result(self._patience, "GET", path_of("methods"), MethodEntries))).items
 
     async def distribution_methods(self) -> list[DistributionMethodEntry]:
         """List the calibrators of predictive distributions with options and source.
@@ -2590,12 +2604,14 @@ class AsyncCalibrant(AsyncConnection):
         >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
         [['normal']]
         """
-        return await self._run(
-            result(
-                self._patience,
-                "GET",
-                path_of("methods"),
-                list[DistributionMethodEntry],
-                {"prediction_kind": "regression"},
+        return (
+            await self._run(
+                result(
+                    self._patience,
+                    "GET",
+                    path_of("methods"),
+                    DistributionMethodEntries,
+                    {"prediction_kind": "regression"},
+                )
             )
-        )
+        ).items

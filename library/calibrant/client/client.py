@@ -23,7 +23,10 @@ from calibrant.client.answers import (
     DeliveryRecord,
     DeliverySummary,
     DiagramEntry,
+    DiagramsAnswer,
+    DistributionMeasureEntries,
     DistributionMeasureEntry,
+    DistributionMethodEntries,
     DistributionMethodEntry,
     DistributionReportAnswer,
     Health,
@@ -36,7 +39,9 @@ from calibrant.client.answers import (
     MapChanges,
     MapRecord,
     MapSummary,
+    MeasureEntries,
     MeasureEntry,
+    MethodEntries,
     MethodEntry,
     MonitorAnswer,
     MonitorEvent,
@@ -2085,6 +2090,11 @@ class Calibrant(Connection):
         ------
         ProblemResponse
             With the code ``unknown-job`` or ``job-not-final``.
+
+        Examples
+        --------
+        >>> made = client.fit("pl", predictions=p, labels=y)
+        >>> client.delete_job(next(client.jobs(kind="fit")))
         """
         self._run(removal(self._patience, path_of("jobs", job_id)))
 
@@ -2155,7 +2165,7 @@ class Calibrant(Connection):
         >>> [alias.alias for alias in client.aliases("spam")]
         ['champion']
         """
-        return (self._run(result(self._patience, "GET", path_of("maps", name, "aliases"), Aliases))).aliases
+        return (self._run(result(self._patience, "GET", path_of("maps", name, "aliases"), Aliases))).items
 
     def delete_alias(self, name: str, alias: str) -> None:
         """Delete an alias; the version that it pointed at is kept.
@@ -2511,7 +2521,7 @@ class Calibrant(Connection):
         >>> "ece" in [measure.name for measure in client.measures()]
         True
         """
-        return self._run(result(self._patience, "GET", path_of("measures"), list[MeasureEntry]))
+        return (self._run(result(self._patience, "GET", path_of("measures"), MeasureEntries))).items
 
     def distribution_measures(self) -> list[DistributionMeasureEntry]:
         """List the measures of predictive distributions with definition, range, options and source.
@@ -2526,15 +2536,17 @@ class Calibrant(Connection):
         >>> "crps" in [measure.name for measure in client.distribution_measures()]
         True
         """
-        return self._run(
-            result(
-                self._patience,
-                "GET",
-                path_of("measures"),
-                list[DistributionMeasureEntry],
-                {"prediction_kind": "regression"},
+        return (
+            self._run(
+                result(
+                    self._patience,
+                    "GET",
+                    path_of("measures"),
+                    DistributionMeasureEntries,
+                    {"prediction_kind": "regression"},
+                )
             )
-        )
+        ).items
 
     def diagrams(self) -> list[DiagramEntry]:
         """List the diagrams with definition, data fields, options, cost and source, and whether each runs as a job.
@@ -2549,7 +2561,7 @@ class Calibrant(Connection):
         >>> "reliability" in [diagram.name for diagram in client.diagrams()]
         True
         """
-        return self._run(result(self._patience, "GET", path_of("diagrams"), list[DiagramEntry]))
+        return (self._run(result(self._patience, "GET", path_of("diagrams"), DiagramsAnswer))).items
 
     def distribution_diagrams(self) -> list[DiagramEntry]:
         """List the diagrams of predictive distributions with definition, options and source.
@@ -2564,9 +2576,11 @@ class Calibrant(Connection):
         >>> "pit" in [diagram.name for diagram in client.distribution_diagrams()]
         True
         """
-        return self._run(
-            result(self._patience, "GET", path_of("diagrams"), list[DiagramEntry], {"prediction_kind": "regression"})
-        )
+        return (
+            self._run(
+                result(self._patience, "GET", path_of("diagrams"), DiagramsAnswer, {"prediction_kind": "regression"})
+            )
+        ).items
 
     def methods(self) -> list[MethodEntry]:
         """List the calibration methods with options and source, and whether each fit runs as a job.
@@ -2581,7 +2595,7 @@ class Calibrant(Connection):
         >>> [method.runs for method in client.methods() if method.name == "averaged"]
         ['job']
         """
-        return self._run(result(self._patience, "GET", path_of("methods"), list[MethodEntry]))
+        return (self._run(result(self._patience, "GET", path_of("methods"), MethodEntries))).items
 
     def distribution_methods(self) -> list[DistributionMethodEntry]:
         """List the calibrators of predictive distributions with options and source.
@@ -2596,12 +2610,14 @@ class Calibrant(Connection):
         >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
         [['normal']]
         """
-        return self._run(
-            result(
-                self._patience,
-                "GET",
-                path_of("methods"),
-                list[DistributionMethodEntry],
-                {"prediction_kind": "regression"},
+        return (
+            self._run(
+                result(
+                    self._patience,
+                    "GET",
+                    path_of("methods"),
+                    DistributionMethodEntries,
+                    {"prediction_kind": "regression"},
+                )
             )
-        )
+        ).items

@@ -24,4 +24,5 @@ class AliasRecord(WireAnswer):
 class Aliases(WireAnswer):
     """The response of ``GET /maps/{name}/aliases``."""
 
-    aliases: list[AliasRecord]  # aliases of the name
+    next: str | None = None  # always None: the list has no further page
+    items: list[AliasRecord]  # aliases of the name

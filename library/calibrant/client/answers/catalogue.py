@@ -51,6 +51,14 @@ class MeasureEntry(WireAnswer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureEntries(WireAnswer):
+    """The measures of classes."""
+
+    next: str | None = None  # always None: the list has no further page
+    items: list[MeasureEntry]  # entries of this page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionMeasureEntry(WireAnswer):
     """One measure of predictive distributions in the catalogue."""
 
@@ -61,6 +69,14 @@ class DistributionMeasureEntry(WireAnswer):
     kinds: list[ForecastKind]  # kinds of forecasts for which it is defined
     source: str  # publication or origin
     options: dict[str, OptionEntry]  # options by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionMeasureEntries(WireAnswer):
+    """The measures of predictive distributions."""
+
+    next: str | None = None  # always None: the list has no further page
+    items: list[DistributionMeasureEntry]  # entries of this page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +92,14 @@ class DiagramEntry(WireAnswer):
     source: str  # publication or origin
     runs: Runs  # whether a request is answered directly or by a job
     options: dict[str, OptionEntry]  # options by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagramsAnswer(WireAnswer):
+    """The response of ``GET /diagrams``."""
+
+    next: str | None = None  # always None: the list has no further page
+    items: list[DiagramEntry]  # entries of this page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +124,14 @@ class MethodEntry(WireAnswer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MethodEntries(WireAnswer):
+    """The methods of classes."""
+
+    next: str | None = None  # always None: the list has no further page
+    items: list[MethodEntry]  # entries of this page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionMethodEntry(WireAnswer):
     """One calibration method of predictive distributions in the catalogue."""
 
@@ -111,6 +143,14 @@ class DistributionMethodEntry(WireAnswer):
     kinds: list[ForecastKind]  # kinds of forecasts that it accepts
     returns: str  # kind of forecasts that the map returns
     options: dict[str, OptionEntry]  # options by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionMethodEntries(WireAnswer):
+    """The methods of predictive distributions."""
+
+    next: str | None = None  # always None: the list has no further page
+    items: list[DistributionMethodEntry]  # entries of this page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
