@@ -32,8 +32,10 @@ class Arrays(Document):
     predictions: Predictions = Field(
         description="P(Y=1) of each row, or a row of K class probabilities each", examples=[[0.1, 0.4, 0.6, 0.9]]
     )
-    labels: list[int] | list[str] | None = Field(
-        None, description="0 or 1, or the class from 0 to K - 1; or strings of class_names", examples=[[0, 0, 1, 1]]
+    labels: list[int] | list[bool] | list[str] | None = Field(
+        None,
+        description="0 or 1, or false or true; or the class from 0 to K - 1; or strings of class_names",
+        examples=[[0, 0, 1, 1]],
     )
     weights: list[float] | None = Field(None, description="non-negative weights")
     groups: list[str] | None = Field(None, description="name of the group of each row")

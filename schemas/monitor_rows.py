@@ -17,7 +17,7 @@ _OPTIONAL_ID = Field(None, description="at most 200 bytes; a row without an id i
 _PREDICTION = Field(
     description="P(Y=1), or [p_1..p_K] for a monitor of K classes; logits if the monitor's scale is logit"
 )
-_LABEL = Field(description="0 or 1, or the class from 0 to K - 1")
+_LABEL = Field(description="0 or 1, false or true, or the class from 0 to K - 1")
 _TIME = Field(None, description="time of the prediction: seconds since 1970, or RFC 3339; default: now")
 
 
@@ -26,7 +26,7 @@ class LabelledRow(Document):
 
     id: str | int | None = _OPTIONAL_ID
     prediction: Prediction = _PREDICTION
-    label: int = _LABEL
+    label: int | bool = _LABEL
     timestamp: Moment | None = _TIME
     group: str | None = Field(None, description="name of the row's group")
 
@@ -44,7 +44,7 @@ class LabelRow(Document):
     """A label, identified by the id of its prediction."""
 
     id: str | int = _ID
-    label: int = _LABEL
+    label: int | bool = _LABEL
     timestamp: Moment | None = Field(None, description="time when the label became known; default: now")
 
 

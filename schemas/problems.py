@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import ConfigDict, Field
 
 from schemas.base import Document
 
 
-class ProblemError(Document):
-    """One location of an error in the request."""
+def _is_none(value: object) -> bool:
+    return value is None
 
-    pointer: str = Field(description="JSON Pointer into the body; for binary bodies, into the arrays and options")
+
+def _one_place(schema: dict[str, Any]) -> None:
+    """A place is omitted rather than null."""
+    for name in ("pointer", "parameter", "header"):
+        field = schema["properties"][name]
+        field["type"] = field.pop("anyOf")[0]["type"]
+
+
+class ProblemError(Document):
+    """One location of an error in the request: in its body, a parameter or a header."""
+
+    model_config = ConfigDict(json_schema_extra=_one_place)
+
+    pointer: str | None = Field(
+        None,
+        exclude_if=_is_none,
+        examples=["/labels/4"],
+        description="JSON Pointer into the body; for binary bodies, into the arrays",
+    )
+    parameter: str | None = Field(
+        None, exclude_if=_is_none, description="name of the parameter in the path or the query"
+    )
+    header: str | None = Field(None, exclude_if=_is_none, description="name of the header")
     detail: str
+
+    @property
+    def place(self) -> str:
+        """The place in messages."""
+        return self.parameter or self.header or self.pointer or "the body"
+
+
+def in_body(pointer: str, detail: str) -> ProblemError:
+    """An error in the body."""
+    return ProblemError(pointer=pointer, detail=detail)
 
 
 class Problem(Document):

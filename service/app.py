@@ -12,6 +12,7 @@ import calibrant
 from service import openapi, problems
 from service.access import Access
 from service.assets import Assets
+from service.compression import Compress
 from service.guard import Guard
 from service.observe import Observe
 from service.process import Process
@@ -73,6 +74,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         rate_limit=settings.rate_limit,
         origins=settings.origins,
     )
+    app.add_middleware(Compress)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"], max_age=600

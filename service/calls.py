@@ -47,11 +47,11 @@ OF_FORECASTS = ("crossing-quantiles", "invalid-variance", "prediction-kind-misma
 #: Problems of every evaluation of rows, whatever the form of the response.
 OF_EVALUATIONS = (
     *OF_ROWS,
-    "unknown-batch",
+    "unknown-batch-reference",
     "quota-exceeded",
     "too-many-jobs",
     "queue-full",
-    "unknown-map",
+    "unknown-map-reference",
     "unknown-measure",
     "unknown-diagram",
     "unknown-reduction",
@@ -63,8 +63,8 @@ OF_EVALUATIONS = (
 #: Problems of a job that ended without a result, which a request that waits for the job returns.
 OF_ENDED_JOBS = (
     *(code for code in OF_NUMBERS if code != "calibration-error"),
-    "unknown-batch",
-    "unknown-map",
+    "unknown-batch-reference",
+    "unknown-map-reference",
     "quota-exceeded",
     "store-full",
     "output-shape-changed",

@@ -23,6 +23,22 @@ class RequestError(CalibrationError):
         return self
 
 
+class HeaderError(Exception):
+    """Base of the errors of one header of the request."""
+
+    def __init__(self, header: str, detail: str) -> None:
+        super().__init__(detail)
+        self.header = header
+
+
+class InvalidHeader(HeaderError, InvalidField):
+    """A header of the request has an invalid value."""
+
+
+class MalformedHeader(HeaderError, RequestError):
+    """A header of the request does not have its syntax."""
+
+
 class MalformedJson(RequestError):
     """The body is not JSON; NaN and Infinity are not part of JSON."""
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from backend.store.errors import StorageError, StoreFull, problem_of
+from backend.store.errors import StorageError, StoreFull, UnknownBatch, UnknownMap, of_options, problem_of
 from backend.store.server.connection import UNAVAILABLE, StoreRefuses, error_name
 from calibrant.core.errors import CalibrationError
+from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.problem_table import TABLE, problem
-from schemas.problems import Problem
+from schemas.problems import Problem, ProblemError, in_body
+from service.errors import HeaderError
+from service.formats.catalogue import BY_TYPE, READERS
 from service.formats.options import invalid_field
 from service.inference.errors import UNKNOWN_CALL, error_of, uses_protocol
 from service.web.visitor import is_page, refusal
@@ -77,11 +82,59 @@ def internal_error() -> Response:
     return respond(problem("internal-error", "the service failed; the error has been logged"))
 
 
-def refused(error: CalibrationError | StorageError) -> Response:
-    """Build the response for a rejected request."""
+def refused(error: CalibrationError | StorageError, scope: Scope | None = None) -> Response:
+    """Build the response for a rejected request, whose places are found in its ``scope``."""
+    if scope is None:
+        document = problem_of(error)
+    elif _is_of_path(error, scope):
+        named = next(iter(scope.get("path_params", ())), "path")
+        document = problem_of(error, lambda _, detail: ProblemError(parameter=named, detail=detail))
+    else:
+        error = of_options(error)
+        document = problem_of(error, partial(_place_in, scope))
     if isinstance(error, StorageError) and error.retry_after is not None:
-        return respond(problem_of(error), {"Retry-After": str(error.retry_after)})
-    return respond(problem_of(error), getattr(error, "headers", None) or _HEADERS.get(error.code))
+        return respond(document, {"Retry-After": str(error.retry_after)})
+    if isinstance(error, HeaderError):
+        document = header_problem(error.code, error.header, error.detail)
+    return respond(document, getattr(error, "headers", None) or _HEADERS.get(error.code))
+
+
+def header_problem(code: str, name: str, detail: str) -> Problem:
+    """The problem of a header."""
+    place = ProblemError(header=name, detail=detail)
+    return problem(code, f"{name}: {detail}", [place])
+
+
+#: What paths with a reference to a map or a batch contain; the other calls name them in their options.
+_PATHS: Mapping[type[StorageError], tuple[str, ...]] = {
+    UnknownMap: ("/maps/{", "/v2/", "/ui/"),
+    UnknownBatch: ("/batches/{", "/ui/"),
+}
+_ROWS = frozenset((*CLASSIFICATION.arrays, *CLASSIFICATION.shared, *REGRESSION.arrays, *REGRESSION.shared))
+
+
+def _is_of_path(error: CalibrationError | StorageError, scope: Scope) -> bool:
+    """Whether a reference that leads nowhere is in the path of the request."""
+    path = str(getattr(scope.get("route"), "path", scope["path"]))
+    return isinstance(error, StorageError) and any(part in path for part in _PATHS.get(type(error), ()))
+
+
+def _place_in(scope: Scope, pointer: str, detail: str) -> ProblemError:
+    """The place that a pointer means in a request: options of calls without a body, and with rows of most formats, are
+    parameters.
+    """
+    name, _, rest = pointer[1:].partition("/")
+    name = name.replace("~1", "/").replace("~0", "~")
+    if not pointer or not _is_parameter(scope, name):
+        return in_body(pointer, detail)
+    return ProblemError(parameter=name, detail=f"{rest}: {detail}" if rest else detail)
+
+
+def _is_parameter(scope: Scope, name: str) -> bool:
+    if scope["method"] not in ("POST", "PUT", "PATCH") or name in QueryParams(scope["query_string"]):
+        return True
+    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+    return kind in READERS and not BY_TYPE[kind].options_in_body and name not in _ROWS
 
 
 def unavailable_response(error: Exception) -> Response:
@@ -100,10 +153,10 @@ def unavailable_response(error: Exception) -> Response:
 def install(app: FastAPI) -> None:
     """Install handlers that turn every error into a problem document."""
 
-    async def known(_: Request, error: Exception) -> Response:
+    async def known(request: Request, error: Exception) -> Response:
         if not isinstance(error, CalibrationError | StorageError):
             raise error
-        return refused(error)
+        return refused(error, request.scope)
 
     async def unavailable(_: Request, error: Exception) -> Response:
         return unavailable_response(error)
@@ -111,8 +164,9 @@ def install(app: FastAPI) -> None:
     async def parameters(_: Request, error: Exception) -> Response:
         if not isinstance(error, RequestValidationError):
             raise error
-        # The first part of a location is its source: the path, the query or a header.
-        return respond(problem_of(invalid_field([{**e, "loc": e["loc"][1:]} for e in error.errors()])))
+        # The first part of a location is its source: the path or the query.
+        invalid = invalid_field([{**e, "loc": e["loc"][1:]} for e in error.errors()])
+        return respond(problem_of(invalid, lambda at, detail: ProblemError(parameter=at[1:], detail=detail)))
 
     async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500

@@ -23,7 +23,7 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.core.errors import CalibrationError
 from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
-from service.errors import InvalidField
+from service.errors import InvalidHeader
 from service.formats.body import bounded
 from service.formats.payload import Body
 from service.headers import Preferences, read_header, read_headers
@@ -81,7 +81,7 @@ class Idempotent(APIRoute):
 
 def _read(values: Sequence[str]) -> str:
     if len(values) > 1 or not _KEY.fullmatch(values[0]):
-        raise InvalidField("the header Idempotency-Key must occur once and contain 1 to 255 visible ASCII characters")
+        raise InvalidHeader("Idempotency-Key", "must occur once, with 1 to 255 visible ASCII characters")
     return values[0]
 
 
@@ -274,7 +274,7 @@ class Shortcut:
         try:
             response = await handle(Request(scope, receive))
         except (CalibrationError, StorageError) as error:
-            response = refused(error)
+            response = refused(error, scope)
         except UNAVAILABLE as error:
             response = unavailable_response(error)
         await response(scope, receive, send)

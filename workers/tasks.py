@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from backend.evaluations import run_evaluation
 from backend.fits import run_fit
 from backend.settings import variable_of
-from backend.store.errors import RunLost, StorageError, TimeLimit, problem_of
+from backend.store.errors import RunLost, StorageError, TimeLimit, of_options, problem_of
 from backend.store.jobs.runs import Run
 from backend.store.server.connection import UNAVAILABLE, patiently
 from backend.store.store import Store
@@ -186,7 +186,7 @@ def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: JobRun) -
         except RunLost:
             observed.outcome = patiently(lambda: work.store.jobs.status(run.job.id))
         except (CalibrationError, StorageError) as error:
-            _fail(run, observed, problem_of(error))
+            _fail(run, observed, problem_of(of_options(error)))
         except Exception as error:
             if _is_of_the_machine(error):
                 log.warning("job %s: %s; it will run again", run.job.id, type(error).__name__)

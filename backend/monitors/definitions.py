@@ -21,7 +21,7 @@ from backend.monitors.windows import check_window, reservoir_of_batch, tally_of_
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
 from backend.store.clock import now, stamp
-from backend.store.errors import StorageError, UnknownMap
+from backend.store.errors import StorageError, UnknownMap, UnknownMapReference
 from backend.store.monitors.reference import write_reference
 from backend.store.monitors.vectors import forget_label_shifts
 from backend.store.registry.maps import read_reference
@@ -330,17 +330,15 @@ def _request_look(requester: Requester, record: MonitorRecord) -> None:
 
 def map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:
     """The map of a monitor; raises ``UnknownMap`` at ``/map``."""
-    if body.map is None:
-        return None
-    try:
-        return requester.find_map(body.map).map
-    except UnknownMap as error:
-        raise UnknownMap(error.detail, "/map") from error
+    return None if body.map is None else requester.find_map(body.map).map
 
 
 def current_map_of(requester: Requester, record: MonitorRecord) -> CalibrationMap | None:
-    """The map of a stored monitor; raises ``UnknownMap``, and the errors of ``check_map_now``."""
-    fitted = map_of(requester, record)
+    """The map of a stored monitor; raises ``UnknownMapReference``, and the errors of ``check_map_now``."""
+    try:
+        fitted = map_of(requester, record)
+    except UnknownMap as error:
+        raise UnknownMapReference("the map of the monitor no longer exists") from error
     if fitted is not None:
         check_map_now(record, fitted)
     return fitted

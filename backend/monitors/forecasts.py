@@ -108,6 +108,9 @@ class ForecastMonitor:
             return np.array([1.0 - level, 1.0 + level]) / 2.0
         return np.array(forecast.levels)
 
+    #: Labels are outcomes, which are numbers.
+    takes_booleans = False
+
     @property
     def width(self) -> int:
         """The number of values of each forecast."""

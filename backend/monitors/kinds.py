@@ -82,6 +82,11 @@ class ClassMonitor:
         return self.body.n_classes
 
     @property
+    def takes_booleans(self) -> bool:
+        """Whether labels may be booleans: true is the event, and the second of two classes."""
+        return self.width in (None, 2)
+
+    @property
     def counted_as(self) -> str:
         """What the rows are, for the title of a picture."""
         return self.reduction

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
-from calibrant.core.errors import CalibrationError
+from calibrant.core.errors import CalibrationError, Offence
 from schemas.problem_table import problem
-from schemas.problems import Problem, ProblemError
+from schemas.problems import Problem, ProblemError, in_body
 
 # --- Errors of the store
 
@@ -236,19 +238,58 @@ class FolderInUse(EmbeddedStoreFailed):
     code = "folder-in-use"
 
 
-# --- The problem document of an error, for responses and jobs
-
-
-def problem_of(error: CalibrationError | StorageError) -> Problem:
-    """Build the problem document of an error."""
-    if isinstance(error, CalibrationError):
-        places = [ProblemError(pointer=o.pointer, detail=o.detail) for o in error.offences]
-    else:
-        places = [] if error.pointer is None else [ProblemError(pointer=error.pointer, detail=error.detail)]
-    return problem(error.code, error.detail, places)
-
-
 class NoLabels(StorageError):
     """A stored batch without the labels that are needed."""
 
     code = "no-labels"
+
+
+# --- References: 404 is for the path of a request; what its options name is invalid if it does not exist
+
+
+class UnknownMapReference(UnknownMap):
+    """The options of a request, or of a monitor, name a map that does not exist."""
+
+    code = "unknown-map-reference"
+
+
+class UnknownBatchReference(UnknownBatch):
+    """The options of a request name a batch that does not exist, or has expired."""
+
+    code = "unknown-batch-reference"
+
+
+_REFERENCES: Mapping[type[StorageError], type[StorageError]] = MappingProxyType(
+    {UnknownMap: UnknownMapReference, UnknownBatch: UnknownBatchReference}
+)
+
+
+def of_options(error: CalibrationError | StorageError) -> CalibrationError | StorageError:
+    """The error of the options of a request, rather than of its path."""
+    if isinstance(error, StorageError) and (reference := _REFERENCES.get(type(error))) is not None:
+        return reference(error.detail, error.pointer)
+    return error
+
+
+# --- The problem document of an error, for responses and jobs
+
+#: The error at a pointer with a detail.
+Locate = Callable[[str, str], ProblemError]
+
+
+def problem_of(error: CalibrationError | StorageError, locate: Locate = in_body) -> Problem:
+    """Build the problem document of an error; its detail begins with the first place, as in ``/labels/4: must be``.
+
+    A detail that counts the invalid rows of an array begins with the array.
+    """
+    if isinstance(error, CalibrationError):
+        offences = error.offences
+    else:
+        offences = () if error.pointer is None else (Offence(error.pointer, error.detail),)
+    places = [locate(offence.pointer, offence.detail) for offence in offences]
+    detail = error.detail
+    if places:
+        array = offences[0].pointer[1:].partition("/")[0]
+        counts = isinstance(error, CalibrationError) and detail.startswith(f"{array}: ")
+        detail = f"/{detail}" if counts and places[0].pointer else f"{places[0].place}: {places[0].detail}"
+    return problem(error.code, detail, places)

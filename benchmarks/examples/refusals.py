@@ -68,6 +68,8 @@ REFUSALS: tuple[Example, ...] = (
     _refused("invalid-cursor", "GET /jobs", query={"cursor": "page-2"}),
     _refused("unknown-batch", "GET /batches/{batch_id}", path={"batch_id": BATCH}),
     _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
+    _refused("unknown-map-reference", "POST /calibrate", {"map": "nothing", "predictions": [0.2]}),
+    _refused("unknown-batch-reference", "POST /evaluate", {"batch": "batch_forgotten"}),
     _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
     _refused("output-shape-changed", "POST /maps", _THREE | {"method": "temperature", "name": "fraud-detector"}),
     _refused("invalid-document", "POST /maps/import", {"document": {"format": 1, "method": "platt"}}),

@@ -14,8 +14,9 @@ fields are:
 - `type`: `{prefix}` followed by one of the codes below
 - `title`: a short text, the same for every problem with this code
 - `status`: the HTTP status
-- `detail`: what is wrong with this request
-- `errors`: a list of at most five invalid places, each with a `pointer` (a JSON Pointer into the body) and a `detail`
+- `detail`: what is wrong with this request; it begins with the first place, as in `/labels/4: must be 0 or 1`
+- `errors`: a list of at most five invalid places, each with a `detail` and one of `pointer` (a JSON Pointer into the
+  body), `parameter` (of the query or the path) and `header`. The options of binary bodies are parameters
 
 Problem documents never repeat the values of a request. A failed job has such a document in its field `problem`. The
 service also serves each of the texts below at the path in `type`. This page is generated from the table of problems

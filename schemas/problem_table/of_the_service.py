@@ -17,6 +17,18 @@ OF_THE_SERVICE = {
         "There is no map with this id, name, version or alias.",
         "Check the reference: an id, a name, `name:version` or `name@alias`.",
     ),
+    "unknown-map-reference": ProblemRow(
+        422,
+        "Reference to an unknown map",
+        "The options of the request, or a monitor, name a map that does not exist.",
+        "Check the reference: an id, a name, `name:version` or `name@alias`.",
+    ),
+    "unknown-batch-reference": ProblemRow(
+        422,
+        "Reference to an unknown batch",
+        "The options of the request name a batch that was never stored, was deleted, or has expired.",
+        "Check the id, or store the batch again.",
+    ),
     "unknown-job": ProblemRow(
         404,
         "Unknown job",

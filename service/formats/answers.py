@@ -31,11 +31,16 @@ def choose(accept: str, offered: Sequence[str]) -> str:
     """
     if not accept.strip():
         return offered[0]
-    ranges = dict(_range(part) for part in accept.split(",") if part.strip())
+    ranges = read_qualities(accept)
     best = max(offered, key=lambda kind: _liked(kind, ranges))
     if not _liked(best, ranges):
         raise NotAcceptable(f"this endpoint supports these types: {', '.join(offered)}")
     return best
+
+
+def read_qualities(header: str) -> dict[str, float]:
+    """The quality of each member of a header such as ``Accept``, in lower case."""
+    return dict(_range(part) for part in header.split(",") if part.strip())
 
 
 def _range(part: str) -> tuple[str, float]:

@@ -80,7 +80,7 @@ def _rows_of(
     def check(schema: Any) -> None:
         for field, places in find_columns(schema.names, what, n_classes).items():
             for at in places:
-                _check_type(schema.types[at], field, n_classes if len(places) == 1 else None)
+                _check_type(schema.types[at], field, n_classes if len(places) == 1 else None, columns)
 
     def read(table: Any) -> MonitorRows:
         limits.reserve(ROW_BYTES * table.num_rows + sum(map(bytes_to_convert, table.columns)))
@@ -92,7 +92,7 @@ def _rows_of(
     return rows
 
 
-def _check_type(kind: Any, field: str, width: int | None) -> None:
+def _check_type(kind: Any, field: str, width: int | None, columns: PredictionColumns) -> None:
     """Raise ``InvalidField`` for a column of the wrong type, and ``WrongShape`` for the wrong list structure."""
     types = pyarrow().types
     inner = arrow.value_type(kind)
@@ -104,6 +104,7 @@ def _check_type(kind: Any, field: str, width: int | None) -> None:
     allowed = {
         "id": is_text or types.is_binary(inner) or types.is_large_binary(inner) or types.is_integer(inner),
         "group": is_text,
+        "label": is_number or (columns.takes_booleans and types.is_boolean(inner)),
         "timestamp": is_number or types.is_timestamp(kind),
     }
     if not allowed.get(field, is_number):

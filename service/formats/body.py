@@ -25,7 +25,7 @@ from service.formats.events import CloudEvent, is_binary, read_binary, read_stru
 from service.formats.media import EVENT, EVENTS, JSON, MERGE_PATCH
 from service.formats.monitor_fields import PredictionColumns
 from service.formats.options import Options, pointer_of, query_fields, read_options
-from service.formats.payload import Body, BodyLimits, Payload
+from service.formats.payload import Body, BodyLimits, Payload, with_numbers
 from service.guard import LightBodies, RequestMemory, Slots
 from service.headers import read_header
 from service.settings import Settings
@@ -53,7 +53,7 @@ async def _read_as(kind: str, request: Request, settings: Settings) -> Payload:
     if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= INLINE_BYTES:
-        return READERS[kind](body, BodyLimits.of(settings), query)
+        return with_numbers(READERS[kind](body, BodyLimits.of(settings), query))
     limits = BodyLimits.of(settings, partial(RequestMemory.reserve_for, request.scope))
     payload = await run_in_thread(read_body, body, kind, encoding, query, limits)
     if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
@@ -63,7 +63,7 @@ async def _read_as(kind: str, request: Request, settings: Settings) -> Payload:
 
 def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: BodyLimits) -> Payload:
     """Decompress and read a body; raises the error of its first fault."""
-    return READERS[kind](body if encoding is None else unpack(body, encoding, limits), limits, query)
+    return with_numbers(READERS[kind](body if encoding is None else unpack(body, encoding, limits), limits, query))
 
 
 # --- Rows and events of monitors
@@ -166,7 +166,7 @@ async def read_no_fields(request: Request, settings: Settings, model: type[Docum
     unknown, in_query = "is not a field of this request", "must be in the query, not in the body"
     offences = [Offence(pointer_of(name), in_query if name in names else unknown) for name in found]
     if offences:
-        raise InvalidField(f"{offences[0].pointer} {offences[0].detail}", offences[:MAX_OFFENCES])
+        raise InvalidField(f"{offences[0].pointer}: {offences[0].detail}", offences[:MAX_OFFENCES])
 
 
 @lru_cache(maxsize=64)

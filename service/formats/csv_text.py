@@ -13,7 +13,7 @@ from backend.monitors.rows import MonitorRows, What, together
 from calibrant.core.errors import WrongShape
 from calibrant.io.errors import MalformedCsv
 from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES
-from calibrant.io.strict import csv_table, read_csv
+from calibrant.io.strict import WORDS, csv_table, read_csv
 from calibrant.io.texts import number
 from service.formats.documents import rows_of_columns
 from service.formats.format import Format, Memory, with_query
@@ -43,8 +43,10 @@ def read_csv_rows(body: Body, limits: BodyLimits, what: What, columns: Predictio
             limits.check_rows(n)
             column = {field: _cells(block.rows, own, field, width) for field, own in places.items()}
             _reserve(column, len(block.rows), width, limits)
-            parts.append(rows_of_columns(column, np.zeros(len(block.rows), np.uint8), width))
-    return together(parts) if parts else rows_of_columns({field: [] for field in places}, np.zeros(0, np.uint8), width)
+            parts.append(rows_of_columns(column, np.zeros(len(block.rows), np.uint8), columns))
+    return (
+        together(parts) if parts else rows_of_columns({field: [] for field in places}, np.zeros(0, np.uint8), columns)
+    )
 
 
 def _cells(rows: Sequence[Sequence[str]], places: Sequence[int], field: str, width: int | None) -> list[Any]:
@@ -53,7 +55,9 @@ def _cells(rows: Sequence[Sequence[str]], places: Sequence[int], field: str, wid
         return [row[places[0]] or None for row in rows]
     if field == "timestamp":
         return [_time_of(row[places[0]]) for row in rows]
-    if field == "label" or width is None:
+    if field == "label":
+        return [_label_of(row[places[0]]) for row in rows]
+    if width is None:
         return [_number_of(row[places[0]]) for row in rows]
     return [_vector_of([row[at] for at in places]) for row in rows]
 
@@ -63,6 +67,11 @@ def _number_of(cell: str) -> float | str | None:
         return number(cell)
     except ValueError:
         return cell if cell.strip() else None
+
+
+def _label_of(cell: str) -> float | str | bool | None:
+    word = WORDS.get(cell.strip().lower())
+    return _number_of(cell) if word is None else bool(word)
 
 
 def _time_of(cell: str) -> float | str | None:

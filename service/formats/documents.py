@@ -182,20 +182,20 @@ def rows_of(documents: Sequence[Any], what: What, columns: PredictionColumns) ->
             if _FIELD_NAME.fullmatch(name):  # anything else may be data
                 unknown[row] = name
     column = {field: [one.get(field) for one in documents] for field in fields}
-    return replace(rows_of_columns(column, why, columns.width), unknown=unknown)
+    return replace(rows_of_columns(column, why, columns), unknown=unknown)
 
 
-def rows_of_columns(column: Mapping[str, list[Any]], why: Whys, width: int | None) -> MonitorRows:
+def rows_of_columns(column: Mapping[str, list[Any]], why: Whys, columns: PredictionColumns) -> MonitorRows:
     """Convert the values of each field to rows; those that ``why`` does not refuse yet may be refused. O(n K)."""
     groups, names = _groups(column["group"], why) if "group" in column else (None, ())
     given = column.get("prediction")
-    predictions, places = (None, None) if given is None else _predictions(given, width, why)
+    predictions, places = (None, None) if given is None else _predictions(given, columns.width, why)
     return MonitorRows(
         why,
         np.arange(len(why)),
         _ids(column["id"], why) if "id" in column else None,
         predictions,
-        _labels(column["label"], why) if "label" in column else None,
+        _labels(column["label"], why, columns) if "label" in column else None,
         _times(column["timestamp"], why) if "timestamp" in column else None,
         groups,
         names,
@@ -234,7 +234,9 @@ def _predictions(values: list[Any], n_classes: int | None, why: Whys) -> tuple[F
     return (_numbers(values, why, _of_prediction), None) if n_classes is None else _vectors(values, n_classes, why)
 
 
-def _labels(values: list[Any], why: Whys) -> Floats:
+def _labels(values: list[Any], why: Whys, columns: PredictionColumns) -> Floats:
+    if columns.takes_booleans and bool in set(map(type, values)):
+        values = [int(value) if type(value) is bool else value for value in values]
     return _numbers(values, why, lambda value: Why.NO_LABEL if value is None else Why.INVALID_LABEL)
 
 

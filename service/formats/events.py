@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 
 from backend.monitors.rows import MonitorRows, What, together
-from service.errors import InvalidField, MalformedJson
+from service.errors import InvalidField, InvalidHeader, MalformedJson
 from service.formats.documents import check_text, pieces_of, rows_in, rows_of
 from service.formats.json_body import LongArray, check_tree, check_values, finite, plain, read_document
 from service.formats.media import EVENTS
@@ -82,7 +82,7 @@ def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> CloudEvent:
     for name, value in headers.items():
         if name.startswith(_PREFIX):
             if name.removeprefix(_PREFIX) in attributes:
-                raise InvalidField(f"the header {name[:64]} occurs twice")
+                raise InvalidHeader(name[:64], "occurs twice")
             attributes[name.removeprefix(_PREFIX)] = _decoded(value, name)
     _check(attributes, "", _BINARY_VERSIONS)
     return CloudEvent(attributes, _parsed(body, limits))
@@ -100,7 +100,7 @@ def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Cloud
         yield _event(document, "", limits)
         return
     if not isinstance(document, list | LongArray):
-        raise InvalidField.at("", "the body must be an array of events")
+        raise InvalidField.at("", "must be an array of events")
     found = 0
     for piece in document.pieces(trees=True) if isinstance(document, LongArray) else [document]:
         limits.check_rows(found + len(piece))
@@ -118,7 +118,7 @@ def _of_batch(document: Any, where: str, limits: BodyLimits) -> CloudEvent | Non
 
 def _event(document: Any, where: str, limits: BodyLimits) -> CloudEvent:
     if not isinstance(document, dict):
-        raise InvalidField.at(where, "must be an object" if where else "the body must be an object")
+        raise InvalidField.at(where, "must be an object")
     _check(document, where, _VERSIONS)
     attributes = {name: value for name, value in document.items() if isinstance(value, str) and name != "data"}
     if "data_base64" not in document:
@@ -160,7 +160,7 @@ def _decoded(value: str, name: str) -> str:
     try:
         return unquote(plain, errors="strict")
     except UnicodeDecodeError as error:
-        raise InvalidField(f"the header {name} must be percent-encoded UTF-8") from error
+        raise InvalidHeader(name, "must be percent-encoded UTF-8") from error
 
 
 # --- Predictions in the data of events, including the payloads that inference servers log

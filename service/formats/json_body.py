@@ -1,4 +1,4 @@
-"""JSON bodies: parsed by orjson and converted to numpy; booleans and strings are rejected, not converted."""
+"""JSON bodies: parsed by orjson and converted to numpy; strings are rejected, and booleans unless they are labels."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _arrays_of(document: dict[str, Any]) -> dict[str, Any]:
 
 def _object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise InvalidField.at("", "the body must be an object")
+        raise InvalidField.at("", "must be an object")
     return document
 
 
@@ -122,6 +122,8 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
         limits.check_rows(rows + len(piece), f"/{name}")
         array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
         limits.reserve(2 * array.nbytes)  # the pieces, and the array that they become
+        if found and (array.dtype.kind == "b") != (found[0].dtype.kind == "b"):
+            raise NotANumber.at(f"/{name}/{rows}", "must be of the same type as the labels before it")
         if found and array.ndim > found[0].ndim:
             raise NotANumber.at(f"/{name}/{rows}", "must be a number, not an array")
         if found and array.shape[1:] != found[0].shape[1:]:
@@ -160,6 +162,8 @@ def _numbers(
     if nested:
         _check_widths(values, pointer, limits, first)
         kinds = set() if trusted else set(map(type, chain.from_iterable(values)))
+    if kinds == {bool} and name == "labels" and not nested:
+        return np.array(values)
     if not trusted and not kinds <= {int, float}:
         raise _not_numbers(values, pointer, first, nested=nested)
     if not values:

@@ -42,6 +42,8 @@ class PredictionColumns(Protocol):
     def meaning(self) -> str: ...  # noqa: D102
     @property
     def width(self) -> int | None: ...  # noqa: D102
+    @property
+    def takes_booleans(self) -> bool: ...  # noqa: D102
     def renamed(self, documents: Sequence[Any], fields: Sequence[str], /) -> Sequence[Any]: ...  # noqa: D102
 
 

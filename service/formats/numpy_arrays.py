@@ -15,7 +15,7 @@ from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
 from calibrant.core.errors import LengthMismatch, WrongShape
 from calibrant.io.errors import MalformedNpy, MalformedNpz
-from calibrant.io.strict import CLASSIFICATION, NUMBERS, STRINGS, Arrays, Fields, read_npy, read_npz
+from calibrant.io.strict import CLASSIFICATION, LABELS, NUMBERS, STRINGS, Arrays, Fields, read_npy, read_npz
 from service.errors import InvalidField, UnsupportedMediaType
 from service.formats.format import Format, Memory, Pieces, with_query
 from service.formats.monitor_fields import (
@@ -57,6 +57,8 @@ def read_npz_rows(body: Body, limits: BodyLimits, what: What, columns: Predictio
     Raises ``MalformedNpz``, ``TooLarge``, or an error about the shape of an array.
     """
     fields = {plural(field): _ROW_KINDS[field] for field in FIELDS[what]}
+    if "labels" in fields and columns.takes_booleans:
+        fields["labels"] = LABELS
     arrays = read_npz(body, limits, fields)
     for field in NEEDED[what]:
         if plural(field) not in arrays:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
+
+from calibrant.core.errors import InvalidLabel
 from calibrant.io.limits import Limits
 from calibrant.io.strict import CLASSIFICATION, REGRESSION, Fields
 from calibrant.io.table import Array as Array
@@ -25,6 +28,22 @@ class Payload:
     arrays: Mapping[str, Array]
     options: Mapping[str, Any]
     from_query: bool
+
+
+def with_numbers(payload: Payload) -> Payload:
+    """The same rows with labels that are booleans as numbers: true is the event.
+
+    Raises ``InvalidLabel`` if there are several events, or if the classes have names.
+    """
+    labels, predictions = payload.arrays.get("labels"), payload.arrays.get("predictions")
+    if labels is None or labels.dtype.kind != "b":
+        return payload
+    if predictions is not None and predictions.ndim == 2 and predictions.shape[1] > 2:
+        classes = predictions.shape[1] - 1
+        raise InvalidLabel.at("/labels", f"must be classes from 0 to {classes}, not booleans, for several classes")
+    if payload.options.get("class_names") is not None:
+        raise InvalidLabel.at("/labels", "must be names in class_names, or 0 and 1, not booleans")
+    return replace(payload, arrays={**payload.arrays, "labels": labels.astype(np.uint8)})
 
 
 @dataclass(frozen=True)

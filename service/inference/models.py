@@ -60,7 +60,7 @@ class Model:
 
 def find_model(here: Context, name: str, version: str | None = None) -> Model:
     """Find the model of a map's name, id or alias, and of a version if given; raises ``UnknownMap``."""
-    unknown = UnknownMap("there is no such model", "/map")
+    unknown = UnknownMap("there is no such model")
     if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
         raise unknown
     try:

@@ -47,7 +47,14 @@ _FEW = 256
             OF_MAPS["map"]: {"description": "id of the map that was applied", "schema": {"type": "string"}},
             OF_MAPS["version"]: {"description": "its version, if it has a name", "schema": {"type": "integer"}},
         },
-        problems=(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "unknown-map", "scale-mismatch", "not-acceptable"),
+        problems=(
+            *OF_ROWS,
+            *OF_FORECASTS,
+            "unknown-batch-reference",
+            "unknown-map-reference",
+            "scale-mismatch",
+            "not-acceptable",
+        ),
     )
 )
 async def calibrate(request: Request) -> Response:

@@ -50,7 +50,7 @@ calls = Calls("maps")
         problems=(
             *OF_ROWS,
             *OF_FORECASTS,
-            "unknown-batch",
+            "unknown-batch-reference",
             "quota-exceeded",
             "too-many-jobs",
             "queue-full",
@@ -223,7 +223,7 @@ async def get_alias(name: str, alias: str, request: Request, here: Here) -> Resp
         answer=AliasRecord,
         tagged=True,
         conditional=True,
-        problems=("unknown-map",),
+        problems=("unknown-map", "unknown-map-reference"),
     )
 )
 async def put_alias(name: str, alias: str, request: Request, here: Here) -> Response:

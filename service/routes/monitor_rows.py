@@ -26,7 +26,7 @@ calls = Calls("monitors")
 _OF_ROWS = (
     "unknown-monitor",
     "monitor-full",
-    "unknown-map",
+    "unknown-map-reference",
     "prediction-kind-mismatch",
     "scale-mismatch",
     "unknown-reduction",

@@ -34,8 +34,8 @@ calls = Calls("monitors")
 OF_DEFINITIONS = (
     "invalid-option",
     "hook-refused",
-    "unknown-map",
-    "unknown-batch",
+    "unknown-map-reference",
+    "unknown-batch-reference",
     "unknown-measure",
     "unknown-method",
     "unknown-reduction",
@@ -48,14 +48,14 @@ OF_DEFINITIONS = (
 #: Problems of a batch of weighted rows.
 OF_WEIGHTED = (
     "too-large",
-    "unknown-batch",
+    "unknown-batch-reference",
     "no-labels",
     "prediction-kind-mismatch",
     "wrong-shape",
     "scale-mismatch",
     "unknown-reduction",
     "too-few-rows",
-    "unknown-map",
+    "unknown-map-reference",
 )
 _OF_PICTURES = ("unknown-monitor", "nothing-to-draw", "busy")
 

@@ -86,7 +86,7 @@ def explanation(problem: Problem) -> str:
         return sentence(detail)
     if not problem.errors:
         return sentence(problem.detail)
-    return " ".join(sentence(f"{e.pointer.strip('/').replace('/', ' ')} {e.detail}".strip()) for e in problem.errors)
+    return " ".join(sentence(f"{e.place.strip('/').replace('/', ' ')} {e.detail}".strip()) for e in problem.errors)
 
 
 def prose(text: str) -> Markup:

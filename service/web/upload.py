@@ -280,7 +280,7 @@ def message_of_problem(problem: Problem) -> FieldMessage:
     detail = in_rows(problem.detail) or problem.detail or problem.title
     for place in problem.errors or ():
         for pointer, field in _FIELDS.items():
-            if place.pointer == pointer or place.pointer.startswith(pointer + "/"):
+            if f"{place.pointer}/".startswith(pointer + "/"):
                 return FieldMessage(field, detail)
     return FieldMessage("file", detail)
 

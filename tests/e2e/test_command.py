@@ -206,7 +206,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
             assert client.evaluate(batch.id).n == 2
         with Calibrant(url, api_key=beside) as client, pytest.raises(ProblemResponse) as refusal:
             client.evaluate(batch.id)
-        assert refusal.value.problem.type == "/problems/unknown-batch"
+        assert refusal.value.problem.type == "/problems/unknown-batch-reference"
         with Calibrant(url, api_key=before + "x") as client, pytest.raises(ProblemResponse):
             client.job("x")
         listed = _run("keys", "list", "--data", str(folder / "data")).stdout

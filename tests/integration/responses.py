@@ -22,10 +22,20 @@ def body_of(response: httpx.Response, status: int = 200) -> dict[str, Any]:
 
 
 def problem_of(response: httpx.Response) -> tuple[int, str, str]:
-    """Status, code and first pointer of a problem document."""
+    """Status, code and first place of a problem document: a pointer, ``?parameter`` or ``header:``."""
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
     assert set(body) == {"type", "title", "status", "detail", "errors"}
     assert body["status"] == response.status_code
-    pointer = body["errors"][0]["pointer"] if body["errors"] else ""
-    return response.status_code, body["type"].removeprefix("/problems/"), pointer
+    places = [place_of(error) for error in body["errors"]]
+    if places and not body["detail"].startswith("/"):
+        named = places[0].strip("?:") or "the body"
+        assert body["detail"].startswith(f"{named}: ") or "/" in body["detail"].partition(": ")[0]
+    return response.status_code, body["type"].removeprefix("/problems/"), places[0] if places else ""
+
+
+def place_of(error: Mapping[str, Any]) -> str:
+    """The only place of an error of a problem document: a pointer, ``?parameter`` or ``header:``."""
+    (kind,) = error.keys() - {"detail"}
+    value: str = error[kind]
+    return {"pointer": value, "parameter": f"?{value}", "header": f"{value}:"}[kind]

@@ -120,7 +120,7 @@ def test_a_request_that_is_refused_for_its_bytes_takes_no_place(redis: Redis, re
             assert _refusal(_post(api)) == (429, "quota-exceeded")
         assert redis.keys("*taken-places*") == []
         gone = api.post("/maps", json={"batch": "batch_gone", "method": "pl"})
-        assert _refusal(gone) == (404, "unknown-batch")
+        assert _refusal(gone) == (422, "unknown-batch-reference")
 
 
 def test_a_refused_request_may_be_resent_with_its_idempotency_key(redis: Redis, redis_url: str) -> None:

@@ -117,7 +117,7 @@ def test_a_law_over_batches_by_a_worker_is_that_at_once(
 @pytest.mark.parametrize(
     ("body", "status", "code", "pointer"),
     [
-        ({"maps": ["nowhere"]}, 404, "unknown-map", "/maps/0"),
+        ({"maps": ["nowhere"]}, 422, "unknown-map-reference", "/maps/0"),
         ({"maps": []}, 422, "invalid-field", "/maps"),
         ({"maps": ["uncalibrated"]}, 422, "invalid-field", "/maps/0"),
         ({"maps": ["a"], "map": "b"}, 422, "invalid-field", "/maps"),
@@ -139,7 +139,7 @@ def test_what_cannot_be_compared_is_refused(
 def test_batches_are_known_and_differ(http: httpx.Client, client: Calibrant) -> None:
     one = client.upload(P[:100], Y[:100]).id
     assert _evaluate(http, {"batches": [one, one]}).json()["type"] == "/problems/invalid-field"
-    assert _evaluate(http, {"batches": [one, "batch_gone"]}).json()["type"] == "/problems/unknown-batch"
+    assert _evaluate(http, {"batches": [one, "batch_gone"]}).json()["type"] == "/problems/unknown-batch-reference"
 
 
 def test_a_stored_map_tells_how_it_was_fitted() -> None:

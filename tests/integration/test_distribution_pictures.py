@@ -89,7 +89,7 @@ def test_a_picture_comes_from_a_batch_an_archive_or_a_job(service: Stack) -> Non
         ({"reduction": "binary"}, 422, "invalid-field", "/reduction"),
         ({"times": ["2024-01-01"]}, 422, "length-mismatch", "/times"),
         ({"observed": None}, 422, "invalid-field", "/observed"),
-        ({"map": "nothing"}, 404, "unknown-map", "/map"),
+        ({"map": "nothing"}, 422, "unknown-map-reference", "/map"),
     ],
 )
 def test_invalid_pictures_are_refused(

@@ -125,7 +125,7 @@ def test_the_level_of_intervals_is_in_the_query_or_in_the_archive(api: httpx.Cli
     inside = api.post("/evaluate", params=REGRESSION, content=npz(**arrays | {"level": np.array(0.9)}), headers=headers)
     assert in_query.json() == inside.json() == expected
     twice = api.post("/evaluate", params=REGRESSION | {"level": "0.9"}, content=npz(**rows), headers=headers)
-    assert problem_of(twice) == (422, "invalid-field", "/level")
+    assert problem_of(twice) == (422, "invalid-field", "?level")
     two = api.post("/evaluate", params=REGRESSION, content=npz(**arrays | {"level": np.full(2, 0.9)}), headers=headers)
     assert problem_of(two) == (422, "wrong-shape", "/level")
 
@@ -612,7 +612,7 @@ def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
         default = api.get(path).json()
         assert default == api.get(path, params={"prediction_kind": "classification"}).json()
         assert {entry["prediction_kind"] for entry in default["items"]} == {"classification"}
-        assert problem_of(api.get(path, params={"prediction_kind": "x"}))[1:] == ("invalid-field", "/prediction_kind")
+        assert problem_of(api.get(path, params={"prediction_kind": "x"}))[1:] == ("invalid-field", "?prediction_kind")
 
 
 def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:

@@ -43,7 +43,7 @@ def _report(response: httpx.Response) -> str:
     policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox")
     assert response.headers["x-content-type-options"] == "nosniff"
-    assert response.headers["vary"] == "Accept"
+    assert response.headers["vary"].startswith("Accept")
     seen = _Sealed()
     seen.feed(response.text)
     assert seen.images >= 1
@@ -63,7 +63,7 @@ def _report(response: httpx.Response) -> str:
 def test_an_evaluation_is_json_unless_html_is_preferred(http: httpx.Client, accept: str, kind: str) -> None:
     answer = http.post("/evaluate", json=ROWS, headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
-    assert answer.headers["vary"] == "Accept"
+    assert answer.headers["vary"].startswith("Accept")
 
 
 def test_a_report_has_its_own_measures_and_diagrams_where_none_are_named(http: httpx.Client) -> None:
@@ -146,7 +146,7 @@ def test_a_long_report_is_a_job_that_is_the_report_when_it_has_ended(http: httpx
     body = ROWS | {"groups": ["north", "south"] * 250}
     queued = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "respond-async"})
     assert (queued.status_code, queued.headers["content-type"]) == (202, "application/json")
-    assert queued.headers["vary"] == "Accept"
+    assert queued.headers["vary"].startswith("Accept")
     text = _report(http.get(queued.headers["location"], headers=PAGE | {"Prefer": "wait=30"}))
     assert "north" in text
     job = http.get(queued.headers["location"]).json()

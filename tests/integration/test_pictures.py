@@ -92,7 +92,7 @@ def test_every_diagram_is_drawn_as_svg_and_as_png(http: httpx.Client, name: str)
 def test_the_format_is_the_most_preferred_one(http: httpx.Client, accept: str, kind: str) -> None:
     answer = http.post("/diagrams", json=ROWS | {"interval": None}, headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
-    assert answer.headers["vary"] == "Accept"
+    assert answer.headers["vary"].startswith("Accept")
 
 
 def test_rows_may_come_in_any_format_with_the_options_in_the_query(http: httpx.Client) -> None:
@@ -145,10 +145,10 @@ def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:
         ({"reduction": "canonical"}, (422, "nothing-to-draw", "")),
         ({"reduction": "class:1"}, (422, "unknown-reduction", "/reduction")),
         ({"interval": 1}, (422, "invalid-field", "/interval")),
-        ({"map": "<script>"}, (404, "unknown-map", "/map")),
+        ({"map": "<script>"}, (422, "unknown-map-reference", "/map")),
         ({"predictions": [], "labels": []}, (422, "empty-batch", "/predictions")),
         ({"labels": [0, 1]}, (422, "length-mismatch", "/labels")),
-        ({"predictions": None, "labels": None, "batch": "<script>"}, (404, "unknown-batch", "/batch")),
+        ({"predictions": None, "labels": None, "batch": "<script>"}, (422, "unknown-batch-reference", "/batch")),
     ],
 )
 def test_an_impossible_picture_is_refused(
@@ -198,7 +198,7 @@ def test_a_long_fit_is_a_job_whose_picture_is_at_its_place(http: httpx.Client) -
     assert (again.status_code, again.content) == (304, b"")
     assert http.get(f"{place}/diagram.png", params={"key": "fit-on-test"}).headers["content-type"] == "image/png"
     assert problem_of(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
-    assert problem_of(http.get(f"{place}/diagram.svg", params={"width": "1e9"})) == (422, "invalid-field", "/width")
+    assert problem_of(http.get(f"{place}/diagram.svg", params={"width": "1e9"})) == (422, "invalid-field", "?width")
     assert "n = 400" in _svg(http.post("/diagrams", json=body, headers={"Prefer": "wait=30"}))
 
 
@@ -248,7 +248,7 @@ def test_a_maps_picture_is_of_its_own_fit_and_says_so(http: httpx.Client) -> Non
     assert http.head(f"/maps/{name}/diagram.svg").headers["content-type"] == "image/svg+xml"
     for option in ("theme", "shape"):
         refused = http.get(f"/maps/{name}/diagram.svg", params={option: "x"})
-        assert problem_of(refused) == (422, "invalid-field", f"/{option}")
+        assert problem_of(refused) == (422, "invalid-field", f"?{option}")
 
 
 def test_a_map_of_the_whole_vector_is_shown_by_its_confidence(http: httpx.Client) -> None:

@@ -200,7 +200,7 @@ def test_measures_by_size_that_cannot_be_are_refused(
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ({"map": "none"}, (404, "unknown-map", "/map")),
+        ({"map": "none"}, (422, "unknown-map-reference", "/map")),
         ({"classes": [0, 1]}, (422, "invalid-field", "/classes")),
         ({"resamples": 100}, (422, "invalid-field", "/resamples")),
         ({"batches": ["one", "other"]}, (422, "invalid-field", "/batches")),
@@ -209,7 +209,7 @@ def test_measures_by_size_that_cannot_be_are_refused(
         ({"predictions": [0.1, 0.9], "labels": [0, 1]}, (422, "invalid-option", "/diagram/start")),
         ({"predictions": [], "labels": []}, (422, "empty-batch", "/predictions")),
         ({"predictions": None, "labels": None}, (422, "invalid-field", "/predictions")),
-        ({"predictions": None, "labels": None, "batch": "none"}, (404, "unknown-batch", "/batch")),
+        ({"predictions": None, "labels": None, "batch": "none"}, (422, "unknown-batch-reference", "/batch")),
     ],
 )
 def test_options_that_measures_by_size_do_not_have_are_refused(
@@ -282,7 +282,7 @@ def test_a_cost_plane_is_of_two_stored_batches_and_of_one_event(http: httpx.Clie
     assert refused({"batch": one}) == (422, "invalid-field", "/batch")
     assert refused(ROWS) == (422, "invalid-field", "/batches")
     assert refused(ROWS | {"batches": [one, other]}) == (422, "invalid-field", "/batches")
-    assert refused({"batches": [one, "none"]})[:2] == (404, "unknown-batch")
+    assert refused({"batches": [one, "none"]})[:2] == (422, "unknown-batch-reference")
     for reduction in ("canonical", "classwise", "pooled"):
         assert refused({"batches": [one, other], "reduction": reduction}) == (422, "unknown-reduction", "/reduction")
     assert refused({"batches": [one, other], "interval": 0.9}) == (422, "invalid-field", "/interval")

@@ -251,7 +251,7 @@ def test_one_of_eight_concurrent_conditional_moves_of_an_alias_succeeds(http: ht
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ({"version": 2}, (404, "unknown-map")),
+        ({"version": 2}, (422, "unknown-map-reference")),
         ({"version": 0}, (422, "invalid-field")),
         ({"version": "1"}, (422, "invalid-field")),
         ({"version": 1.5}, (422, "invalid-field")),
@@ -274,7 +274,7 @@ def test_an_alias_points_at_a_version_that_exists(
 def test_a_version_that_does_not_exist_is_named_as_the_wrong_field(http: httpx.Client, name: str) -> None:
     _post(http, name)
     response = http.put(f"/maps/{name}/aliases/champion", json={"version": 2})
-    assert problem_of(response) == (404, "unknown-map", "/version")
+    assert problem_of(response) == (422, "unknown-map-reference", "/version")
 
 
 def test_a_version_at_which_an_alias_points_cannot_be_deleted(http: httpx.Client, name: str) -> None:
@@ -301,7 +301,7 @@ def test_an_alias_and_a_deletion_at_once_never_leave_an_alias_on_nothing(http: h
             return http.delete(f"/maps/{name}:{version}")
 
         pointed, deleted = _at_once([put, delete])
-        assert (pointed.status_code, deleted.status_code) in ((200, 409), (404, 204))
+        assert (pointed.status_code, deleted.status_code) in ((200, 409), (422, 204))
         there = http.get(f"/maps/{name}@champion")
         if pointed.status_code == 200:
             assert there.json()["version"] == version
@@ -341,7 +341,7 @@ def test_a_reader_of_an_alias_never_misses_while_it_is_moved_and_the_old_version
 def test_a_deletion_names_one_version_exactly(http: httpx.Client, name: str, suffix: str) -> None:
     _post(http, name)
     http.put(f"/maps/{name}/aliases/champion", json={"version": 1})
-    assert problem_of(http.delete(f"/maps/{name}{suffix}")) == (422, "invalid-field", "/ref")
+    assert problem_of(http.delete(f"/maps/{name}{suffix}")) == (422, "invalid-field", "?ref")
     assert http.get(f"/maps/{name}").status_code == 200
 
 
@@ -446,7 +446,7 @@ def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: s
     made = http.post("/maps", json=ROWS | {"name": name})
     for url in (f"/maps/{name}", f"/maps/{name}:1", f"/maps/{made.json()['id']}", f"/maps/{name}/document"):
         read = http.get(url)
-        assert re.fullmatch(r'"[0-9a-f]{32}"', read.headers["etag"])
+        assert re.fullmatch(r'"[0-9a-f]{32}(-zstd)?"', read.headers["etag"])
         if not url.endswith("document"):
             assert read.headers["etag"] == made.headers["etag"]
         for sent in (read.headers["etag"], f"W/{read.headers['etag']}", f'"x" , {read.headers["etag"]}', "*"):
@@ -565,17 +565,17 @@ def test_a_list_read_while_others_write_has_each_map_once(service: Stack, http: 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ({"cursor": "x"}, (422, "invalid-cursor", "/cursor")),
-        ({"cursor": ""}, (422, "invalid-cursor", "/cursor")),
-        ({"cursor": "A" * 401}, (422, "invalid-field", "/cursor")),
-        ({"limit": "0"}, (422, "invalid-field", "/limit")),
-        ({"limit": "101"}, (422, "invalid-field", "/limit")),
-        ({"limit": "x"}, (422, "invalid-field", "/limit")),
-        ({"n_classes": "1"}, (422, "invalid-field", "/n_classes")),
-        ({"scale": "percent"}, (422, "invalid-field", "/scale")),
-        ({"name": ""}, (422, "invalid-field", "/name")),
-        ({"bogus": "1"}, (422, "invalid-field", "/bogus")),
-        ({"tag": ["a"] * 9}, (422, "invalid-field", "/tag")),
+        ({"cursor": "x"}, (422, "invalid-cursor", "?cursor")),
+        ({"cursor": ""}, (422, "invalid-cursor", "?cursor")),
+        ({"cursor": "A" * 401}, (422, "invalid-field", "?cursor")),
+        ({"limit": "0"}, (422, "invalid-field", "?limit")),
+        ({"limit": "101"}, (422, "invalid-field", "?limit")),
+        ({"limit": "x"}, (422, "invalid-field", "?limit")),
+        ({"n_classes": "1"}, (422, "invalid-field", "?n_classes")),
+        ({"scale": "percent"}, (422, "invalid-field", "?scale")),
+        ({"name": ""}, (422, "invalid-field", "?name")),
+        ({"bogus": "1"}, (422, "invalid-field", "?bogus")),
+        ({"tag": ["a"] * 9}, (422, "invalid-field", "?tag")),
     ],
 )
 def test_a_wrong_query_is_refused(http: httpx.Client, query: dict[str, Any], expected: tuple[int, str, str]) -> None:
@@ -737,7 +737,7 @@ def test_hostile_names_of_maps_match_nothing(http: httpx.Client, trick: str) -> 
         problem_of(response)
     for body in ({"map": trick, "predictions": [0.1]}, {"map": httpx.URL(f"http://x/{trick}").path[1:] or "x"}):
         refused = problem_of(http.post("/calibrate", json={"predictions": [0.1]} | body))
-        assert refused[:2] in ((404, "unknown-map"), (422, "invalid-field"))
+        assert refused[:2] in ((422, "unknown-map-reference"), (422, "invalid-field"))
 
 
 @pytest.mark.parametrize("trick", [t for t in TRICKS if not t.endswith(("..", "%2e%2e")) and "%2F" not in t])

@@ -247,7 +247,7 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
     done, failed, refused = (store.jobs.get(job.id) for job in (good, gone, unlabelled))
     assert done.result == {"map": good.id.replace("job_", "map_")}
     assert store.maps.get("m").id == good.id.replace("job_", "map_")
-    for ended, status, code in ((failed, 404, "unknown-batch"), (refused, 422, "no-labels")):
+    for ended, status, code in ((failed, 422, "unknown-batch-reference"), (refused, 422, "no-labels")):
         problem = ended.problem
         assert problem is not None
         assert (problem.status, problem.type, problem.title) == (status, f"/problems/{code}", TABLE[code].title)

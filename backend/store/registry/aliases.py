@@ -9,7 +9,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.clock import seconds, stamp
-from backend.store.errors import UnknownAlias, UnknownMap
+from backend.store.errors import UnknownAlias, UnknownMapReference
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.link import Invalidation, announce
@@ -52,7 +52,7 @@ class AliasStore:
     def point(self, name: str, alias: str, version: int, *, who: str | None, check: Check) -> AliasRecord:
         """Point an alias at a version of its name; an alias that already points there is kept unchanged.
 
-        Raises ``UnknownMap`` if there is no such version, and the errors of ``check``.
+        Raises ``UnknownMapReference`` if there is no such version, and the errors of ``check``.
         """
         keys = self._keys
         if not is_name(name):
@@ -61,7 +61,7 @@ class AliasStore:
         def write(pipe: Pipeline) -> AliasRecord:
             map_id = pipe.hget(keys.versions(name), str(version))
             if map_id is None:
-                raise UnknownMap("there is no such version of a map with this name", "/version")
+                raise UnknownMapReference("must be a version of a map with this name", "/version")
             before = read_if_any(pipe.hget(keys.aliases(name), alias))
             check(before)
             after = moved(before, name, alias, version, cast(bytes, map_id).decode(), who)

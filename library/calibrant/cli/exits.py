@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import typer
 
-from calibrant.core.errors import in_rows
+from calibrant.core.errors import Offence, in_rows
 
 # --- Errors in terms of the command line: options and rows instead of JSON Pointers
 
@@ -46,19 +47,9 @@ _OF_SUMS = "; name one column per class with --prediction, or a single column fo
 _OF_ROWS = ("predictions", "labels", "weights", "groups", "observed", "quantiles", "by", "clusters")
 
 
-class InvalidPlace(Protocol):
-    """One invalid place of a request, as reported by the library and by a server."""
-
-    @property
-    def pointer(self) -> str: ...  # noqa: D102
-    @property
-    def detail(self) -> str: ...  # noqa: D102
-
-
-def line_of(detail: str, places: Sequence[InvalidPlace]) -> str:
+def line_of(detail: str, places: Sequence[Offence]) -> str:
     """Return the message for an error: its first invalid place, or its ``detail`` if it has none.
 
-    >>> from calibrant.core.errors import Offence
     >>> line_of("", [Offence("/labels/17", "is not 0 or 1")])
     'labels in row 18: is not 0 or 1'
     >>> line_of("", [Offence("/measures/0", "must be one of: ece, ks")])
@@ -165,7 +156,14 @@ def _of_a_server(error: Exception, whose: str | None) -> Failure | None:
         # A response without a problem type comes from a proxy or another server.
         refused = problem.type != "about:blank" and problem.status < _OF_THE_SERVER
         code = REFUSED if refused else AWAY
-        line = line_of(f"{problem.title}: {problem.detail}", problem.errors)
+        # The options of binary bodies are parameters; their details begin with the index in a list.
+        places = [
+            Offence(f"/{place.parameter}", re.sub(r"^(\d+): ", "", place.detail))
+            if place.parameter
+            else Offence(place.pointer or "", place.detail)
+            for place in problem.errors
+        ]
+        line = line_of(f"{problem.title}: {problem.detail}", places)
         remedy = _REMEDIES.get(problem.type)
         return Failure(line if remedy is None else f"{line}; {remedy}", code)
     if isinstance(error, httpx.TransportError):

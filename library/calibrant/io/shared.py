@@ -65,6 +65,7 @@ def bytes_to_convert(column: Any, *, is_text: bool = False) -> int:
     kind = column.type
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     is_view = len(chunks) == 1 and not column.null_count and not _types().is_dictionary(kind)
+    is_view = is_view and not _types().is_boolean(kind)  # eight of which are in a byte
     if _types().is_fixed_size_list(kind) or _types().is_list(kind) or _types().is_large_list(kind):
         values = sum(len(chunk.values) for chunk in chunks)
         is_view = is_view and not chunks[0].values.null_count

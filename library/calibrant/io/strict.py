@@ -73,11 +73,12 @@ class Fields:
     @property
     def kinds(self) -> dict[str, str]:
         """The arrays of an NPZ body, each with the accepted kinds of its dtype."""
-        return {name: STRINGS if name in self.texts else NUMBERS for name in (*self.arrays, *self.shared)}
+        kinds = {name: STRINGS if name in self.texts else NUMBERS for name in (*self.arrays, *self.shared)}
+        return kinds | {name: LABELS for name in kinds if name == "labels"}
 
 
-#: Kinds of dtypes of numbers and of strings.
-NUMBERS, STRINGS = "fiu", "U"
+#: Kinds of dtypes of numbers, of strings, and of labels, which may be booleans.
+NUMBERS, STRINGS, LABELS = "fiu", "U", "fiub"
 _NUMBERED = r"(0|[1-9][0-9]{0,8})"
 #: Bodies with probabilities of classes, and bodies with predictive distributions of a number.
 CLASSIFICATION = Fields(
@@ -330,7 +331,7 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> A
 def _field_of(filename: str, kinds: Mapping[str, str]) -> str:
     name = filename.removesuffix(".npy")
     if name not in kinds or name == filename:
-        raise MalformedNpz.at("", f"the archive may only have the arrays {', '.join(kinds)}")
+        raise MalformedNpz.at("", f"may have only the arrays {', '.join(kinds)}")
     return name
 
 
@@ -344,14 +345,14 @@ def _read_header(
 ) -> ArrayHeader:
     """Read the header of the array of a field from its first bytes; the array and its header have ``size`` bytes.
 
-    Arrays of objects are refused, so nothing is unpickled. Booleans are refused, as in JSON: the formats accept the
-    same data.
+    Arrays of objects are refused, so nothing is unpickled. Booleans are refused unless they are labels, as in JSON: the
+    formats accept the same data.
     """
     pointer = f"/{name}"
     try:
         header = header_of(data)
         dtype = header.dtype
-        if dtype.kind == "b" and dtype.names is None and kinds != STRINGS:
+        if dtype.kind == "b" and dtype.names is None and kinds not in (STRINGS, LABELS):
             raise NotANumber.at(pointer, "holds booleans, not numbers")
         if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
             raise malformed.at(pointer, _must_hold(kinds))
@@ -444,7 +445,7 @@ def _check_type(kind: Any, field: str, *, is_text: bool, may_be_lists: bool) -> 
         inner = kind.value_type
         if getattr(kind, "list_size", 1) < 1:
             raise WrongShape.at(f"/{field}", "must have at least one number per row")
-    if not arrow.is_number(inner):
+    if not arrow.is_number(inner) and not (field == "labels" and str(inner) == "bool"):
         what = "holds booleans, not numbers" if str(inner) == "bool" else "must be a column of numbers"
         raise NotANumber.at(f"/{field}", what)
 
@@ -459,7 +460,10 @@ def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
         if field in fields.texts:
             codes, values = arrow.codes_of(column, limits)
             return _coded_names(["" if value is None else value for value in values], codes, limits, field)
-        return _vectors(column, field, limits) if arrow.is_list(column.type) else arrow.number_array(column)
+        if arrow.is_list(column.type):
+            return _vectors(column, field, limits)
+        numbers = arrow.number_array(column)
+        return numbers.astype(np.bool_) if str(arrow.value_type(column.type)) == "bool" else numbers
 
     return _read_columns(columns, read, limits) | levels
 
@@ -511,10 +515,11 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
     """
     parse = float if body.isascii() and b"_" not in body else number
     names: dict[str, Names] = {}
+    booleans = _LabelCells(parse)
     with csv_table(body, limits) as (header, rows):
         columns, levels = find_columns(header, limits, fields)
         numbers = {
-            at: partial(_cells, field=field, parse=parse)
+            at: booleans if field == "labels" else partial(_cells, field=field, parse=parse)
             for field, places in columns.items()
             for at in places
             if field not in fields.texts
@@ -527,7 +532,32 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
         lambda at, field: names[field].array() if field in names else found[at],
         limits,
     )
+    if booleans.are_words:
+        arrays["labels"] = arrays["labels"].astype(np.bool_)
     return arrays | levels
+
+
+class _LabelCells:
+    """Convert the cells of labels: numbers, or in all rows ``true`` and ``false`` in any case."""
+
+    def __init__(self, parse: Callable[[str], float]) -> None:
+        self._parse = parse
+        self.are_words: bool | None = None
+
+    def __call__(self, cells: Sequence[str], block: Block) -> Floats:
+        if self.are_words is None and cells:
+            self.are_words = cells[0].strip().lower() in WORDS
+        if not self.are_words:
+            return _cells(cells, block, field="labels", parse=self._parse)
+        values = [WORDS.get(cell.strip().lower()) for cell in cells]
+        if None in values:
+            row = block.row + values.index(None)
+            raise NotANumber.at(f"/labels/{row}", "must be true or false, as the labels before it")
+        return np.array(values, dtype=np.float64)
+
+
+#: Labels that are words, in lower case.
+WORDS = MappingProxyType({"true": 1.0, "false": 0.0})
 
 
 def _cells(cells: Sequence[str], block: Block, *, field: str, parse: Callable[[str], float]) -> Floats:

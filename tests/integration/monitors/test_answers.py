@@ -107,7 +107,7 @@ def test_a_window_holds_the_rows_predicted_in_it_alone(api: httpx.Client, redis:
     assert monitor["counts"]["predictions"] == 500
     assert [window["name"] for window in _read(api, windows="week")["windows"]] == ["week"]
     refused = api.get("/monitors/inbox", params={"windows": "year"})
-    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/windows")
+    assert (refused.status_code, refused.json()["errors"][0]["parameter"]) == (422, "windows")
 
 
 def test_a_window_of_rows_holds_the_last_of_them(api: httpx.Client, redis: Redis) -> None:

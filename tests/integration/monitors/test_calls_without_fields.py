@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.integration.responses import place_of
+
 CALLS = (
     "recalibrate",
     "proposal/accept",
@@ -24,7 +26,7 @@ def _monitor(api: httpx.Client) -> None:
 
 def _problem(answer: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
     problem: dict[str, Any] = answer.json()
-    errors = [(error["pointer"], error["detail"]) for error in problem["errors"]]
+    errors = [(place_of(error), error["detail"]) for error in problem["errors"]]
     return answer.status_code, problem["type"].removeprefix("/problems/"), errors
 
 

@@ -143,7 +143,7 @@ def test_objects_of_a_patch_are_merged(api: httpx.Client) -> None:
         ({"rules": [{"alpha": 0.1}]}, "invalid-field", "/rules/0/kind"),
         ({"rules": [{"kind": "threshold", "above": 0.1}]}, "invalid-field", "/rules/0/window"),
         ({"name": "other"}, "invalid-field", "/name"),
-        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch", "/reference/batch"),
+        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch-reference", "/reference/batch"),
     ],
 )
 def test_a_patch_leaves_a_whole_monitor_or_none(
@@ -177,8 +177,8 @@ def test_an_unchanged_definition_is_304(api: httpx.Client) -> None:
     ("fields", "code", "pointer"),
     [
         ({"reduction": "classwise", "n_classes": 3}, "unknown-reduction", "/reduction"),
-        ({"map": "nobody"}, "unknown-map", "/map"),
-        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch", "/reference/batch"),
+        ({"map": "nobody"}, "unknown-map-reference", "/map"),
+        ({"reference": {"batch": "batch_of_nobody"}}, "unknown-batch-reference", "/reference/batch"),
         ({"windows": []}, "invalid-field", "/windows"),
         ({"windows": [{"name": "Day", "seconds": 86400}]}, "invalid-field", "/windows/0/name"),
         ({"recalibration": {"policy": "auto", "method": "nonsense"}}, "unknown-method", "/recalibration/method"),

@@ -318,7 +318,7 @@ def test_few_weighted_rows_are_refused(api: httpx.Client, n: int) -> None:
     answer = api.get("/monitors/inbox", params={"reference": _store(api, predictions=p, labels=y)})
     assert answer.status_code == (422 if n < 200 else 200), answer.text
     if n < 200:
-        assert answer.json()["errors"][0]["pointer"] == "/reference"
+        assert answer.json()["errors"][0]["parameter"] == "reference"
 
 
 def test_many_weighted_rows_are_refused(api: httpx.Client) -> None:
@@ -358,7 +358,7 @@ def test_weighted_rows_that_do_not_fit_are_refused_at_the_field(api: httpx.Clien
         assert answer.status_code == status, answer.text
         assert text in answer.text
         if status == 422:
-            assert answer.json()["errors"][0]["pointer"] == "/reference", answer.text
+            assert answer.json()["errors"][0]["parameter"] == "reference", answer.text
     found = api.get("/monitors/inbox", params={"reference": fitting, "windows": "hour"}).json()["windows"]
     assert found[0]["estimates"]["reason"] == "the window has no predictions"
     one_class = _store(api, predictions=p, labels=np.zeros(300, int))
@@ -404,4 +404,4 @@ def test_a_monitor_of_regression_takes_no_weighted_rows(api: httpx.Client) -> No
     _, p, y = _shifted(300, 27, 0.5)
     answer = api.get("/monitors/inbox", params={"reference": _store(api, predictions=p, labels=y)})
     assert answer.status_code == 422
-    assert answer.json()["errors"][0]["pointer"] == "/reference"
+    assert answer.json()["errors"][0]["parameter"] == "reference"

@@ -129,7 +129,7 @@ def test_the_same_id_of_two_sources_is_one_row_or_by_source_two(ledger: Ledger, 
     assert answered(post(api, batch, BATCH, "?by=source")) == {"accepted": 2}
     assert labelled(api, "1", "/a/1", "/b/1") == 3
     answer = post(api, batch, BATCH, "?by=type")
-    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/by")
+    assert (answer.status_code, answer.json()["errors"][0]["parameter"]) == (422, "by")
 
 
 def test_binary_mode_and_data_in_base64_say_the_same(ledger: Ledger, api: httpx.Client) -> None:

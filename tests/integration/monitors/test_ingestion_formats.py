@@ -246,7 +246,7 @@ def test_csv_that_cannot_be_is_a_problem(
         ({"prediction": [[0.5, 0.5]], "label": [1]}, "/prediction"),
         ({"prediction": [0.5], "predictions": [0.5], "label": [1]}, "/prediction"),
         ({"prediction": [0.5], "label": [1], "timestamp": ["now"]}, "/timestamp"),
-        ({"prediction": [0.5], "label": [True]}, "/label"),
+        ({"prediction": [True], "label": [1]}, "/prediction"),
         ({"prediction.0": [0.5], "prediction.1": [0.5], "label": [1]}, "/prediction"),
     ],
 )

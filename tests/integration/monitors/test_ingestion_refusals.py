@@ -36,7 +36,7 @@ def send(api: httpx.Client, rows: list[Any], what: str = "rows") -> dict[str, An
         ({"label": None}, "missing-label"),
         ({"label": 2}, "invalid-label"),
         ({"label": 0.5}, "invalid-label"),
-        ({"label": True}, "invalid-label"),
+        ({"label": "true"}, "invalid-label"),
         ({"label": "1"}, "invalid-label"),
         ({"id": "x" * 201}, "invalid-id"),
         ({"id": "é" * 101}, "invalid-id"),

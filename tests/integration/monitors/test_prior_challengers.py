@@ -170,7 +170,10 @@ def test_an_unknown_correction_is_refused(api: httpx.Client, query: str) -> None
 def test_a_map_that_follows_the_stream_is_not_corrected(api: httpx.Client) -> None:
     of_event._create(api, recalibration={"policy": "online"})
     answer = api.post("/monitors/inbox/recalibrate?correction=label-shift")
-    assert (answer.json()["type"], answer.json()["errors"][0]["pointer"]) == ("/problems/invalid-field", "/correction")
+    assert (answer.json()["type"], answer.json()["errors"][0]["parameter"]) == (
+        "/problems/invalid-field",
+        "correction",
+    )
     assert api.get("/monitors/inbox/audit").json()["items"] == []
 
 

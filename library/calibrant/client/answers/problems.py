@@ -9,9 +9,11 @@ from calibrant.client.answers.document import WireAnswer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemError(WireAnswer):
-    """One location of an error in the request."""
+    """One location of an error in the request: in its body, a parameter or a header."""
 
-    pointer: str  # JSON Pointer into the body; for binary bodies, into the arrays and options
+    pointer: str | None = None  # JSON Pointer into the body; for binary bodies, into the arrays
+    parameter: str | None = None  # name of the parameter in the path or the query
+    header: str | None = None  # name of the header
     detail: str  # what is wrong
 
 
