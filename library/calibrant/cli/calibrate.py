@@ -16,11 +16,9 @@ from calibrant.cli.options import read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
 from calibrant.cli.regression import (
     InOrderFlags,
-    RemoteForecasts,
     SupportOf,
     check_alone,
-    is_regression,
-    read_distribution_map,
+    forecasts_of,
     read_support,
     recalibrated,
 )
@@ -204,18 +202,19 @@ def calibrate(
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
     with engine_of(server) as engine:
-        applied = read_map(map_of, server)
+        applied: Any = read_map(map_of, server)
+        from calibrant.kinds import is_of_distributions
+
         document = engine.document(applied)
-        check_alone(regression=is_regression(document), columns=columns)
+        regression = is_of_distributions(document)
+        check_alone(regression=regression, columns=columns)
         with source_of(file) as source:
-            if is_regression(document):
+            if regression:
                 sheet = read_forecast_rows(file, columns, labelled=False, unused=("groups",), source=source)
-                if server:
-                    with client_of(server, "maps") as client:
-                        forecasts = RemoteForecasts(client).calibrate(sheet, map_of)
-                else:
-                    forecasts = read_distribution_map(document).apply_checked(sheet.forecasts, by=sheet.by)
-                _write_forecasts(source, file, forecasts, out, columns)
+                with forecasts_of(server) as forecasts:
+                    fitted: Any = forecasts.map(applied)
+                    calibrated_forecasts = forecasts.calibrate(sheet, fitted)
+                _write_forecasts(source, file, calibrated_forecasts, out, columns)
                 return
             rows = read_rows(file, columns_for(columns, document), labelled=False, unused=("groups",), source=source)
             calibrated = engine.calibrate(rows, applied)

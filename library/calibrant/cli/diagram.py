@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import SEED, PictureFlags, Seed, parse_diagram
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say
-from calibrant.cli.regression import FAN_TIME, RemoteForecasts, check_alone, read_distribution_map
+from calibrant.cli.regression import FAN_TIME, check_alone, forecasts_of
 from calibrant.cli.rows import (
     Columns,
     File,
@@ -24,7 +24,7 @@ from calibrant.cli.rows import (
     reads_a_file,
     reduction_of,
 )
-from calibrant.cli.server_url import Server, client_of
+from calibrant.cli.server_url import Server
 
 Diagram = Annotated[
     str | None,
@@ -98,22 +98,17 @@ def diagram(
     name = requested if isinstance(requested, str) else str(requested.get("name"))
     target = Path(f"{name}.svg") if out is None else out
     if regression:
-        with errors_in_a_line():
-            style = {"form": "png" if target.suffix == ".png" else "svg", "theme": theme, "width": width}
-            if server:
-                named = None if map_of is None else cast("str", read_map(map_of, server))
-                rows = read_forecast_rows(file, columns)
-                with client_of(server, "maps") as client:
-                    content = RemoteForecasts(client).draw(rows, requested, named, seed, style)
-            else:
-                content = _drawn_forecasts(file, columns, requested, seed, map_of, style)
+        style = {"form": "png" if target.suffix == ".png" else "svg", "theme": theme, "width": width}
+        with forecasts_of(server) as forecasts:
+            fitted: Any = forecasts.map(read_map(map_of, server))
+            content = forecasts.draw(read_forecast_rows(file, columns), requested, fitted, seed, style, name_of(file))
             with opened(target) as written:
                 written.write(content)
         if out is None:
             say(f"wrote {target}")
         return
     with engine_of(server) as engine:
-        applied = None if map_of is None else read_map(map_of, server)
+        applied = read_map(map_of, server)
         png = target.suffix == ".png"
         picture = PictureFlags(requested, reduction, applied, interval, seed, theme, width, png)
         of_class = reduction is not None and reduction.startswith("class:")  # perhaps a name in the file
@@ -124,27 +119,3 @@ def diagram(
         written.write(drawn)
     if out is None:
         say(f"wrote {target}")
-
-
-def _drawn_forecasts(
-    file: Path,
-    columns: Columns,
-    requested: str | dict[str, Any],
-    seed: int,
-    map_of: str | None,
-    style: dict[str, Any],
-) -> bytes:
-    """Draw a diagram of predictive distributions."""
-    from calibrant.kinds.distributions import DistributionEvaluation
-    from calibrant.plots.canvas import Caption
-    from calibrant.plots.diagram import draw
-
-    fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
-    evaluation = DistributionEvaluation.read([], [requested], map=fitted, seed=seed)
-    found = evaluation.document(read_forecast_rows(file, columns))
-    ((key, shown),) = found["diagrams"].items()
-    after = None
-    if found["after"] is not None:
-        after = found["after"]["diagrams"][key], Caption(found["n"], found["after"]["kind"])
-    about = Caption(found["n"], found["kind"], name_of(file))
-    return draw(shown["definition"]["name"], shown, about, after=after, **style).content

@@ -61,11 +61,13 @@ def engine_of(server: str | None) -> Iterator[Engine]:
         yield Remote(client)
 
 
-def read_map(text: str, server: str | None) -> str | dict[str, Any]:
-    """Resolve ``--map``: the document in a file, or with a server a reference.
+def read_map(text: str | None, server: str | None) -> str | dict[str, Any] | None:
+    """Resolve ``--map``: the document in a file, or with a server a reference; None without a map.
 
     A server applies only maps that it stores. A file is refused; the error names the command that imports it.
     """
+    if text is None:
+        return None
     path = Path(text)
     is_file = path.suffix == ".json" or len(path.parts) > 1
     if server:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -26,11 +26,9 @@ from calibrant.cli.regression import (
     Against,
     EvaluateForecasts,
     Lags,
-    RemoteForecasts,
     ScoreOf,
     check_alone,
-    evaluate_forecasts,
-    read_distribution_map,
+    forecasts_of,
     with_others,
 )
 from calibrant.cli.rows import (
@@ -45,7 +43,10 @@ from calibrant.cli.rows import (
     reads_a_file,
     reduction_of,
 )
-from calibrant.cli.server_url import Server, client_of
+from calibrant.cli.server_url import Server
+
+if TYPE_CHECKING:
+    from calibrant.io.table import ForecastSheet, Sheet
 
 MapOf = Annotated[
     str | None,
@@ -85,10 +86,18 @@ def evaluate(
     check_alone(regression=regression, columns=columns)
     grouped_by = "group" if time is None else "period"
     if regression:
-        request = EvaluateForecasts(interval=interval, seed=seed, score=score, lags=lags)
-        _evaluate_forecasts(
-            file, columns, measure, request, map_of, against, fail_above, fail_by, as_json, grouped_by, server
-        )
+        with forecasts_of(server) as forecasts:
+            from calibrant.distributions.measures import read_measure_requests
+
+            chosen = read_measures(measure)
+            if chosen is not None:
+                read_measure_requests(chosen)  # before a long file is read
+            request = EvaluateForecasts(chosen, forecasts.map(read_map(map_of, server)), interval, seed, score, lags)
+            sheet = _by_period(read_forecast_rows(file, columns), file, time)
+            sheet = with_others(sheet, against, columns, score=score, lags=lags)
+            report = forecasts.evaluate(sheet, request)
+            gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=interval)
+        _finish(report, gate, None, grouped_by, interval, as_json=as_json)
         return
     for flag, given in (("--against", against), ("--score", score), ("--lags", lags or None)):
         if given is not None:
@@ -103,63 +112,40 @@ def evaluate(
         measures = [str(each) for each in applicable("all", reduction) or ()] if measures == ["all"] else measures
         keys = [request.key for request in read_requests(measures, reduction)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
-        applied = None if map_of is None else read_map(map_of, server)
-        rows = note_reduction(read_rows(file, columns_for(columns, applied)), reduction)
-        if rows.times is not None:
-            from calibrant.io.periods import periods
-
-            rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
+        applied = read_map(map_of, server)
+        rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
         reduction = reduction_of(rows, reduction)
         report = engine.evaluate(rows, EvaluateFlags(measures, None, reduction, applied, interval, resamples, seed))
-    with errors_in_a_line():
-        if as_json:
-            write_json(report)
-        else:
-            from calibrant.cli.report_tables import report_tables
-
-            write_lines(*report_tables(report, by=grouped_by, level=interval, classes=rows.classes))
-        gate.check(report)
+    _finish(report, gate, rows.classes, grouped_by, interval, as_json=as_json)
 
 
-def _evaluate_forecasts(
-    file: Path,
-    columns: Columns,
-    measure: list[str] | None,
-    request: EvaluateForecasts,
-    map_of: str | None,
-    against: list[Path] | None,
-    fail_above: list[str] | None,
-    fail_by: str,
-    as_json: bool,
+Rows = TypeVar("Rows", "Sheet", "ForecastSheet")
+
+
+def _by_period(rows: Rows, file: Path, time: str | None) -> Rows:
+    """Return the rows with the periods of their times as groups, if they have times."""
+    if rows.times is None:
+        return rows
+    from calibrant.io.periods import periods
+
+    return replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
+
+
+def _finish(
+    report: dict[str, Any],
+    gate: Gate,
+    classes: tuple[str, ...] | None,
     grouped_by: str,
-    server: str | None,
+    interval: float | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """Evaluate predictive distributions."""
+    """Print the report, and fail if a measure is above its bound."""
     with errors_in_a_line():
-        from calibrant.distributions.measures import read_measure_requests
-
-        measures = read_measures(measure)
-        if measures is not None:
-            read_measure_requests(measures)  # before a long file is read
-        applied = None if map_of is None else read_map(map_of, server)
-        fitted = None if applied is None or server else read_distribution_map(applied)
-        rows = read_forecast_rows(file, columns)
-        if rows.times is not None:
-            from calibrant.io.periods import periods
-
-            rows = replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{columns['times']}'"))
-        rows = with_others(rows, against, columns, score=request.score, lags=request.lags)
-        request = replace(request, measures=measures, map=fitted)
-        if server:
-            with client_of(server, "maps") as client:
-                report = RemoteForecasts(client).evaluate(rows, request, cast("str | None", applied))
-        else:
-            report = evaluate_forecasts(rows, request)
-        gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=request.interval)
         if as_json:
             write_json(report)
         else:
             from calibrant.cli.report_tables import report_tables
 
-            write_lines(*report_tables(report, by=grouped_by, level=request.interval))
+            write_lines(*report_tables(report, by=grouped_by, level=interval, classes=classes))
         gate.check(report)

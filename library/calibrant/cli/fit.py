@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -17,15 +17,11 @@ from calibrant.cli.output import STANDARD, counted, in_a_folder, say, weighted, 
 from calibrant.cli.regression import (
     EvaluateForecasts,
     FitForecasts,
-    RemoteForecasts,
     SupportOf,
     check_alone,
-    evaluate_forecasts,
-    fit_forecasts,
-    held_groups,
+    forecasts_of,
     read_distribution_map,
     read_support,
-    split,
     summarize,
 )
 from calibrant.cli.rows import (
@@ -38,15 +34,13 @@ from calibrant.cli.rows import (
     reads_a_file,
     reduction_of,
 )
-from calibrant.cli.server_url import Server, client_of
+from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from calibrant.cli.engine import Engine
     from calibrant.cli.results import Fitted
-    from calibrant.io.table import Sheet
+    from calibrant.core.batch import Integers
+    from calibrant.io.table import ForecastSheet, Sheet
 
 Method = Annotated[str, typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature.")]
 Options = Annotated[
@@ -123,7 +117,8 @@ def fit(
 
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
-        rows, held = _split(read_rows(file, columns), holdout, seed, by_group=bool(columns["groups"]))
+        rows = read_rows(file, columns)
+        rows, held = _split(rows, holdout, seed, rows.labels, by_group=bool(columns["groups"]))
         reduction = reduction_of(rows, reduction)
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
@@ -164,30 +159,19 @@ def _fit_forecasts(
     of_server: tuple[str | None, str | None, bool],
 ) -> None:
     """Fit a map of predictive distributions."""
-    from calibrant.cli.results import Fitted
-
     scale = "identity" if columns["scale"] == "probability" else columns["scale"]
     request = FitForecasts(method, options, scale, read_support(support), seed)
     rows = read_forecast_rows(file, columns)
-    held = None
-    if holdout is not None:
-        rows, held = split(rows, holdout, seed)
+    rows, held = _split(rows, holdout, seed)
     server, name, allow_shape_change = of_server
     scored = "interval-score" if rows.forecasts.kind == "interval" else "crps"
     found: dict[str, Any] = {}
-    if server:
-        with client_of(server, "maps") as client:
-            remote = RemoteForecasts(client)
-            made = remote.fit(rows, request, name, allow_shape_change=allow_shape_change)
-            summarize(read_distribution_map(made.document), len(rows))
-            if held is not None:
-                found = remote.evaluate(held, EvaluateForecasts([scored, "coverage"], seed=seed), made.ref)
-    else:
-        fitted = fit_forecasts(rows, request)
-        made = Fitted(fitted.to_document(), None)
-        summarize(fitted, len(rows))
+    with forecasts_of(server) as forecasts:
+        made = forecasts.fit(rows, request, name, allow_shape_change=allow_shape_change)
+        summarize(read_distribution_map(made.document), len(rows))
         if held is not None:
-            found = evaluate_forecasts(held, EvaluateForecasts([scored, "coverage"], fitted, seed=seed))
+            requested = EvaluateForecasts([scored, "coverage"], forecasts.map(made.ref or made.document), seed=seed)
+            found = forecasts.evaluate(held, requested)
     if held is not None:
         changes = [
             f"{name} {was['value']:.4g} -> {found['after']['measures'][name]['value']:.4g}"
@@ -198,42 +182,50 @@ def _fit_forecasts(
     _write(made, file, out, as_json=as_json)
 
 
-def _split(rows: Sheet, holdout: float | None, seed: int, *, by_group: bool) -> tuple[Sheet, Sheet | None]:
+Split = TypeVar("Split", "Sheet", "ForecastSheet")
+
+
+def _split(
+    rows: Split, holdout: float | None, seed: int, labels: Integers | None = None, *, by_group: bool = True
+) -> tuple[Split, Split | None]:
     """Split the rows at random into those of the fit and those held out.
 
-    The proportion of each label is the same, or whole groups are held out.
+    With ``by_group``, whole groups are held out if there are any; else the proportion of each of the ``labels`` is the
+    same.
     """
-    if holdout is None or rows.labels is None:
+    if holdout is None:
         return rows, None
     import numpy as np
 
-    random = np.random.default_rng(seed)
+    random, n = np.random.default_rng(seed), len(rows)
+    is_held = np.zeros(n, dtype=bool)
     if by_group and rows.groups is not None:
         _, group, size = np.unique(rows.groups, return_inverse=True, return_counts=True)
-        is_held = np.isin(group, held_groups(size, random.permutation(len(size)), holdout))
-        return _held_out(rows, is_held, holdout)
-    shuffled = random.permutation(len(rows))
-    by_label = shuffled[np.argsort(rows.labels[shuffled], kind="stable")]
-    step = np.floor(np.arange(len(rows) + 1) * holdout)
-    is_held = np.empty(len(rows), dtype=bool)
-    is_held[by_label] = step[1:] > step[:-1]
-    return _held_out(rows, is_held, holdout)
-
-
-def _held_out(rows: Sheet, is_held: npt.NDArray[np.bool_], holdout: float) -> tuple[Sheet, Sheet]:
+        is_held = np.isin(group, _held_groups(size, random.permutation(len(size)), holdout))
+    elif labels is None:
+        is_held[random.permutation(n)[: math.ceil(holdout * n)]] = True
+    else:
+        shuffled = random.permutation(n)
+        step = np.floor(np.arange(n + 1) * holdout)
+        is_held[shuffled[np.argsort(labels[shuffled], kind="stable")]] = step[1:] > step[:-1]
     if is_held.all() or not is_held.any():
-        raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(len(rows))}")
-    return _rows(rows, ~is_held), _rows(rows, is_held)
+        raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(n)}")
+    return rows.taken(~is_held), rows.taken(is_held)
 
 
-def _rows(rows: Sheet, kept: npt.NDArray[np.bool_]) -> Sheet:
-    return replace(
-        rows,
-        predictions=rows.predictions[kept],
-        labels=None if rows.labels is None else rows.labels[kept],
-        weights=None if rows.weights is None else rows.weights[kept],
-        groups=None if rows.groups is None else [name for name, one in zip(rows.groups, kept, strict=True) if one],
-    )
+def _held_groups(size: Integers, order: Integers, holdout: float) -> Integers:
+    """Return the groups to hold out: in this order, each that brings their rows closer to the fraction ``holdout``.
+
+    If none does, it is the smallest group.
+    """
+    import numpy as np
+
+    wanted, held, found = holdout * int(size.sum()), 0, []
+    for group, rows in zip(order.tolist(), size[order].tolist(), strict=True):
+        if held + rows / 2.0 <= wanted:
+            held += rows
+            found.append(group)
+    return np.array(found or [int(size.argmin())])
 
 
 def _beside(file: Path) -> Path:

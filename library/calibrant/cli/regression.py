@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
-from calibrant.cli.exits import Refused
+from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.output import bar, counted, say, say_map, weighted
 from calibrant.cli.results import Fitted
 from calibrant.cli.rows import Columns, name_of, read_forecast_rows
+from calibrant.cli.server_url import client_of
 from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from calibrant.client import Calibrant
     from calibrant.client.frames import DistributionRows, ForecastArguments
     from calibrant.distributions.adaptive import AdaptiveForecasts
@@ -61,11 +59,6 @@ Lags = Annotated[
 ]
 
 
-def is_regression(document: object) -> bool:
-    """Whether a map document is that of predictive distributions."""
-    return isinstance(document, Mapping) and document.get("prediction_kind") == "regression"
-
-
 def check_alone(*, regression: bool, columns: Columns) -> None:
     """Raise ``BadParameter`` for options of a file that do not fit the kind of predictions."""
     other, what = (
@@ -79,28 +72,101 @@ def check_alone(*, regression: bool, columns: Columns) -> None:
 def read_distribution_map(document: Mapping[str, Any] | str) -> DistributionMap:
     """Read a map of predictive distributions; raises ``Refused`` for a map of classifiers."""
     from calibrant.distributions.maps.distribution_map import load_distribution
+    from calibrant.kinds import is_of_distributions
 
-    if not is_regression(document):
+    if not is_of_distributions(document):
         raise Refused("the map is one of class probabilities; omit --regression")
     return load_distribution(document)
 
 
-# --- On a server
+# --- The engine of a command: this process or a server
+
+
+@contextlib.contextmanager
+def forecasts_of(server: str | None) -> Iterator[LocalForecasts | RemoteForecasts]:
+    """Open the engine of this process or of a server; an error ends the command with one line."""
+    if not server:
+        with errors_in_a_line():
+            yield LocalForecasts()
+        return
+    with client_of(server, "maps") as client:
+        yield RemoteForecasts(client)
+
+
+class LocalForecasts:
+    """The operations of the commands in this process."""
+
+    def map(self, applied: str | Mapping[str, Any] | None) -> DistributionMap | None:
+        """Load the document of a map; None without one."""
+        return None if applied is None else read_distribution_map(applied)
+
+    def evaluate(self, rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
+        """Evaluate the rows; with a map, also ``after`` it, and whether the map was fitted to these rows."""
+        from calibrant.core.progress import reporting
+        from calibrant.kinds.distributions import DistributionEvaluation
+
+        evaluation = DistributionEvaluation.read(**vars(request), comparable=True)
+        with bar() as shown, reporting(shown):
+            found = evaluation.document(rows)
+        if found["kind"] != rows.forecasts.kind:
+            say("before the map: quantiles at the levels of the map, so that the scores are comparable")
+        return _merged(found)
+
+    def fit(self, rows: ForecastSheet, request: FitForecasts, _name: str | None, **_stored: Any) -> Fitted:
+        """Fit a map to the rows, without storing it."""
+        from calibrant.core.progress import reporting
+        from calibrant.distributions.calibrators import DistributionFitting
+
+        fitting = DistributionFitting.read(
+            request.method, request.options, scale=request.scale, support=request.support, seed=request.seed
+        )
+        with bar() as shown, reporting(shown):
+            return Fitted(fitting.run(fitting.check(rows)).to_document(), None)
+
+    def calibrate(self, rows: ForecastSheet, fitted: DistributionMap) -> Forecasts:
+        """Apply a map to the forecasts."""
+        return fitted.apply_checked(rows.forecasts, by=rows.by)
+
+    def draw(
+        self,
+        rows: ForecastSheet,
+        diagram: str | dict[str, Any],
+        fitted: DistributionMap | None,
+        seed: int,
+        style: Mapping[str, Any],
+        name: str,
+    ) -> bytes:
+        """Draw a diagram of the rows of the file with this ``name``."""
+        from calibrant.kinds.distributions import DistributionEvaluation
+        from calibrant.plots.canvas import Caption
+        from calibrant.plots.diagram import draw
+
+        found = DistributionEvaluation.read([], [diagram], map=fitted, seed=seed).document(rows)
+        ((key, shown),) = found["diagrams"].items()
+        after = None
+        if found["after"] is not None:
+            after = found["after"]["diagrams"][key], Caption(found["n"], found["after"]["kind"])
+        about = Caption(found["n"], found["kind"], name)
+        return draw(shown["definition"]["name"], shown, about, after=after, **style).content
 
 
 class RemoteForecasts:
-    """The commands on a server; rows are sent with each request, so the server stores only maps."""
+    """The operations on a server; rows are sent with each request, so the server stores only maps."""
 
     def __init__(self, client: Calibrant) -> None:
         self._client = client
 
-    def evaluate(self, rows: ForecastSheet, request: EvaluateForecasts, map_of: str | None) -> dict[str, Any]:
+    def map(self, applied: str | Mapping[str, Any] | None) -> str | None:
+        """Return the reference of a map."""
+        return cast("str | None", applied)
+
+    def evaluate(self, rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
         """Evaluate the rows; with a map, also after it."""
         names = {self._stored(own, rows.observed): name for name, own in rows.others.items()}
         with bar() as shown:
             report = self._client.evaluate_distribution(
                 rows.observed,
-                map=map_of,
+                map=request.map,
                 measures=request.measures,
                 against=list(names) or None,
                 score=request.score,
@@ -151,6 +217,7 @@ class RemoteForecasts:
         map_of: str | None,
         seed: int,
         style: Mapping[str, Any],
+        _name: str,
     ) -> bytes:
         """Draw a diagram of the rows."""
         with bar() as shown:
@@ -190,35 +257,17 @@ def _sent(rows: ForecastSheet, *without: str) -> DistributionRows:
 
 @dataclass(frozen=True)
 class EvaluateForecasts:
-    """Options of an evaluation of predictive distributions; a comparison is with the other forecasts of the rows."""
+    """Options of an evaluation of predictive distributions; a comparison is with the other forecasts of the rows.
+
+    ``map`` is what the method ``map`` of the engine returned.
+    """
 
     measures: list[str | dict[str, Any]] | None = None
-    map: DistributionMap | None = None
+    map: Any = None
     interval: float | None = None
     seed: int = 0
     score: str | None = None
     lags: int = 0
-
-
-def evaluate_forecasts(rows: ForecastSheet, request: EvaluateForecasts) -> dict[str, Any]:
-    """Evaluate the rows; with a map, also ``after`` it, and whether the map was fitted to these rows."""
-    from calibrant.core.progress import reporting
-    from calibrant.kinds.distributions import DistributionEvaluation
-
-    evaluation = DistributionEvaluation.read(
-        request.measures,
-        map=request.map,
-        interval=request.interval,
-        seed=request.seed,
-        score=request.score,
-        lags=request.lags,
-        comparable=True,
-    )
-    with bar() as shown, reporting(shown):
-        found = evaluation.document(rows)
-    if found["kind"] != rows.forecasts.kind:
-        say("before the map: quantiles at the levels of the map, so that the scores are comparable")
-    return _merged(found)
 
 
 def _merged(found: dict[str, Any]) -> dict[str, Any]:
@@ -311,18 +360,6 @@ def read_support(given: str | None) -> Support:
     return low, high
 
 
-def fit_forecasts(rows: ForecastSheet, request: FitForecasts) -> DistributionMap:
-    """Fit a map to the rows."""
-    from calibrant.core.progress import reporting
-    from calibrant.distributions.calibrators import DistributionFitting
-
-    fitting = DistributionFitting.read(
-        request.method, request.options, scale=request.scale, support=request.support, seed=request.seed
-    )
-    with bar() as shown, reporting(shown):
-        return fitting.run(fitting.check(rows))
-
-
 def summarize(fitted: DistributionMap, n: int) -> None:
     """Print the method, the number of rows, the cross-fitted gain and warnings."""
     say(f"fitted {fitted.method} ({fitted.kind}) to {counted(n)}{weighted(fitted.diagnostics)}")
@@ -333,33 +370,3 @@ def summarize(fitted: DistributionMap, n: int) -> None:
         say(f"cross-fitted gain of the {gain['score']}: {gain['gain']:.4g}{relative} ({error})")
     if "warning" in fitted.diagnostics:
         say(str(fitted.diagnostics["warning"]))
-
-
-def held_groups(size: npt.NDArray[np.int64], order: npt.NDArray[np.int64], holdout: float) -> npt.NDArray[np.int64]:
-    """Return the groups to hold out: in this order, each that brings their rows closer to the fraction ``holdout``.
-
-    If none does, it is the smallest group.
-    """
-    import numpy as np
-
-    wanted, held, found = holdout * int(size.sum()), 0, []
-    for group, rows in zip(order.tolist(), size[order].tolist(), strict=True):
-        if held + rows / 2.0 <= wanted:
-            held += rows
-            found.append(group)
-    return np.array(found or [int(size.argmin())])
-
-
-def split(rows: ForecastSheet, holdout: float, seed: int) -> tuple[ForecastSheet, ForecastSheet]:
-    """Split the rows at random into those of the fit and those held out; rows of a group stay together."""
-    import numpy as np
-
-    random = np.random.default_rng(seed)
-    if rows.groups is None:
-        is_held = np.isin(np.arange(len(rows)), random.permutation(len(rows))[: math.ceil(holdout * len(rows))])
-    else:
-        _, names, size = np.unique(rows.groups, return_inverse=True, return_counts=True)
-        is_held = np.isin(names, held_groups(size, random.permutation(len(size)), holdout))
-    if is_held.all() or not is_held.any():
-        raise Refused(f"--holdout {holdout:g} leaves no rows on one side; the file has {counted(len(rows))}")
-    return rows.taken(~is_held), rows.taken(is_held)

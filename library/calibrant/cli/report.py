@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -125,7 +125,7 @@ def report(
                 say(f"wrote {out}")
         return
     with engine_of(server) as engine:
-        applied = None if map_of is None else read_map(map_of, server)
+        applied = read_map(map_of, server)
         columns = columns_for(columns, applied)
         rows = note_reduction(read_rows(file, columns), reduction)
         reduction = reduction_of(rows, reduction)
@@ -153,10 +153,10 @@ def _forecast_page_of(
     if support is not None or columns["scale"] != "probability":
         flag = "--scale" if support is None else "--support"
         raise typer.BadParameter("cannot be combined with --regression and --server", param_hint=flag)
-    applied = None if map_of is None else cast("str", read_map(map_of, server))
-    rows = read_forecast_rows(file, columns)
     with client_of(server, "maps") as client:
-        return RemoteForecasts(client).report(rows, applied, seed).encode()
+        forecasts = RemoteForecasts(client)
+        applied = forecasts.map(read_map(map_of, server))
+        return forecasts.report(read_forecast_rows(file, columns), applied, seed).encode()
 
 
 def _forecast_page(
@@ -169,7 +169,8 @@ def _forecast_page(
     from calibrant.reports.forecasts import ForecastReport, report_options
     from calibrant.reports.panel import ReportSubject
 
-    fitted = None if map_of is None else read_distribution_map(read_map(map_of, None))
+    document = read_map(map_of, None)
+    fitted = None if document is None else read_distribution_map(document)
     rows = read_forecast_rows(file, columns)
     scale: Any = "identity" if columns["scale"] == "probability" else columns["scale"]
     with working("evaluating the forecasts and comparing maps"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,6 +67,14 @@ class Sheet:
 
     def __len__(self) -> int:
         return len(self.predictions)
+
+    def taken(self, kept: npt.NDArray[np.bool_]) -> Sheet:
+        """Return the rows for which ``kept (n,)`` is true."""
+        arrays = {name: getattr(self, name) for name in ("predictions", "labels", "weights")}
+        names = {name: getattr(self, name) for name in ("groups", "times")}
+        chosen: dict[str, Any] = {name: values[kept] for name, values in arrays.items() if values is not None}
+        chosen |= {name: list(compress(values, kept)) for name, values in names.items() if values is not None}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True)
