@@ -16,6 +16,7 @@ from benchmarks.examples.record import Recorder, admitting
 from calibrant.client import Calibrant
 from service.app import create_app
 from service.examples.calls import all_examples
+from service.formats.catalogue import FORMATS
 from service.openapi import operations
 from service.settings import Settings
 from service.stack import Stack, stack
@@ -24,11 +25,8 @@ from tests.openapi.through import GeneratedClient
 
 pytestmark = pytest.mark.slow
 
-#: Bodies of these types are sent by libraries; the generator knows no more than one that is not JSON.
-BINARY = {
-    "application/x-npy", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet", "text/csv",
-    "application/x-ndjson", "application/jsonl",
-}  # fmt: skip
+#: Bodies of these types are sent by libraries; the generator knows no more than one that is not JSON, and is told NPZ.
+BINARY = {each.media_type for each in FORMATS if not each.options_in_body} - {"application/x-npz"}
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ class GeneratedClient(httpx.BaseTransport):
 
     def _body(self, hint: Any, content: bytes, kind: str) -> Any:
         """The body as the first model that can hold all of it."""
-        if kind != JSON:
+        if kind not in (JSON, "application/merge-patch+json"):
             return self.types.File(io.BytesIO(content))
         sent = json.loads(content)
         for model in _members(hint):

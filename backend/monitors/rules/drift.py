@@ -88,6 +88,7 @@ class DriftRuleType(EProcessRuleType[DriftRule, CheckedDrift | str]):
     calm = "no evidence that predictions are distributed differently than in the reference"
     restarts = "rule"
     recalibrates = False
+    charts = ("error", "frequency")
 
     def validate(self, rule: DriftRule, body: MonitorBody, where: str) -> None:
         """Predictions can be compared with a reference, and no online map changes them."""

@@ -32,6 +32,7 @@ class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
     model = EvidenceRule
     calm = "the evidence against calibration does not reach the threshold"
     restarts = "evidence"
+    recalibrates = True
     charts = ("error", "frequency", "evidence")
 
     def validate(self, rule: EvidenceRule, body: MonitorBody, where: str) -> None:

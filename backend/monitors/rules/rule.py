@@ -69,13 +69,13 @@ class RuleType(ABC, Generic[SomeRule, Seen]):
     kind: ClassVar[RuleKind]
     model: type[SomeRule]
     #: The sentence on the page about a checked rule without an alarm.
-    calm: ClassVar[str | None] = None
+    calm: ClassVar[str | None]
     #: What starts again when its alarm is acknowledged: the rule, or the evidence, which all rules of it share.
-    restarts: ClassVar[Literal["rule", "evidence"] | None] = None
+    restarts: ClassVar[Literal["rule", "evidence"] | None]
     #: Whether an alarm causes challengers.
-    recalibrates: ClassVar[bool] = True
+    recalibrates: ClassVar[bool]
     #: Keys of the charts of the page that show its alarms.
-    charts: ClassVar[Sequence[str]] = ("error", "frequency")
+    charts: ClassVar[Sequence[str]]
 
     def among(self, rules: Iterable[Rule]) -> list[SomeRule]:
         """The rules of this kind."""

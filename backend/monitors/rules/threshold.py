@@ -27,6 +27,10 @@ class ThresholdRuleType(RuleType[ThresholdRule, ComparedValue]):
 
     kind = "threshold"
     model = ThresholdRule
+    calm = None
+    restarts = None
+    recalibrates = True
+    charts = ("error", "frequency")
 
     def validate(self, rule: ThresholdRule, body: MonitorBody, where: str) -> None:
         """The measure, the window and the compared number must exist."""

@@ -89,6 +89,14 @@ def test_a_curve_gives_probabilities(name: str) -> None:
     np.testing.assert_allclose(np.clip(fitted.apply(GRID, clip=False), 0.0, 1.0), q)
 
 
+@pytest.mark.parametrize("name", [name for name in EVENTS if name != "identity"])
+def test_predictions_of_0_and_1_that_were_wrong_become_probabilities_in_between(name: str) -> None:
+    p, y = _event()
+    p[:20], p[20:40], y[:20], y[20:40] = 0.0, 1.0, np.arange(20) % 5 == 0, np.arange(20) % 5 > 0
+    impossible, certain = calibrant.fit(name, p, y, **QUICK.get(name, {})).apply([0.0, 1.0])
+    assert 0.0 < impossible < certain < 1.0
+
+
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_transform_gives_rows_of_sum_1(name: str) -> None:
     fitted = _fitted(name, vector=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import get_annotations
 from typing import get_args
 
 import pytest
 from pydantic import TypeAdapter
 
 from backend.monitors.rules.catalogue import RULE_TYPES
+from backend.monitors.rules.rule import RuleType
 from backend.monitors.rules.threshold import THRESHOLD, ComparedValue
 from schemas.monitor_rules import RuleKind, RuleState, ThresholdRule
 from schemas.monitors import MonitorBody, MonitorFields, MonitorRecord
@@ -81,6 +83,7 @@ def test_every_kind_of_rule_has_an_object_a_model_and_a_field_of_its_state(kind:
     assert rule_type.model.__name__ in definitions
     assert kind in RuleState.model_fields
     assert not rule_type.describe(RuleState(rule=kind, kind=rule_type.kind)).facts
+    assert all(hasattr(rule_type, name) for name in get_annotations(RuleType))
     assert set(rule_type.charts) <= set(chart_titles(RECORD, "ece"))
 
 
