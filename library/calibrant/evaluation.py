@@ -257,7 +257,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         >>> found["n"], found["measures"]["ks"]["value"]
         (4, 0.25)
         """
-        found: dict[str, Any] = above("reports.document.report_document")(self, None)
+        found: dict[str, Any] = above("reports.operations.report_document")(self, None)
         return found
 
     def _table(self) -> Table:

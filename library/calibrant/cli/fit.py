@@ -159,15 +159,15 @@ def _fit_forecasts(
     of_server: tuple[str | None, str | None, bool],
 ) -> None:
     """Fit a map of predictive distributions."""
+    server, name, allow_shape_change = of_server
     scale = "identity" if columns["scale"] == "probability" else columns["scale"]
-    request = FitForecasts(method, options, scale, read_support(support), seed)
+    request = FitForecasts(method, options, scale, read_support(support), seed, name, allow_shape_change)
     rows = read_forecast_rows(file, columns)
     rows, held = _split(rows, holdout, seed)
-    server, name, allow_shape_change = of_server
     scored = "interval-score" if rows.forecasts.kind == "interval" else "crps"
     found: dict[str, Any] = {}
     with forecasts_of(server) as forecasts:
-        made = forecasts.fit(rows, request, name, allow_shape_change=allow_shape_change)
+        made = forecasts.fit(rows, request)
         summarize(read_distribution_map(made.document), len(rows))
         if held is not None:
             requested = EvaluateForecasts([scored, "coverage"], forecasts.map(made.ref or made.document), seed=seed)

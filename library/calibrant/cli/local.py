@@ -30,7 +30,7 @@ class Local:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.cross_fitting import UNKNOWN, training_of
         from calibrant.measures.intervals import Resampling
-        from calibrant.reports.document import report_document
+        from calibrant.reports.operations import report_document
 
         fitted = None if request.map is None else load(_document(request.map))
         evaluation = Evaluation(

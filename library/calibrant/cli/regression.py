@@ -112,8 +112,8 @@ class LocalForecasts:
             say("before the map: quantiles at the levels of the map, so that the scores are comparable")
         return _merged(found)
 
-    def fit(self, rows: ForecastSheet, request: FitForecasts, _name: str | None, **_stored: Any) -> Fitted:
-        """Fit a map to the rows, without storing it."""
+    def fit(self, rows: ForecastSheet, request: FitForecasts) -> Fitted:
+        """Fit a map to the rows, which is not stored."""
         from calibrant.core.progress import reporting
         from calibrant.distributions.calibrators import DistributionFitting
 
@@ -185,18 +185,18 @@ class RemoteForecasts:
         """Store other forecasts for a comparison; returns the id of their batch."""
         return self._client.upload_distribution(observed, ttl=_STORED_SECONDS, **forecasts).id
 
-    def fit(self, rows: ForecastSheet, request: FitForecasts, name: str | None, *, allow_shape_change: bool) -> Fitted:
+    def fit(self, rows: ForecastSheet, request: FitForecasts) -> Fitted:
         """Fit a map to the rows; the server stores the map."""
         with bar() as shown:
             record = self._client.fit_distribution(
                 request.method,
                 rows.observed,
-                name=name,
+                name=request.name,
                 options=request.options,
                 scale=request.scale,
                 support=request.support,
                 seed=request.seed,
-                allow_shape_change=allow_shape_change,
+                allow_shape_change=request.allow_shape_change,
                 progress=shown.of_job,
                 **_sent(rows, "clusters"),
             )
@@ -345,6 +345,8 @@ class FitForecasts:
     scale: str = "identity"
     support: Support = (None, None)
     seed: int = 0
+    name: str | None = None
+    allow_shape_change: bool = False
 
 
 def read_support(given: str | None) -> Support:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -408,3 +408,19 @@ def _of_classes(requests: Sequence[MeasureRequest], classes: Classes, plain: Res
 def _listed(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:5]))
     return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"
+
+
+def plain_results(results: Mapping[str, MeasureResult]) -> dict[str, Any]:
+    """Convert results to plain JSON."""
+    return {key: plain_result(result) for key, result in results.items()}
+
+
+def plain_result(result: Any) -> dict[str, Any]:
+    """Convert the dataclass of a result to a dictionary with lists and dictionaries."""
+    found = {each.name: getattr(result, each.name) for each in fields(result)}
+    for name, value in found.items():
+        if isinstance(value, tuple):
+            found[name] = list(value)
+        elif isinstance(value, Mapping):
+            found[name] = dict(value)
+    return found

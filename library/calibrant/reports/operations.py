@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import BySize
@@ -13,15 +13,15 @@ from calibrant.core.batch import (
 from calibrant.core.progress import report, step
 from calibrant.decisions.costs import Costs
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.evaluation import CheckedBatch, Evaluation
+from calibrant.evaluation import CheckedBatch, Evaluation, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.reports.document import comparison_document, law_document, report_document
+from calibrant.measures.measure import plain_result, plain_results
 from calibrant.reports.panel import by_group, full, group_diagrams, joined
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison
+    from calibrant.comparison import CalibrationLaw, Comparison, ComparisonReport, ContestantReport
 
 #: Batches one at a time: id, rows, and the groups of the rows.
 Batches = Iterable[tuple[str, Batch, Sequence[str] | None]]
@@ -148,6 +148,78 @@ class CostPicture(ClassOperation):
         from calibrant.reports.pictures import plane_report
 
         return plane_report(self.task, ((batch_id, batch) for batch_id, batch, _ in batches))
+
+
+# --- Results as plain JSON
+
+
+def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
+    """Convert a report to JSON; ``map_id`` is the id of the map of ``after``."""
+    body: dict[str, Any] = {
+        "n": report.n,
+        "reduction": report.reduction,
+        "left_out": report.left_out,
+        "clipped": report.clipped,
+        "renormalised": report.renormalised,
+        "measures": plain_results(report.measures),
+    }
+    if report.weights_kind is not None:
+        body["weights_kind"] = report.weights_kind
+    if report.after is not None:
+        body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": plain_results(report.after)}}
+    if report.warning is not None:
+        body["warning"] = report.warning
+    if report.improvement is not None:
+        body["improvement"] = plain_results(report.improvement)
+    if report.gaps is not None:
+        body["gaps"] = {key: plain_result(gap) for key, gap in report.gaps.items()}
+    if report.gaps_after is not None:
+        body["after"]["gaps"] = {key: plain_result(gap) for key, gap in report.gaps_after.items()}
+    if report.diagrams:
+        body["diagrams"] = dict(report.diagrams)
+    if report.after_diagrams:
+        body["after"]["diagrams"] = dict(report.after_diagrams)
+    if report.groups is not None:
+        body["groups"] = {
+            name: {"n": group.n, "measures": plain_results(group.measures)}
+            | ({} if group.after is None else {"after": {"measures": plain_results(group.after)}})
+            for name, group in report.groups.items()
+        }
+    return body
+
+
+def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+    """Convert a comparison to JSON: the report of the uncalibrated predictions with a field ``comparison``.
+
+    ``ids`` are the ids of the maps by name.
+    """
+    comparison = {
+        "correction": found.correction,
+        "level": found.level,
+        "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
+        "measures": {key: asdict(each) for key, each in found.measures.items()},
+    }
+    return report_document(found.report, None) | {"comparison": comparison}
+
+
+def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "map": map_id,
+        "in_sample": found.in_sample,
+        "measures": plain_results(found.measures),
+        "classification_error": found.classification_error,
+        "brier": found.brier,
+        "improvement": None if found.improvement is None else plain_results(found.improvement),
+    }
+
+
+def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
+    """Convert power laws, by contestant and measure, to JSON; ``used`` are the indices of batches with both errors."""
+    return {
+        name: {key: asdict(found.law) | {"of": found.of, "plain": asdict(found.plain)} for key, found in by_key.items()}
+        for name, by_key in laws.items()
+    }
 
 
 # --- Full reports

@@ -20,12 +20,12 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import plain_result
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import Caption, Drawn, Format
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import lookup
-from calibrant.reports.document import by_size_document, plane_document
 
 #: Pictures in addition to the diagrams of the catalogue.
 BY_SIZE, COST_PLANE = "by-size", "cost-plane"
@@ -131,9 +131,19 @@ def by_size_report(task: BySize, rows: CheckedBatch, progress: Progress | None =
         "in_sample": found.in_sample,
         "seed": task.resampling.seed,
     }
+    curves = {
+        key: {
+            "mean": list(curve.mean),
+            "standard_deviation": list(curve.standard_deviation),
+            "lost": list(curve.lost),
+            "full": plain_result(curve.full),
+        }
+        for key, curve in found.curves.items()
+    }
+    data = {"sizes": list(found.sizes), "repetitions": list(found.repetitions), "curves": curves}
     valueless = all(mean is None for curve in found.curves.values() for mean in curve.mean)
     problem = "no picture: no measure has a value at any size" if valueless else None
-    return _report(len(rows), found.reduction, definition, by_size_document(found), problem)
+    return _report(len(rows), found.reduction, definition, data, problem)
 
 
 def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]]) -> dict[str, Any]:
@@ -155,7 +165,13 @@ def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]]) -> dict[str,
         "cost_ratios": list(task.cost_ratios),
         "batches": ids,
     }
-    return _report(len(events[0]), checked.reduction, definition, plane_document(plane), None)
+    return _report(
+        len(events[0]),
+        checked.reduction,
+        definition,
+        {name: values.tolist() for name, values in vars(plane).items()},
+        None,
+    )
 
 
 def _report(

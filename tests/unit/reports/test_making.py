@@ -18,9 +18,8 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch
 from calibrant.measures.catalogue import read_requests
 from calibrant.reports import advice, panel, verdict
-from calibrant.reports.document import report_document
 from calibrant.reports.figures import group_figure
-from calibrant.reports.operations import ClassEvaluation, ClassReport
+from calibrant.reports.operations import ClassEvaluation, ClassReport, report_document
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.pictures import draw_report
 from calibrant.reports.regions import shift_of
