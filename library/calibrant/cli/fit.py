@@ -38,6 +38,7 @@ from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
     from calibrant.cli.engine import Engine
+    from calibrant.cli.regression import LocalForecasts, RemoteForecasts
     from calibrant.cli.results import Fitted
     from calibrant.core.batch import Integers
     from calibrant.io.table import ForecastSheet, Sheet
@@ -108,9 +109,12 @@ def fit(
     if support is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--support")
     if regression:
-        with errors_in_a_line():
-            of_server = (server, name, allow_shape_change)
-            _fit_forecasts(file, columns, method, read_options(option), support, seed, holdout, out, as_json, of_server)
+        scale = "identity" if columns["scale"] == "probability" else columns["scale"]
+        with forecasts_of(server) as forecasts:
+            options, limits = read_options(option), read_support(support)
+            request = FitForecasts(method, options, scale, limits, seed, name, allow_shape_change)
+            made = _fit_forecasts(forecasts, read_forecast_rows(file, columns), request, holdout)
+            _write(made, file, out, as_json=as_json)
         return
     with engine_of(server) as engine:
         from calibrant.calibrators import Fitting
@@ -147,39 +151,23 @@ def _write(fitted: Fitted, file: Path, out: Path | None, *, as_json: bool) -> No
 
 
 def _fit_forecasts(
-    file: Path,
-    columns: Columns,
-    method: str,
-    options: dict[str, Any],
-    support: str | None,
-    seed: int,
-    holdout: float | None,
-    out: Path | None,
-    as_json: bool,
-    of_server: tuple[str | None, str | None, bool],
-) -> None:
-    """Fit a map of predictive distributions."""
-    server, name, allow_shape_change = of_server
-    scale = "identity" if columns["scale"] == "probability" else columns["scale"]
-    request = FitForecasts(method, options, scale, read_support(support), seed, name, allow_shape_change)
-    rows = read_forecast_rows(file, columns)
-    rows, held = _split(rows, holdout, seed)
-    scored = "interval-score" if rows.forecasts.kind == "interval" else "crps"
-    found: dict[str, Any] = {}
-    with forecasts_of(server) as forecasts:
-        made = forecasts.fit(rows, request)
-        summarize(read_distribution_map(made.document), len(rows))
-        if held is not None:
-            requested = EvaluateForecasts([scored, "coverage"], forecasts.map(made.ref or made.document), seed=seed)
-            found = forecasts.evaluate(held, requested)
+    forecasts: LocalForecasts | RemoteForecasts, rows: ForecastSheet, request: FitForecasts, holdout: float | None
+) -> Fitted:
+    """Fit a map of predictive distributions, and print its summary."""
+    rows, held = _split(rows, holdout, request.seed)
+    made = forecasts.fit(rows, request)
+    summarize(read_distribution_map(made.document), len(rows))
     if held is not None:
+        measures: list[Any] = ["interval-score" if rows.forecasts.kind == "interval" else "crps", "coverage"]
+        fitted = forecasts.map(made.ref or made.document)
+        found = forecasts.evaluate(held, EvaluateForecasts(measures, fitted, seed=request.seed))
         changes = [
             f"{name} {was['value']:.4g} -> {found['after']['measures'][name]['value']:.4g}"
             for name, was in found["measures"].items()
             if was["value"] is not None and found["after"]["measures"][name]["value"] is not None
         ]
         say(f"held-out ({counted(len(held))}): {', '.join(changes)}")
-    _write(made, file, out, as_json=as_json)
+    return made
 
 
 Split = TypeVar("Split", "Sheet", "ForecastSheet")
