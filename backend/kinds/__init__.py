@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backend.kinds.distributions import Distributions
     from schemas.batches import BatchRecord
 
-#: A kind of predictions; both have the same use cases, with options and rows of their own types.
+#: A kind of predictions; both have the same use cases, for different types of options and rows.
 Kind: TypeAlias = "ClassPredictions | Distributions"
 
 Array = npt.NDArray[Any]
