@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from schemas.meanings import MEANINGS
 
@@ -31,6 +44,48 @@ Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 
 #: An RFC 3339 timestamp in UTC.
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+#: RFC 3339, section 5.6; ``fromisoformat`` accepts more: weeks, and times without seconds or an offset.
+_RFC_3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+#: The context of the validation of a request.
+REQUEST: Mapping[str, bool] = MappingProxyType({"request": True})
+
+
+def seconds_of(value: object) -> float | None:
+    """A time in RFC 3339 as seconds since 1970; None for anything else."""
+    if not isinstance(value, str) or _RFC_3339.fullmatch(value) is None:
+        return None
+    try:
+        return datetime.fromisoformat(value.upper()).astimezone(UTC).timestamp()  # of a year from 1 to 9999
+    except (ValueError, OverflowError):
+        return None
+
+
+def _from_rfc_3339(value: Any, info: ValidationInfo) -> Any:
+    """Seconds since 1970. Numbers are for code and for documents of earlier versions, not for requests."""
+    seconds = seconds_of(value)
+    if seconds is not None:
+        return seconds
+    if not isinstance(value, str) and not info.context:
+        return value
+    raise PydanticCustomError("time", "must be a time in RFC 3339 with offset, such as 2026-01-31T12:00:00Z")
+
+
+def _in_rfc_3339(seconds: float) -> str:
+    instant = datetime.fromtimestamp(seconds, UTC)
+    precision = "microseconds" if instant.microsecond % 1000 else "milliseconds"
+    return instant.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+#: A time: in code seconds since 1970, in requests, answers and stored documents a timestamp.
+Instant = Annotated[
+    float,
+    BeforeValidator(_from_rfc_3339),
+    PlainSerializer(_in_rfc_3339),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 
 #: In seconds.
 MINUTE, HOUR, DAY = 60, 3600, 86_400

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import Document, Timestamp
+from schemas.base import Document, Instant, Timestamp
 from schemas.monitor_online import OnlineReason, OnlineStanding
 from schemas.monitor_rules import ChangeReading, DriftEvidence, Rule, RuleKind, RuleState
 from schemas.monitors import RecalibrationSpec
@@ -190,10 +190,10 @@ class Proposal(Document):
 class Standing(Document):
     """The state of a monitor's rules and recalibration between two checks; written as a whole."""
 
-    format: int = 1
+    format: int = 2
     rules: dict[str, RuleState] = Field({})
     asked: list[Occasion] = Field([], description="alarms and requests for which a challenger is to be fitted")
-    last_asked: float | None = Field(None, description="time of the last attempt, seconds since 1970")
+    last_asked: Instant | None = Field(None, description="time of the last attempt")
     requests: int = Field(0, description="number of requests by callers")
     rows_wanted: int = Field(
         0, description="number of labelled rows since the monitor began that the next attempt needs"

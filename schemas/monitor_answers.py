@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Document, Label
+from schemas.base import Document, Instant, Label
 from schemas.diagrams import PictureQuery
 from schemas.monitor_online import OnlineReading
 from schemas.monitor_rules import RuleState
@@ -168,7 +168,7 @@ class LabelShiftReading(Document):
     reason: str | None = Field(None, description="why there is no estimate")
     rows: int = Field(0, description="number of predictions that the estimate is for, or is a sample of")
     sampled: int | None = Field(None, description="with a reservoir: number of rows that the estimate is from")
-    estimated_at: float | None = Field(None, description="with a reservoir: seconds since 1970; a worker repeats it")
+    estimated_at: Instant | None = Field(None, description="with a reservoir: when it was made; a worker repeats it")
     level: float = Field(description="level of the intervals")
     reference: list[float] | None = Field(None, description="class frequencies of the reference")
     estimated: list[float] | None = Field(None, description="estimated class frequencies of the window")
@@ -190,8 +190,8 @@ class StoredLabelShifts(Document):
     ``predictions`` is the number of predictions of the monitor at that time.
     """
 
-    format: int = 1
-    at: float
+    format: int = 2
+    at: Instant
     seconds: float
     predictions: int
     windows: dict[str, LabelShiftReading]
@@ -200,8 +200,8 @@ class StoredLabelShifts(Document):
 class ReferenceReading(Document):
     """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
-    start: float | None = Field(None, description="for a span of time")
-    end: float | None = Field(None, description="for a span of time")
+    start: Instant | None = Field(None, description="for a span of time")
+    end: Instant | None = Field(None, description="for a span of time")
     batch: str | None = Field(None, description="for a batch: its id")
     rows: int
     measures: dict[str, Difference] = Field({}, description="difference of each measure")
@@ -239,8 +239,8 @@ class WindowReading(RowsReading):
     name: str = Field(description="name of the window")
     seconds: int | None = Field(description="for a window of time")
     at_least: int | None = Field(None, description="for a window of rows: its number of rows, if there are as many")
-    start: float | None = Field(description="seconds since 1970; null for a window of rows")
-    end: float | None = None
+    start: Instant | None = Field(description="null for a window of rows")
+    end: Instant | None = None
     predictions: int | None = Field(description="number of predictions, labelled or not; null for a window of rows")
     coverage: float | None = Field(description="fraction of predictions with a label")
     delay: DelayReading | None = Field(description="delay of the labels; null without labels")
@@ -262,7 +262,7 @@ class MonitorReading(Document):
     windows: list[WindowReading] = Field(description="state of each window")
     rules: list[RuleState] = Field(description="state of each rule at the last check, if there was one")
     online: OnlineReading | None = Field(None, description="for the policy ``online``, once it has started")
-    read_at: float = Field(description="seconds since 1970")
+    read_at: Instant = Field(description="when it was read")
 
 
 class ReadingQuery(Document):
@@ -289,8 +289,8 @@ class SeriesQuery(Document):
     window: Label | None = Field(None, description="a window of time: the series covers this window, up to now")
     measure: str | None = Field(None, max_length=64, description="key of one of the monitor's measures; default: all")
     group: str | None = Field(None, max_length=200, description="only this group")
-    start: float | None = Field(None, ge=0, le=1e11, description="seconds since 1970; default: the oldest stored rows")
-    end: float | None = Field(None, ge=0, le=1e11, description="default: now")
+    start: Instant | None = Field(None, description="default: the oldest stored rows")
+    end: Instant | None = Field(None, description="default: now")
     points: int = Field(100, ge=1, le=1000, description="maximum number of time spans, each of whole buckets")
     intervals: bool = Field(False, description="whether to compute the interval of each value, which takes longer")
 
@@ -298,8 +298,8 @@ class SeriesQuery(Document):
 class SeriesPoint(RowsReading):
     """The rows predicted in one span of time."""
 
-    start: float
-    end: float
+    start: Instant
+    end: Instant
     predictions: int | None = Field(description="number of predictions, labelled or not; null for one group")
     coverage: float | None = Field(description="fraction of predictions with a label")
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Document, Timestamp
+from schemas.base import Document, Instant, Timestamp
 
 #: Number of versions that are listed, the latest ones; the maps of all versions are kept.
 MOST_VERSIONS = 20
@@ -52,12 +52,12 @@ class OnlineStanding(OnlineFields):
 
     options: dict[str, Any] = Field(description="options of the map")
     following: int = Field(description="first time bucket that was not counted yet")
-    written_at: float = Field(description="time of the last version or of the start, in seconds since 1970")
+    written_at: Instant = Field(description="time of the last version or of the start")
 
 
 class OnlineReading(OnlineFields):
     """The progress as callers see it."""
 
     bound: float = Field(description="a version is written when `log_e` reaches it: log(1 / (1 - `level`))")
-    counted_until: float = Field(description="end of the last counted time bucket, in seconds since 1970")
-    next_at: float = Field(description="when the next version is due, in seconds since 1970, if there are new rows")
+    counted_until: Instant = Field(description="end of the last counted time bucket")
+    next_at: Instant = Field(description="when the next version is due, if there are new rows")

@@ -8,8 +8,6 @@ from pydantic import ConfigDict, Field
 
 from schemas.base import Document, Timestamp
 
-#: Seconds since 1970, or an RFC 3339 string.
-Moment = float | Timestamp
 Prediction = float | list[float]
 
 _ID = Field(description="at most 200 bytes; rows with the same id are the same row")
@@ -18,7 +16,7 @@ _PREDICTION = Field(
     description="P(Y=1), or [p_1..p_K] for a monitor of K classes; logits if the monitor's scale is logit"
 )
 _LABEL = Field(description="0 or 1, false or true, or the class from 0 to K - 1")
-_TIME = Field(None, description="time of the prediction: seconds since 1970, or RFC 3339; default: now")
+_TIME = Field(None, description="time of the prediction; default: now")
 
 
 class LabelledRow(Document):
@@ -27,7 +25,7 @@ class LabelledRow(Document):
     id: str | int | None = _OPTIONAL_ID
     prediction: Prediction = _PREDICTION
     label: int | bool = _LABEL
-    timestamp: Moment | None = _TIME
+    timestamp: Timestamp | None = _TIME
     group: str | None = Field(None, description="name of the row's group")
 
 
@@ -36,7 +34,7 @@ class PredictionRow(Document):
 
     id: str | int = _ID
     prediction: Prediction = _PREDICTION
-    timestamp: Moment | None = _TIME
+    timestamp: Timestamp | None = _TIME
     group: str | None = Field(None, description="name of the row's group")
 
 
@@ -45,7 +43,7 @@ class LabelRow(Document):
 
     id: str | int = _ID
     label: int | bool = _LABEL
-    timestamp: Moment | None = Field(None, description="time when the label became known; default: now")
+    timestamp: Timestamp | None = Field(None, description="time when the label became known; default: now")
 
 
 class _Forecast(Document):
@@ -58,7 +56,7 @@ class _Forecast(Document):
     samples: list[float] | None = Field(None, description="as many as the monitor declares")
     lower: float | None = Field(None, description="lower end of an interval, with `upper`")
     upper: float | None = Field(None, description="upper end of an interval")
-    timestamp: Moment | None = _TIME
+    timestamp: Timestamp | None = _TIME
     group: str | None = Field(None, description="name of the row's group")
 
 
@@ -80,7 +78,7 @@ class OutcomeRow(Document):
 
     id: str | int = _ID
     observed: float = Field(description="the outcome")
-    timestamp: Moment | None = Field(None, description="time when the outcome became known; default: now")
+    timestamp: Timestamp | None = Field(None, description="time when the outcome became known; default: now")
 
 
 class LabelledBody(Document):

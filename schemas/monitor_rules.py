@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from schemas.base import DAY, Document, Label, Timestamp
+from schemas.base import DAY, Document, Instant, Label, Timestamp
 
 
 class EProcessReading(Document):
@@ -152,7 +152,7 @@ class RuleState(Document):
         None, description="for an alarm that stays raised after its acknowledgement"
     )
     acknowledged_by: str | None = Field(None, description="name of the API key that acknowledged the alarm")
-    started_at: float = Field(0.0, description="rows predicted earlier are excluded; seconds since 1970")
+    started_at: Instant = Field(0.0, description="rows predicted earlier are excluded")
     definition: str = Field("", description="digest of the rule; a changed rule starts again")
     evidence: EvidenceReading | None = Field(None, description="evidence of an evidence rule")
     threshold: ThresholdReading | None = Field(None, description="measure of a threshold rule")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import DAY, HOUR, MINUTE, Document, Label, Name, Reference, Timestamp
+from schemas.base import DAY, HOUR, MINUTE, Document, Instant, Label, Name, Reference, Timestamp
 from schemas.batches import Scale
 from schemas.distributions import ForecastKind, Level, PredictionKind
 from schemas.monitor_rules import EvidenceRule, Rule
@@ -44,8 +44,8 @@ class WindowSpec(Document):
 class ReferenceSpec(Document):
     """The reference that windows are compared with: the rows predicted in a span of time, or a stored batch."""
 
-    start: float | None = Field(None, description="seconds since 1970")
-    end: float | None = Field(None, description="seconds since 1970")
+    start: Instant | None = None
+    end: Instant | None = None
     batch: str | None = Field(None, description="id of a stored batch; the monitor keeps a tally of it")
 
 
@@ -68,9 +68,7 @@ class HookSpec(Document):
     old_secret: str | None = Field(
         None, max_length=200, repr=False, description="also signs events during a change of the secret"
     )
-    old_secret_until: float | None = Field(
-        None, description="when ``old_secret`` expires, seconds since 1970; default: a day from now"
-    )
+    old_secret_until: Instant | None = Field(None, description="when ``old_secret`` expires; default: a day from now")
 
     @property
     def origin(self) -> str:
@@ -255,13 +253,13 @@ class MonitorRecord(MonitorBody):
     uid: str = Field(description="unique id; a new monitor with the same name has another")
     created_at: Timestamp
     created_by: str | None = None
-    started_at: float = Field(description="seconds since 1970; rows predicted earlier are not counted as evidence")
+    started_at: Instant = Field(description="rows predicted earlier are not counted as evidence")
 
 
 class StoredMonitor(MonitorRecord):
     """A monitor as it is stored."""
 
-    format: int = 1
+    format: int = 2
 
     @classmethod
     def of(cls, record: MonitorRecord) -> StoredMonitor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -24,13 +25,7 @@ def read_query(request: Request, model: type[Options]) -> Options:
 def page_request(query: PageQuery) -> PageRequest:
     """The page that a query selects."""
     low, high = query.created_after, query.created_before
-    wanted = PageRequest(query.limit, query.cursor)
-    return PageRequest(
-        query.limit,
-        query.cursor,
-        wanted.low if low is None else low.timestamp(),
-        wanted.high if high is None else high.timestamp(),
-    )
+    return PageRequest(query.limit, query.cursor, -math.inf if low is None else low, math.inf if high is None else high)
 
 
 def page_answer(request: Request, items: Sequence[Document], cursor: str | None) -> Response:

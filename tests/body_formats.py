@@ -9,6 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,8 @@ def columns_of(rows: Documents) -> dict[str, list[Any]]:
 def _archive(rows: Documents) -> bytes:
     columns = columns_of(rows)
     columns |= {"group": [name or "" for name in columns["group"]]} if "group" in columns else {}
+    if "timestamp" in columns:
+        columns["timestamp"] = [np.datetime64(time.replace(tzinfo=None), "us") for time in columns["timestamp"]]
     return npz_of(**{f"{name}s": np.array(values) for name, values in columns.items()})
 
 
@@ -108,10 +111,14 @@ def _cells(rows: Documents) -> bytes:
     return csv_of(columns)
 
 
-#: Writers of rows of a monitor.
+def _line(document: Any) -> bytes:
+    return json.dumps(document, default=datetime.isoformat).encode()
+
+
+#: Writers of rows of a monitor, whose times are aware datetimes.
 WRITE_ROWS: Mapping[str, Callable[[Documents], bytes]] = {
-    JSON: lambda rows: json.dumps({"rows": list(rows)}).encode(),
-    **dict.fromkeys((NDJSON, JSONL), lambda rows: b"\r\n".join(json.dumps(row).encode() for row in rows)),
+    JSON: lambda rows: _line({"rows": list(rows)}),
+    **dict.fromkeys((NDJSON, JSONL), lambda rows: b"\r\n".join(map(_line, rows))),
     NPZ: _archive,
     ARROW: lambda rows: arrow_of(columns_of(rows), pieces=3),
     PARQUET: lambda rows: parquet_of(columns_of(rows)),

@@ -53,6 +53,7 @@ from backend.store.monitors.vectors import read_label_shifts
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, ReferenceState, Standing
+from schemas.monitor_online import OnlineStanding
 from schemas.monitor_rules import RuleState
 from schemas.monitors import MonitorRecord, WindowSpec
 
@@ -103,8 +104,12 @@ def latest_values(
             for rule, state in standing.rules.items()
             if state.status == "alarm" and state.evidence is not None and state.evidence.change is not None
         },
-        "online": None if online is None else online.model_dump(include={"log_e", "written_at", "weights"}),
+        "online": None if online is None else _progress(online),
     }
+
+
+def _progress(online: OnlineStanding) -> dict[str, Any]:
+    return {name: getattr(online, name) for name in ("log_e", "written_at", "weights")}
 
 
 def _estimated(reader: MonitorReader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:

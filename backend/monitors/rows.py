@@ -241,7 +241,7 @@ REASONS: dict[Why, Reason] = {
     Why.INVALID_LABEL: Reason(
         "invalid-label", "has a label that is not an integer from 0 to the number of classes minus 1"
     ),
-    Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is neither seconds since 1970 nor RFC 3339"),
+    Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is not RFC 3339 with an offset"),
     Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the skew of the monitor"),
     Why.TOO_OLD: Reason(
         "too-old", "has a timestamp older than the retention of the monitor; to count such rows, increase `retention`"

@@ -38,7 +38,7 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
             },
             {"kind": "drift", "name": "d", "alpha": 0.01},
         ],
-        "reference": {"start": 0, "end": 1e9},
+        "reference": {"start": "1970-01-01T00:00:00Z", "end": "2001-09-09T01:46:40Z"},
         "recalibration": {
             "policy": "auto",
             "method": "platt",
@@ -83,12 +83,13 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
         "recalibration": {"policy": "propose", "method": "quantile-recalibration", "options": {"shape": "pl"}},
     },
 )
+_TIME = "2026-01-31T12:00:00Z"
 #: Rows of monitors, requests for challengers, and bodies of the inference protocol, by path.
 DOCUMENTS: tuple[tuple[str, Any], ...] = (
-    ("/monitors/m/rows", {"rows": [{"id": "a", "prediction": 0.5, "label": 1, "timestamp": 1e9, "group": "g"}]}),
+    ("/monitors/m/rows", {"rows": [{"id": "a", "prediction": 0.5, "label": 1, "timestamp": _TIME, "group": "g"}]}),
     ("/monitors/r/rows", {"rows": [{"id": "a", "prediction": [0.2, 0.3, 0.5], "label": 1, "group": "g"}]}),
     ("/monitors/q/rows", {"rows": [{"id": "a", "quantiles": [1, 2, 3], "observed": 2.0, "group": "g"}]}),
-    ("/monitors/m/labels", {"rows": [{"id": "a", "label": 1, "timestamp": 1e9}]}),
+    ("/monitors/m/labels", {"rows": [{"id": "a", "label": 1, "timestamp": _TIME}]}),
     ("/monitors/m/recalibrate", {"correction": {"class": 0.5}}),
     ("/monitors/m/proposal/accept", {"who": "me"}),
     ("/monitors/m/alarms/evidence/acknowledge", {"who": "me"}),

@@ -20,8 +20,9 @@ from pydantic.fields import FieldInfo
 
 import calibrant.client.answers.conveniences as conveniences
 import schemas
+from backend.store.clock import at
 from benchmarks.pages.generated import formatted
-from schemas.base import Document
+from schemas.base import Document, Instant
 from schemas.meanings import MEANINGS
 from service.route_table import RouteTable
 
@@ -152,7 +153,7 @@ def _class(model: type[BaseModel], names: _Names) -> str:
         bases.insert(0, names.use(mixin.__module__, mixin.__name__))
     shown = ", repr=False" if mixin is not None and "__repr__" in _members(mixin) else ""
     inherited = {name for base in _shared(model) for name in base.model_fields}
-    hints = get_type_hints(model)
+    hints = _hints(model)
     fields = [
         _field(name, hints[name], field, names)
         for name, field in model.model_fields.items()
@@ -169,8 +170,17 @@ def _class(model: type[BaseModel], names: _Names) -> str:
     )
 
 
+#: Times are text in responses.
+_TIMES = {Instant: str, Instant | None: str | None}
+
+
+def _hints(model: type[BaseModel]) -> dict[str, Any]:
+    plain = get_type_hints(model)
+    return {name: _TIMES.get(hint, plain[name]) for name, hint in get_type_hints(model, include_extras=True).items()}
+
+
 def _dictionary(model: type[BaseModel], names: _Names) -> str:
-    hints = get_type_hints(model)
+    hints = _hints(model)
     head = f"class {model.__name__}({names.use('typing', 'TypedDict')}, total=False):"
     fields = [_field(name, hints[name], field, names, optional=True) for name, field in model.model_fields.items()]
     return "\n".join([head, _docstring(model), "", *fields])
@@ -254,6 +264,8 @@ def _default(field: FieldInfo, names: _Names) -> str:
     if field.is_required():
         return "" if field.repr else f" = {names.use('dataclasses', 'field')}(repr=False)"
     value = field.get_default(call_default_factory=True)
+    if field.metadata == list(get_args(Instant)[1:]):
+        value = at(value)
     if isinstance(value, BaseModel | list | dict):
         source = _value(value, names)
         factory = {"[]": "list", "{}": "dict"}.get(source) or source.removesuffix("()")

@@ -18,6 +18,7 @@ from benchmarks.pages.answers import models
 from benchmarks.pages.generated import formatted
 from calibrant.client.async_connection import AsyncConnection
 from calibrant.client.connection import Connection
+from schemas.base import Instant
 from schemas.meanings import MEANINGS
 from service.calls import Call, ClientMethod
 from service.examples.calls import parameter
@@ -30,8 +31,6 @@ _OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__"
 _MODULES = (*_FIRST, *_OTHERS)
 #: Records that stand for their ids.
 _RECORDS = {"batch": "BatchRecord", "batch_id": "BatchRecord", "job_id": "JobSummary", "ref": "MapSummary"}
-#: Types that are sent as text.
-_TEXT = {"AwareDatetime": "str"}
 _INDENT = "        "
 _WIDTH = 120
 
@@ -191,13 +190,13 @@ def _type(hint: Any, name: str = "", *, optional: bool = False) -> str:
     members = [member for member in get_args(hint) or (hint,) if member is not type(None)]
     if get_origin(hint) is Literal:
         members = [str]
-    spelled = {_TEXT.get(member.__name__, member.__name__) for member in map(_plain, members)}
+    spelled = {member.__name__ for member in map(_plain, members)}
     ordered = [*sorted(spelled), *([_RECORDS[name]] if name in _RECORDS else []), *(["None"] if optional else [])]
     return " | ".join(ordered)
 
 
 def _plain(hint: Any) -> Any:
-    if get_origin(hint) is Literal:
+    if get_origin(hint) is Literal or hint == Instant:
         return str
     return _plain(get_args(hint)[0]) if get_origin(hint) not in (None, types.UnionType) else hint
 

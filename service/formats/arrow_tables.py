@@ -61,7 +61,7 @@ def _with_pyarrow(read: Callable[[Body, BodyLimits, Fields], Arrays]) -> Callabl
 # --- Rows of monitors; ids are never converted to Python objects
 
 #: The column types of some fields; all other columns contain numbers.
-_TYPES = {"id": "strings, binary values or integers", "group": "strings", "timestamp": "numbers or timestamps"}
+_TYPES = {"id": "strings, binary values or integers", "group": "strings", "timestamp": "timestamps"}
 #: Timestamp units per second.
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -105,7 +105,7 @@ def _check_type(kind: Any, field: str, width: int | None, columns: PredictionCol
         "id": is_text or types.is_binary(inner) or types.is_large_binary(inner) or types.is_integer(inner),
         "group": is_text,
         "label": is_number or (columns.takes_booleans and types.is_boolean(inner)),
-        "timestamp": is_number or types.is_timestamp(kind),
+        "timestamp": types.is_timestamp(kind),
     }
     if not allowed.get(field, is_number):
         raise InvalidField.at(f"/{field}", f"must be a column of {_TYPES.get(field, 'numbers')}")
@@ -124,7 +124,7 @@ def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int, limits: 
         ids,
         predictions,
         _numbers(one["label"], why, Why.NO_LABEL) if "label" in one else None,
-        _arrow_times(one["timestamp"], why) if "timestamp" in one else None,
+        _arrow_times(one["timestamp"]) if "timestamp" in one else None,
         groups,
         names,
         places=places,
@@ -188,15 +188,10 @@ def _vectors(column: Any, width: int, why: Whys) -> tuple[Floats, Integers | Non
     return numbers.reshape(-1, width), None
 
 
-def _arrow_times(column: Any, why: Whys) -> Floats:
-    """Seconds since 1970, NaN for null; a timestamp without a time zone is UTC, and a NaN in the data is refused."""
+def _arrow_times(column: Any) -> Floats:
+    """Seconds since 1970, NaN for null; a timestamp without a time zone is UTC."""
     plain = arrow.decoded(column)
-    if pyarrow().types.is_timestamp(plain.type):
-        return arrow.number_array(plain.cast(pyarrow().int64())) / float(_UNITS[plain.type.unit])
-    seconds = arrow.number_array(plain).astype(np.float64)
-    there = plain.is_valid().to_numpy(zero_copy_only=False)
-    why[np.isnan(seconds) & there & (why == 0)] = Why.INVALID_TIME
-    return seconds
+    return arrow.number_array(plain.cast(pyarrow().int64())) / float(_UNITS[plain.type.unit])
 
 
 def _groups(column: Any, why: Whys, limits: BodyLimits) -> tuple[Integers, list[str]]:

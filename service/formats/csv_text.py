@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -51,10 +50,8 @@ def read_csv_rows(body: Body, limits: BodyLimits, what: What, columns: Predictio
 
 def _cells(rows: Sequence[Sequence[str]], places: Sequence[int], field: str, width: int | None) -> list[Any]:
     """The values of a field: None for an empty cell, and the text of a cell that is not what it has to be."""
-    if field in ("id", "group"):
+    if field in ("id", "group", "timestamp"):
         return [row[places[0]] or None for row in rows]
-    if field == "timestamp":
-        return [_time_of(row[places[0]]) for row in rows]
     if field == "label":
         return [_label_of(row[places[0]]) for row in rows]
     if width is None:
@@ -72,11 +69,6 @@ def _number_of(cell: str) -> float | str | None:
 def _label_of(cell: str) -> float | str | bool | None:
     word = WORDS.get(cell.strip().lower())
     return _number_of(cell) if word is None else bool(word)
-
-
-def _time_of(cell: str) -> float | str | None:
-    seconds = _number_of(cell)
-    return seconds if not isinstance(seconds, float) or math.isfinite(seconds) else cell
 
 
 def _vector_of(cells: Sequence[str]) -> list[float | str | None] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why, together
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
+from schemas.base import seconds_of
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.format import Format, Memory
 from service.formats.json_body import (
@@ -158,9 +158,6 @@ def _document(line: bytes, limits: BodyLimits) -> Any:
 
 # --- Parsed JSON objects, converted to arrays column by column
 
-_RFC_3339 = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
-)
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NUMBERS = {int, float}
 _NONE = type(None)
@@ -290,11 +287,8 @@ def _of_vector(value: Any, n_classes: int) -> Why | None:
 
 
 def _times(values: list[Any], why: Whys) -> Floats | None:
-    kinds = set(map(type, values))
-    if kinds <= {_NONE}:
+    if set(map(type, values)) <= {_NONE}:
         return None
-    if kinds <= _NUMBERS:
-        return np.array(values, dtype=np.float64)
     found = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         seconds = None if value is None else seconds_of(value)
@@ -303,20 +297,6 @@ def _times(values: list[Any], why: Whys) -> Floats | None:
         elif value is not None and not why[i]:
             why[i] = Why.INVALID_TIME
     return found
-
-
-def seconds_of(value: object) -> float | None:
-    """A time as seconds since 1970, from a number or RFC 3339 text; None for anything else."""
-    if type(value) in _NUMBERS:
-        return float(value)  # type: ignore[arg-type]
-    if not isinstance(value, str):
-        return None
-    if _RFC_3339.fullmatch(value) is None:  # fromisoformat accepts more: weeks, and times without a zone
-        return None
-    try:
-        return datetime.fromisoformat(value.upper()).timestamp()
-    except ValueError:
-        return None
 
 
 def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None, Sequence[str]]:

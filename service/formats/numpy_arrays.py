@@ -45,7 +45,7 @@ def _one_array(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:
 # --- Rows as the arrays of an NPZ archive
 
 #: Allowed types of the array of each field, as numpy kinds.
-_ROW_KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": NUMBERS + "M", "group": STRINGS}
+_ROW_KINDS = {"id": "USiu", "prediction": NUMBERS, "label": NUMBERS, "timestamp": "M", "group": STRINGS}
 _CHARACTER_BYTES = 4
 #: Characters of an integer as text.
 _DIGITS = 21
@@ -123,17 +123,14 @@ def _encoded(values: Array) -> Array:
 
 
 def _npz_times(values: Array, why: Whys) -> Floats:
-    """Seconds since 1970; a row with NaN or NaT is refused, because only an omitted array means now.
+    """Seconds since 1970; a row with NaT is refused, because only an omitted array means now.
 
     So is a date too far away for microseconds since 1970 in 64 bits.
     """
-    if values.dtype.kind == "M":
-        micro = values.astype("M8[us]")
-        seconds = np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
-        if np.can_cast(values.dtype, micro.dtype):  # from a coarser unit, a time may overflow to another one
-            seconds[micro.astype(values.dtype) != values] = np.nan
-    else:
-        seconds = values.astype(np.float64)
+    micro = values.astype("M8[us]")
+    seconds = np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / 1e6)
+    if np.can_cast(values.dtype, micro.dtype):  # from a coarser unit, a time may overflow to another one
+        seconds[micro.astype(values.dtype) != values] = np.nan
     why[np.isnan(seconds) & (why == 0)] = Why.INVALID_TIME
     return seconds
 
@@ -185,7 +182,7 @@ NPZ = Format(
     read_rows=read_npz_rows,
     write=write_npz,
     request="arrays `predictions`, `labels`, `weights`, `groups` (as text)",
-    rows="arrays `ids`, `predictions`, `labels`, `timestamps` (numbers or `datetime64`), `groups`",
+    rows="arrays `ids`, `predictions`, `labels`, `timestamps` (`datetime64`), `groups`",
     response="arrays",
     memory=Memory(
         "the arrays that the headers state; twice if they are text or of the other byte order",

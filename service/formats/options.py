@@ -14,7 +14,7 @@ from starlette.datastructures import QueryParams
 from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.errors import Offence
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
-from schemas.base import Document
+from schemas.base import REQUEST, Document, Instant
 from schemas.monitor_rules import RuleKind
 from service.errors import InvalidField
 from service.formats.json_body import check_keys, skeleton_of
@@ -62,7 +62,7 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
             raise InvalidField.at(_pointer((name,)), f"may have at most {_MOST_ENTRIES} entries")
     try:
         # A query contains only strings; in JSON the string "5" is not a number.
-        return model.model_validate(options, strict=None if payload.from_query else True)
+        return model.model_validate(options, strict=None if payload.from_query else True, context=REQUEST)
     except ValidationError as error:
         raise invalid_field(error.errors(include_url=False, include_input=False)) from error
 
@@ -111,9 +111,9 @@ def _numbers_of(model: type[BaseModel]) -> Mapping[str, re.Pattern[str]]:
 
 def _kinds_of(annotation: Any) -> Iterator[Any]:
     """The types of a nested union."""
-    inner = get_args(annotation)
+    inner = () if annotation == Instant else get_args(annotation)
     if not inner or get_origin(annotation) is Literal:
-        yield annotation
+        yield str if annotation == Instant else annotation
     for one in inner:
         yield from _kinds_of(one)
 

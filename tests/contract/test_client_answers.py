@@ -23,6 +23,7 @@ from benchmarks.pages import answers as generated
 from benchmarks.pages import client_methods
 from calibrant.client import answers
 from calibrant.client.answers import WireAnswer, decode
+from schemas.base import Instant
 from schemas.jobs import FINAL
 from service.app import create_app
 from service.openapi import operations
@@ -59,6 +60,8 @@ def _is_class(hint: Any, base: type) -> bool:
 def _values(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a type hint of the schemas; constraints such as patterns and bounds do not matter to the client."""
     origin, args = get_origin(hint), get_args(hint)
+    if hint == Instant:
+        return st.floats(0, 253_402_300_799)
     if origin is Annotated:
         return _values(args[0])
     if origin in (Union, types.UnionType):
@@ -79,7 +82,7 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def _instances(model: type[BaseModel]) -> st.SearchStrategy[BaseModel]:
-    hints = get_type_hints(model)
+    hints = get_type_hints(model, include_extras=True)
     fields = {name: _values(hints[name]) for name in model.model_fields}
     required = {name: values for name, values in fields.items() if model.model_fields[name].is_required()}
     optional = {name: values for name, values in fields.items() if name not in required}

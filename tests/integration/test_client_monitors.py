@@ -115,7 +115,7 @@ def test_readings_and_series_are_frames(either: Calibrant, monitor: str) -> None
     assert (set(frame.group.dropna()), whole.rows["ece"]) == ({"a", "b"}, 500)
     points = series.to_frame()
     assert len(points) == len(series.points) * len(measures)
-    assert points.start[0].timestamp() == series.points[0].start
+    assert points.start[0] == datetime.fromisoformat(series.points[0].start)
     assert series == either.series(monitor, start=began.replace(tzinfo=None)) == either.series(monitor)
     later = either.series(monitor, start=began - timedelta(days=9), end=pd.Timestamp(began) - timedelta(days=8))
     assert (later.points, later.to_frame().empty) == ([], True)

@@ -477,7 +477,8 @@ def test_a_long_fit_answers_its_job_at_once(client: Calibrant, http: httpx.Clien
     client.wait(job.json()["id"], timeout=60)
     answered = http.get(job.headers["location"]).json()
     assert set(answered) == {
-        "id", "kind", "status", "progress", "created_at", "started_at", "finished_at", "result", "problem"
+        "id", "kind", "status", "progress", "created_at", "created_by", "started_at", "finished_at", "expires_at",
+        "result", "problem", "method", "map", "batch", "batches",
     }  # fmt: skip
     assert answered["status"] == "succeeded"
 

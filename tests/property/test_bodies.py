@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from tests.drawn import examples
 LIMITS = BodyLimits(max_unpacked_bytes=1 << 22, max_rows=1000, max_classes=20, max_json_depth=8)
 P = np.random.default_rng(1).dirichlet(np.ones(3), 20)
 ARRAYS = {"predictions": P, "labels": np.arange(20) % 3, "weights": np.ones(20)}
+START = datetime(2026, 1, 31, tzinfo=UTC)
 ROWS: list[dict[str, Any]] = [
-    {"id": f"r{i}", "prediction": row, "label": i % 3, "timestamp": 1.7e9 + i, "group": "ab"[i % 2]}
+    {"id": f"r{i}", "prediction": row, "label": i % 3, "timestamp": START + timedelta(seconds=i), "group": "ab"[i % 2]}
     for i, row in enumerate(P.tolist())
 ]
 

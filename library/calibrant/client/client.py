@@ -540,8 +540,8 @@ class Calibrant(Connection):
         window: str | None = None,
         measure: str | None = None,
         group: str | None = None,
-        start: float | datetime | None = None,
-        end: float | datetime | None = None,
+        start: float | str | datetime | None = None,
+        end: float | str | datetime | None = None,
         points: int | None = None,
     ) -> SeriesAnswer:
         """Return the measures of a monitor over time.
@@ -556,8 +556,9 @@ class Calibrant(Connection):
             Key of the measure; by default all.
         group : str, optional
             Name of a group; by default all rows.
-        start, end : float or datetime, optional
-            Seconds since 1970, or datetimes (UTC without a time zone); by default all counts that are kept, until now.
+        start, end : datetime, str or float, optional
+            Datetimes (UTC without a time zone), text in RFC 3339, or seconds since 1970; by default all counts that are
+            kept, until now.
         points : int, optional
             The most points; 100 by default.
 
@@ -1866,8 +1867,8 @@ class Calibrant(Connection):
         *,
         window: str | None = None,
         group: str | None = None,
-        start: float | datetime | None = None,
-        end: float | datetime | None = None,
+        start: float | str | datetime | None = None,
+        end: float | str | datetime | None = None,
         points: int | None = None,
         theme: Theme | None = None,
         width: int | None = None,

@@ -102,22 +102,29 @@ def ids_of(value: Any) -> Array:
     return array if array.dtype.kind in "iu" else names_of(array, "ids")
 
 
-def seconds_of(value: Any) -> Array:
-    """Convert times to seconds since 1970, which numbers are already; datetimes without a time zone are UTC."""
+#: More does not fit into 64 bits of microseconds.
+_MOST_SECONDS = 9e12
+
+
+def times_of_rows(value: Any) -> Array:
+    """Convert times to ``datetime64``; numbers are seconds since 1970, and datetimes without a time zone are UTC."""
     try:
-        seconds, kind = times_of(value, "timestamps")
+        seconds, _ = times_of(value, "timestamps")
     except NotANumber as error:
         raise UnusableRows(error.detail) from None
-    if kind != "numbers":
-        refuse_missing(np.isnan(seconds), "timestamps")
-    return seconds
+    refuse_missing(np.isnan(seconds), "timestamps")
+    if (np.abs(seconds) > _MOST_SECONDS).any():
+        raise UnusableRows("timestamps: numbers must be seconds since 1970")
+    return np.rint(seconds * 1e6).astype("datetime64[us]")
 
 
-def moment_of(value: float | datetime | None) -> float | None:
-    """Convert a time to seconds since 1970; a datetime without a time zone is in UTC."""
-    if not isinstance(value, datetime):
+def moment_of(value: float | str | datetime | None) -> str | None:
+    """Convert a time to RFC 3339; a datetime without a time zone is in UTC, and numbers are seconds since 1970."""
+    if value is None or isinstance(value, str):
         return value
-    return (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).timestamp()
+    if not isinstance(value, datetime):
+        value = datetime.fromtimestamp(value, UTC)
+    return (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).isoformat()
 
 
 def given_back(given: Any, values: npt.NDArray[np.float64], columns: Sequence[str] | None = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 import orjson
 
-from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, refuse_unknown, seconds_of
+from calibrant.client.frames import ArrayLike, groups_of, ids_of, labels_of, numbers_of, refuse_unknown, times_of_rows
 from calibrant.client.packing import NPZ, Array, Arrays, pack
 from calibrant.client.steps import JSON
 from calibrant.core.arrays import check_aligned
@@ -80,7 +80,7 @@ def _array(name: str, value: Any) -> Array:
         return labels_of(value)
     if name == "predictions":
         return _forecasts(value) if isinstance(value, Mapping) else numbers_of(value, name)
-    return {"ids": ids_of, "timestamps": seconds_of, "groups": groups_of}[name](value)
+    return {"ids": ids_of, "timestamps": times_of_rows, "groups": groups_of}[name](value)
 
 
 def _forecasts(given: Mapping[str, Any]) -> Array:
@@ -100,11 +100,16 @@ def _forecasts(given: Mapping[str, Any]) -> Array:
 
 
 def _json(arrays: Arrays) -> bytes:
-    columns = [array.tolist() for array in arrays.values()]
+    columns = [_json_values(array) for array in arrays.values()]
     if "groups" in arrays:  # an empty name means no group
         columns[list(arrays).index("groups")] = [name or None for name in arrays["groups"].tolist()]
     names = [_OF_A_ROW[name] for name in arrays]
     return orjson.dumps({"rows": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]})
+
+
+def _json_values(array: Array) -> list[Any]:
+    values: list[Any] = (np.datetime_as_string(array, timezone="UTC") if array.dtype.kind == "M" else array).tolist()
+    return values
 
 
 def _arrow(arrays: Arrays) -> bytes:

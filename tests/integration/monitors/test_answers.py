@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.clock import at
 from calibrant.monitoring.tally import CELLS, borders
 from tests.integration.monitors.writing import Floats, Outcomes, Writer
 from tests.integration.responses import body_of
@@ -169,7 +170,7 @@ def test_groups_are_reported_separately_the_largest_first(api: httpx.Client, red
 def test_a_window_is_compared_with_a_span_of_time(api: httpx.Client, redis: Redis) -> None:
     now = time.time()
     start = now - 10 * DAY
-    writer = _monitor(api, redis, reference={"start": start, "end": start + DAY})
+    writer = _monitor(api, redis, reference={"start": at(start), "end": at(start + DAY)})
     before, after = _drawn(20_000, 1), _drawn(20_000, 2, power=1.5)
     writer.labelled(*before, start + HOUR)
     writer.labelled(*after, now - HOUR)
@@ -202,7 +203,7 @@ def test_a_window_is_compared_with_a_batch(api: httpx.Client, redis: Redis) -> N
 
 
 def test_a_reference_without_rows_is_reported(api: httpx.Client, redis: Redis) -> None:
-    writer = _monitor(api, redis, reference={"start": 1000.0, "end": 2000.0})
+    writer = _monitor(api, redis, reference={"start": at(1000.0), "end": at(2000.0)})
     writer.labelled(*_drawn(100), time.time())
     assert _window(api)["reference"]["problem"] == "no comparison: the reference has no labelled rows"
 

@@ -16,6 +16,7 @@ from redis import Redis
 import calibrant
 from backend.monitors.class_shift import estimate_at
 from backend.monitors.looks import look_at
+from backend.store import clock
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
@@ -50,7 +51,8 @@ def create(api: httpx.Client, n: int = 3000, labels: list[int] | None = None, **
 
 
 def send(api: httpx.Client, logits: Floats, at: float | None = None, what: str = "row", **headers: str) -> None:
-    rows = [{"id": f"{what}-{i}", "prediction": row, "timestamp": at} for i, row in enumerate(logits.tolist())]
+    time = None if at is None else clock.at(at)
+    rows = [{"id": f"{what}-{i}", "prediction": row, "timestamp": time} for i, row in enumerate(logits.tolist())]
     api.post("/monitors/inbox/predictions", json={"rows": rows}, headers=headers).raise_for_status()
 
 
@@ -85,7 +87,7 @@ def test_frequencies_of_all_classes_are_estimated_before_labels(api: httpx.Clien
     before = time.time()
     found = estimated(api, store)
     assert (found["status"], found["rows"], found["sampled"], found["level"]) == ("estimated", 3000, 3000, 0.95)
-    assert found["estimated_at"] >= before
+    assert found["estimated_at"] >= clock.at(before)
     true = np.bincount(y, minlength=K) / len(y)
     assert ((np.array(found["low"]) < true) & (true < np.array(found["high"]))).all()
     assert found["high"][1] < found["reference"][1]
@@ -181,7 +183,7 @@ def stored_rows(store: Store) -> int:
 def test_a_span_of_the_stream_is_the_reference_also_after_it_has_expired(api: httpx.Client, store: Store) -> None:
     now = time.time()
     start = (now // HOUR - 30) * HOUR
-    span = {"start": start, "end": start + 2 * HOUR}
+    span = {"start": clock.at(start), "end": clock.at(start + 2 * HOUR)}
     create(api, reference=span, retention=48 * HOUR, horizon=48 * HOUR)
     logits, y = drawn(2000, 7)
     send(api, logits, start + 60, what="then")

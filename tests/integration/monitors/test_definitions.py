@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.clock import at
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.reference import read_reference
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.responses import body_of, patched
+from tests.integration.responses import body_of, patched, problem_of
 
 _HOSTS = "a.example.com,b.example.com,c.example.com,d.example.com"
 _PREDICTIONS = [0.05, 0.12, 0.2, 0.33, 0.47, 0.55, 0.68, 0.71, 0.86, 0.94]
@@ -101,10 +102,13 @@ def test_a_patch_changes_until_when_the_old_secret_signs(api: httpx.Client) -> N
     hook = {"name": "own", "url": "https://a.example.com"}
     _made(api, hooks=[hook | {"secret": "whsec_" + "QUFB" * 10}])
     patched(api, "/monitors/inbox", {"hooks": [hook | {"secret": "whsec_" + "QkJC" * 10}]})
-    until = time.time() + 60
+    until = at(time.time() + 60)
     changed = patched(api, "/monitors/inbox", {"hooks": [hook | {"old_secret_until": until}]}).json()
     assert changed["hooks"][0]["old_secret_until"] == until
     assert patched(api, "/monitors/inbox", {"hooks": [hook]}).json()["hooks"][0]["old_secret_until"] == until
+    for wrong in (time.time() + 60, "1769860800", "2026-01-31T12:00:00", "0000-01-31T12:00:00Z", True, ["x"]):
+        refused = patched(api, "/monitors/inbox", {"hooks": [hook | {"old_secret_until": wrong}]})
+        assert problem_of(refused)[:2] == (422, "invalid-field")
 
 
 def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:

@@ -11,6 +11,7 @@ import pytest
 from backend.monitors.alarms import acknowledge
 from backend.monitors.looks import look_at, reference_state
 from backend.monitors.rules.drift import DRIFT, RememberedCounts, look_at_drift
+from backend.store.clock import at
 from backend.store.errors import NoAlarm
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, RowChanges
@@ -148,7 +149,7 @@ def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
     refused = api.post("/monitors", json=body)
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"] == "/rules/0"
-    whole = body | {"reference": {"start": 1.0, "end": 2.0}}
+    whole = body | {"reference": {"start": at(1.0), "end": at(2.0)}}
     online = whole | {"recalibration": {"policy": "online"}}
     assert api.post("/monitors", json=online).json()["errors"][0]["pointer"] == "/rules/0"
     for alpha in (0, 0.5, -1, "x", None):

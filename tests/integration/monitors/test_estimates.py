@@ -13,6 +13,7 @@ from redis import Redis
 
 import calibrant
 from backend.monitors.looks import look_at
+from backend.store.clock import at
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions
@@ -180,7 +181,7 @@ def test_a_window_of_rows_estimates_the_labelled_rows(api: httpx.Client) -> None
 def test_a_span_of_buckets_is_a_reference_also_after_it_expired(api: httpx.Client, redis: Redis) -> None:
     now = time.time()
     start = (now // HOUR - 20) * HOUR
-    reference = {"start": start, "end": start + 10 * HOUR}
+    reference = {"start": at(start), "end": at(start + 10 * HOUR)}
     _create(
         api,
         reference=False,

@@ -9,6 +9,7 @@ import httpx
 import numpy as np
 
 from backend.monitors.decisions import DELAY_FIELDS, delay_bins
+from backend.store.clock import at
 from backend.store.monitors.ids import NO_GROUP
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
@@ -109,7 +110,7 @@ def test_rows_are_counted_in_the_bucket_of_their_time(store: Store, api: httpx.C
     ledger = monitored(store)
     now = time.time()
     rows: list[dict[str, Any]] = [
-        {"id": str(i), "prediction": 0.5, "label": 1, "timestamp": now - 7200 * (i % 2)} for i in range(10)
+        {"id": str(i), "prediction": 0.5, "label": 1, "timestamp": at(now - 7200 * (i % 2))} for i in range(10)
     ]
     assert answered(api.post("/monitors/m/rows", json={"rows": rows}))["joined"] == 10
     counts = ledger.buckets.counts_by_bucket(0, 2**31)
@@ -120,8 +121,8 @@ def test_rows_are_counted_in_the_bucket_of_their_time(store: Store, api: httpx.C
 def test_the_delay_of_a_label_is_counted_where_its_prediction_is(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store)
     now = time.time()
-    api.post("/monitors/m/predictions", json={"rows": [{"id": "a", "prediction": 0.5, "timestamp": now - 3600}]})
-    api.post("/monitors/m/labels", json={"rows": [{"id": "a", "label": 1, "timestamp": now - 3500}]})
+    api.post("/monitors/m/predictions", json={"rows": [{"id": "a", "prediction": 0.5, "timestamp": at(now - 3600)}]})
+    api.post("/monitors/m/labels", json={"rows": [{"id": "a", "label": 1, "timestamp": at(now - 3500)}]})
     counts = ledger.buckets.counts(0, 2**31)
     assert counts == {"predictions": 1, "joined": 1} | {DELAY_FIELDS[int(delay_bins(np.array([100.0]))[0])]: 1}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -33,7 +34,7 @@ def test_an_empty_request_is_accepted(store: Store, api: httpx.Client, kind: Any
     ids = np.array([], kind)
     assert answered(send(api, "predictions", ids=ids, predictions=NONE)) == {}
     assert answered(send(api, "labels", ids=ids, labels=NONE)) == {}
-    assert answered(send(api, "rows", ids=ids, predictions=NONE, labels=NONE, timestamps=NONE)) == {}
+    assert answered(send(api, "rows", ids=ids, predictions=NONE, labels=NONE, timestamps=NONE.astype("M8[us]"))) == {}
 
 
 def _invalid(response: httpx.Response) -> list[tuple[int, str]]:
@@ -44,12 +45,20 @@ def _invalid(response: httpx.Response) -> list[tuple[int, str]]:
 
 def test_an_invalid_time_refuses_its_row(store: Store, api: httpx.Client) -> None:
     monitored(store)
-    p, y, now = np.array([0.5, 0.5]), np.array([1, 0]), time.time()
-    refused = [(1, "invalid-timestamp")]
-    assert _invalid(send(api, "rows", predictions=p, labels=y, timestamps=np.array([now, np.nan]))) == refused
-    dates = np.array([int(now), "NaT"], "M8[s]")
-    assert _invalid(send(api, "rows", predictions=p, labels=y, timestamps=dates)) == refused
-    assert _invalid(stream(api, prediction=p, label=y, timestamp=np.array([now, np.nan]))) == refused
+    p, y = np.array([0.5, 0.5]), np.array([1, 0])
+    dates = np.array([int(time.time()), "NaT"], "M8[s]")
+    assert _invalid(send(api, "rows", predictions=p, labels=y, timestamps=dates)) == [(1, "invalid-timestamp")]
+
+
+def test_times_that_are_numbers_are_refused(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    p, y = np.array([0.5, 0.5]), np.array([1, 0])
+    for times in (np.full(2, time.time()), np.full(2, int(time.time()))):
+        for refused in (
+            send(api, "rows", predictions=p, labels=y, timestamps=times),
+            stream(api, prediction=p, label=y, timestamp=times),
+        ):
+            assert (refused.status_code in (400, 422), "/timestamp" in refused.text) == (True, True)
 
 
 @pytest.mark.parametrize(("unit", "seconds"), [("m", 60), ("h", 3_600), ("s", 1)])
@@ -65,7 +74,7 @@ def test_a_date_that_overflows_refuses_its_row(store: Store, api: httpx.Client, 
 
 def test_a_null_time_of_a_column_is_now(store: Store, api: httpx.Client) -> None:
     monitored(store)
-    answer = stream(api, prediction=[0.5, 0.5], label=[1, 0], timestamp=pa.array([None, time.time()]))
+    answer = stream(api, prediction=[0.5, 0.5], label=[1, 0], timestamp=pa.array([None, datetime.now(UTC)]))
     assert answered(answer)["accepted"] == 2
 
 

@@ -11,9 +11,11 @@ import httpx
 import numpy as np
 import pytest
 
+from backend.store.clock import at
 from backend.store.monitors.ids import Ids
 from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
+from tests.body_formats import NPZ, npz_of
 from tests.integration.monitors.monitored import answered, counted, monitored
 
 JSON = {"content-type": "application/json"}
@@ -45,8 +47,11 @@ def send(api: httpx.Client, rows: list[Any], what: str = "rows") -> dict[str, An
         ({"timestamp": "2026-01-01T00:00:00"}, "invalid-timestamp"),
         ({"timestamp": "2026-W47-7T04:00:00Z"}, "invalid-timestamp"),
         ({"timestamp": "20260101T000000Z"}, "invalid-timestamp"),
-        ({"timestamp": 0}, "too-old"),
-        ({"timestamp": 1e300}, "from-the-future"),
+        ({"timestamp": "1970-01-01T00:00:00Z"}, "too-old"),
+        ({"timestamp": 0}, "invalid-timestamp"),
+        ({"timestamp": 1_769_860_800.5}, "invalid-timestamp"),
+        ({"timestamp": "1769860800"}, "invalid-timestamp"),
+        ({"timestamp": 1e300}, "invalid-timestamp"),
         ({"timestamp": "2999-01-01T00:00:00Z"}, "from-the-future"),
         ({"group": "g" * 10_240}, "invalid-group"),
         ({"group": 5}, "invalid-group"),
@@ -104,11 +109,11 @@ def test_labels_of_unknown_ids_wait_until_their_predictions_come(store: Store, a
 def test_times_ahead_within_the_allowed_skew_are_accepted(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store, skew=60)
     now = time.time()
-    answer = send(api, [GOOD | {"timestamp": now + 30}, GOOD | {"id": "far", "timestamp": now + 120}])
+    answer = send(api, [GOOD | {"timestamp": at(now + 30)}, GOOD | {"id": "far", "timestamp": at(now + 120)}])
     assert (answer["accepted"], answer["refusals"][0]["code"]) == (1, "from-the-future")
     # A label that came before its prediction, as clocks say, waited no time.
-    send(api, [{"id": "p", "prediction": 0.5, "timestamp": now + 30}], "predictions")
-    send(api, [{"id": "p", "label": 1, "timestamp": now - 30}], "labels")
+    send(api, [{"id": "p", "prediction": 0.5, "timestamp": at(now + 30)}], "predictions")
+    send(api, [{"id": "p", "label": 1, "timestamp": at(now - 30)}], "labels")
     assert ledger.buckets.counts(0, 2**31)["d0"] == 2
 
 
@@ -195,8 +200,8 @@ def test_rows_that_are_too_old_are_listed_once_with_their_number_and_the_remedy(
     store: Store, api: httpx.Client
 ) -> None:
     monitored(store)
-    old = [{"prediction": 0.5, "label": 1, "timestamp": 0}] * 30
-    late = [{"id": "a", "prediction": 0.5, "label": 1, "timestamp": time.time() - 2 * 86_400}]
+    old = [{"prediction": 0.5, "label": 1, "timestamp": at(0)}] * 30
+    late = [{"id": "a", "prediction": 0.5, "label": 1, "timestamp": at(time.time() - 2 * 86_400)}]
     answer = send(api, [GOOD, *old, {"prediction": 2, "label": 1}, *late])
     found = [(one["row"], one["code"], one["rows"]) for one in answer["refusals"]]
     assert found == [(1, "too-old", 30), (31, "out-of-range", 1), (32, "too-old", 1)]
@@ -275,7 +280,10 @@ def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: htt
 
 def test_a_time_in_milliseconds_is_refused_with_a_hint(store: Store, api: httpx.Client) -> None:
     monitored(store)
-    [refused] = send(api, [GOOD | {"timestamp": time.time() * 1000}])["refusals"]
+    body = npz_of(
+        predictions=np.array([0.5]), labels=np.array([1]), timestamps=np.array([int(time.time() * 1000)], "M8[s]")
+    )
+    [refused] = api.post("/monitors/m/rows", content=body, headers={"content-type": NPZ}).json()["refusals"]
     assert refused["code"] == "from-the-future"
     assert "in milliseconds" in refused["detail"]
 

@@ -15,6 +15,7 @@ from backend.monitors.kinds import event_of, read_rows
 from backend.monitors.looks import LOOK_SECONDS, look, look_at
 from backend.monitors.readings import ReadingsCache
 from backend.store.chores import Chore
+from backend.store.clock import at
 from backend.store.errors import NoAlarm, UnknownMonitor, UnknownRule
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
@@ -201,7 +202,7 @@ def test_buckets_past_retention_are_dropped_and_the_evidence_goes_on(store: Stor
 
 @pytest.mark.parametrize("hours", [[24 * day + 5 for day in range(8, 14)], [24 * 30]], ids=["day by day", "at once"])
 def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hours: list[int]) -> None:
-    span = {"start": BEGAN, "end": BEGAN + 60 * HOUR}
+    span = {"start": at(BEGAN), "end": at(BEGAN + 60 * HOUR)}
     record = begun(store, reference=span, rules=[])
     reader = MonitorReader(store.redis, store.keys, record, MonitorCache())
     for hour in range(70):

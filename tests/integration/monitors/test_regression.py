@@ -19,7 +19,7 @@ from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import expire, look_at
 from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.monitors.rows import MonitorRows, What
-from backend.store.clock import stamp
+from backend.store.clock import at, stamp
 from backend.store.keyspace import new_id
 from backend.store.monitors.ids import Ids
 from backend.store.monitors.ledger import Ledger, MonitorGroups
@@ -227,7 +227,7 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"reduction": "confidence"}, "prediction-kind-mismatch", "/reduction"),
     ({"n_classes": 3}, "prediction-kind-mismatch", "/n_classes"),
     ({"scale": "logit"}, "prediction-kind-mismatch", "/scale"),
-    ({"reference": {"start": 1.0, "end": 2.0}}, "prediction-kind-mismatch", "/reference"),
+    ({"reference": {"start": at(1.0), "end": at(2.0)}}, "prediction-kind-mismatch", "/reference"),
     ({"recalibration": {"policy": "online"}}, "prediction-kind-mismatch", "/recalibration/policy"),
     ({"recalibration": {"policy": "auto", "method": "platt"}}, "unknown-method", "/recalibration/method"),
     (
@@ -276,7 +276,7 @@ def test_an_invalid_definition_names_its_field(
 
 def test_patches_of_classification_are_refused(http: httpx.Client) -> None:
     monitor = made(http, "normal")
-    for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": 1.0, "end": 2.0}}):
+    for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": at(1.0), "end": at(2.0)}}):
         assert patched(http, monitor, changes).json()["type"].endswith("prediction-kind-mismatch")
     assert patched(http, monitor, {"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
 

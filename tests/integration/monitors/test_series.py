@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from backend.store.clock import stamp
+from backend.store.clock import at, seconds, stamp
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.standings import StandingChange, Standings
 from schemas.monitor_alarms import AlarmData, MonitorEvent
@@ -46,7 +46,12 @@ def _hours(writer: Writer, hours: int, **how: Any) -> tuple[float, list[tuple[Fl
 
 
 def _series(api: httpx.Client, **query: Any) -> dict[str, Any]:
-    return body_of(api.get("/monitors/inbox/series", params=query))
+    """A series; times of the query and of the points are seconds since 1970."""
+    times = {name: at(query[name]) for name in ("start", "end") if name in query}
+    series = body_of(api.get("/monitors/inbox/series", params=query | times))
+    for point in series["points"]:
+        point |= {name: seconds(point[name]) for name in ("start", "end")}
+    return series
 
 
 def test_a_bucket_is_a_point(api: httpx.Client, writer: Writer) -> None:
@@ -114,8 +119,11 @@ def test_a_series_has_intervals_on_request(api: httpx.Client, writer: Writer) ->
         ({"group": "nobody"}, "?group"),
         ({"window": "week"}, "?window"),
         ({"window": "last"}, "?window"),
-        ({"window": "day", "start": 5}, "?window"),
-        ({"start": 2000, "end": 1000}, "?end"),
+        ({"window": "day", "start": at(5)}, "?window"),
+        ({"start": at(2000), "end": at(1000)}, "?end"),
+        ({"start": 2000}, "?start"),
+        ({"end": "1769860800.5"}, "?end"),
+        ({"end": "2026-01-31T12:00:00"}, "?end"),
         ({"points": 0}, "?points"),
         ({"points": 1001}, "?points"),
     ],
@@ -162,7 +170,7 @@ FITS = ["ece-platt", "ece-beta", "ece-isotonic", "ece-es-cv", "ece-ew-cv", "ece-
 def test_a_series_that_would_take_too_long_is_refused_with_a_remedy(api: httpx.Client, writer: Writer) -> None:
     start, _ = _hours(writer, 200)
     assert patched(api, "/monitors/inbox", {"measures": FITS}).status_code == 200
-    asked = {"points": 1000, "start": start}
+    asked: dict[str, str | int] = {"points": 1000, "start": at(start)}
     answer = api.get("/monitors/inbox/series", params=asked)
     assert answer.status_code == 422
     [error] = answer.json()["errors"]

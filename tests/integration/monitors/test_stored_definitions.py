@@ -175,8 +175,8 @@ def test_leftovers_of_a_deletion_that_died_are_removed_later(store: Store) -> No
 def test_a_stored_definition_of_a_later_format_is_refused(store: Store) -> None:
     monitor(store)
     stored = cast(bytes, store.redis.hget(store.keys.monitor_definitions(), "m"))
-    store.redis.hset(store.keys.monitor_definitions(), "m", stored.replace(b'"format":1', b'"format":2').decode())
-    with pytest.raises(StorageError, match="format 2"):
+    store.redis.hset(store.keys.monitor_definitions(), "m", stored.replace(b'"format":2', b'"format":3').decode())
+    with pytest.raises(StorageError, match="format 3"):
         _definitions(store).get("m")
 
 

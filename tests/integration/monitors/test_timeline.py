@@ -11,6 +11,7 @@ import pytest
 from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.timeline import POINTS, gathered_points, state_of
 from backend.monitors.windows import Span, kept_span
+from backend.store.clock import at
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, monitored
 from tests.integration.responses import patched
@@ -20,7 +21,7 @@ from tests.integration.responses import patched
 def test_points_have_every_row_once_in_order(store: Store, api: httpx.Client, buckets: int) -> None:
     monitored(store, bucket=60, retention=10_000 * 60)
     newest = time.time()
-    rows = [{"prediction": 0.3, "label": int(i % 3 == 0), "timestamp": newest - 60 * i} for i in range(buckets)]
+    rows = [{"prediction": 0.3, "label": int(i % 3 == 0), "timestamp": at(newest - 60 * i)} for i in range(buckets)]
     assert answered(api.post("/monitors/m/rows", json={"rows": rows}))["accepted"] == buckets
     record = store.monitors.get("m")
     reader, kept = MonitorReader(store.redis, store.keys, record, MonitorCache()), kept_span(record, newest)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -86,8 +87,11 @@ def test_every_form_holds_the_same_rows(p: np.ndarray[Any, Any]) -> None:
         lambda: [NOON.timestamp() + 0.5],
     ],
 )
-def test_times_of_every_type_are_sent_as_seconds_since_1970(times: Callable[[], Any]) -> None:
-    assert arrays_of({"timestamps": times()})["timestamps"].tolist() == [NOON.timestamp() + 0.5]
+def test_times_of_every_type_are_sent_as_times_in_utc(times: Callable[[], Any]) -> None:
+    array = arrays_of({"timestamps": times()})["timestamps"]
+    assert array.tolist() == [NOON.replace(tzinfo=None) + dt.timedelta(seconds=0.5)]
+    rows = json.loads(packed({"timestamps": array}, "json")[1])["rows"]
+    assert [dt.datetime.fromisoformat(row["timestamp"]) for row in rows] == [NOON + dt.timedelta(seconds=0.5)]
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,8 @@ def test_times_of_every_type_are_sent_as_seconds_since_1970(times: Callable[[], 
         ({"ids": ["a", None], "labels": [0, 1]}, "ids: 1 value is missing"),
         ({"ids": ["a", "b"], "labels": [0]}, "labels: has 1 rows, but ids has 2"),
         ({"timestamps": np.array(["NaT"], dtype="datetime64[s]")}, "timestamps: 1 value is missing"),
+        ({"timestamps": [1.0, np.nan]}, "timestamps: 1 value is missing"),
+        ({"timestamps": [1.7e18]}, "timestamps: numbers must be seconds since 1970"),
         ({"timestamps": ["noon"]}, "timestamps must be numbers or dates in ISO 8601"),
     ],
 )

@@ -126,3 +126,26 @@ def test_jobs_of_the_previous_format_name_their_creator() -> None:
     assert (answer.created_by, answer.method, answer.map, answer.batch) == ("ci", "pl", "spam", "batch_1")
     evaluation = job | {"kind": "evaluate", "spec": {"batch": None, "batches": ["batch_1", "batch_2"], "map": None}}
     assert read_stored(JobRecord, json.dumps(evaluation).encode()).summary().batches == ["batch_1", "batch_2"]
+
+
+def test_monitors_of_the_previous_format_have_times_in_seconds() -> None:
+    hook = {"name": "hook", "url": "https://a.example.com", "secret": "whsec_QUFB", "old_secret_until": 1769860800.25}
+    monitor = {"format": 1, "name": "m", "uid": "monitor_1", "created_at": "2026-01-01T00:00:00.000Z", "hooks": [hook]}
+    monitor |= {"started_at": 1769860800.123456, "reference": {"start": 1769860800.0, "end": 1769864400.5}}
+    stored = read_stored(StoredMonitor, json.dumps(monitor).encode())
+    assert stored.reference is not None
+    found = (stored.started_at, stored.reference.start, stored.reference.end, stored.hooks[0].old_secret_until)
+    assert found == (1769860800.123456, 1769860800.0, 1769864400.5, 1769860800.25)
+    written = stored.model_dump_json()
+    assert '"started_at":"2026-01-31T12:00:00.123456Z"' in written
+    assert read_stored(StoredMonitor, written.encode()) == stored
+
+
+def test_standings_of_the_previous_format_have_times_in_seconds() -> None:
+    state = {"rule": "ece", "kind": "threshold", "started_at": 1769860800.5}
+    standing = {"format": 1, "rules": {"ece": state}, "last_asked": 1769860800.0}
+    stored = read_stored(Standing, json.dumps(standing).encode())
+    assert (stored.rules["ece"].started_at, stored.last_asked) == (1769860800.5, 1769860800.0)
+    assert read_stored(Standing, stored.model_dump_json().encode()) == stored
+    shifts = read_stored(StoredLabelShifts, b'{"format": 1, "at": 5.5, "seconds": 1, "predictions": 2, "windows": {}}')
+    assert shifts.at == 5.5

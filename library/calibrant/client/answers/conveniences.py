@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from calibrant.core.results import ByMeasure, Measured, above, frame_of, n_rows
@@ -176,7 +176,7 @@ class SeriesConveniences:
         """Return the measures as a frame, one row for each point and measure; times are in UTC."""
         records = []
         for point in cast("SeriesAnswer", self).points:
-            start, end = (datetime.fromtimestamp(seconds, UTC) for seconds in (point.start, point.end))
+            start, end = (datetime.fromisoformat(time) for time in (point.start, point.end))
             about = {"start": start, "end": end, "predictions": point.predictions, "coverage": point.coverage}
             records += _records(about, point)
         return frame_of(records)

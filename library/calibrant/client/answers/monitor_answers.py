@@ -73,7 +73,7 @@ class MonitorAnswer(WireAnswer):
     uid: str  # unique id; a new monitor with the same name has another
     created_at: str  # when it was created
     created_by: str | None = None  # name of the API key that created it; None without keys
-    started_at: float  # seconds since 1970; rows predicted earlier are not counted as evidence
+    started_at: str  # rows predicted earlier are not counted as evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class LabelShiftReading(WireAnswer):
     reason: str | None = None  # why there is no estimate
     rows: int = 0  # number of predictions that the estimate is for, or is a sample of
     sampled: int | None = None  # with a reservoir: number of rows that the estimate is from
-    estimated_at: float | None = None  # with a reservoir: seconds since 1970; a worker repeats it
+    estimated_at: str | None = None  # with a reservoir: when it was made; a worker repeats it
     level: float  # level of the intervals
     reference: list[float] | None = None  # class frequencies of the reference
     estimated: list[float] | None = None  # estimated class frequencies of the window
@@ -241,8 +241,8 @@ class LabelShiftReading(WireAnswer):
 class ReferenceReading(WireAnswer):
     """A window compared with the reference; ``problem`` explains why the comparison is missing."""
 
-    start: float | None = None  # for a span of time
-    end: float | None = None  # for a span of time
+    start: str | None = None  # for a span of time
+    end: str | None = None  # for a span of time
     batch: str | None = None  # for a batch: its id
     rows: int  # number of rows
     measures: dict[str, Difference] = field(default_factory=dict)  # difference of each measure
@@ -283,8 +283,8 @@ class WindowReading(RowsReading):
     name: str  # name of the window
     seconds: int | None  # for a window of time
     at_least: int | None = None  # for a window of rows: its number of rows, if there are as many
-    start: float | None  # seconds since 1970; None for a window of rows
-    end: float | None = None  # end in seconds since 1970
+    start: str | None  # None for a window of rows
+    end: str | None = None  # end
     predictions: int | None  # number of predictions, labelled or not; None for a window of rows
     coverage: float | None  # fraction of predictions with a label
     delay: DelayReading | None  # delay of the labels; None without labels
@@ -307,15 +307,15 @@ class MonitorReading(ReadingConveniences, WireAnswer):
     windows: list[WindowReading]  # state of each window
     rules: list[RuleState]  # state of each rule at the last check, if there was one
     online: OnlineReading | None = None  # for the policy `online`, once it has started
-    read_at: float  # seconds since 1970
+    read_at: str  # when it was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesPoint(RowsReading):
     """The rows predicted in one span of time."""
 
-    start: float  # start in seconds since 1970
-    end: float  # end in seconds since 1970
+    start: str  # start
+    end: str  # end
     predictions: int | None  # number of predictions, labelled or not; None for one group
     coverage: float | None  # fraction of predictions with a label
 

@@ -39,5 +39,5 @@ class OnlineReading(WireAnswer):
     rows_since: int = 0  # number of labelled rows since the last version
     versions: list[OnlineVersion] = field(default_factory=list)  # the last 20, oldest first
     bound: float  # a version is written when `log_e` reaches it: log(1 / (1 - `level`))
-    counted_until: float  # end of the last counted time bucket, in seconds since 1970
-    next_at: float  # when the next version is due, in seconds since 1970, if there are new rows
+    counted_until: str  # end of the last counted time bucket
+    next_at: str  # when the next version is due, if there are new rows

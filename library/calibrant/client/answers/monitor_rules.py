@@ -131,7 +131,7 @@ class RuleState(WireAnswer):
     challengers: int = 0  # number of challengers requested for the raised alarm
     acknowledged_at: str | None = None  # for an alarm that stays raised after its acknowledgement
     acknowledged_by: str | None = None  # name of the API key that acknowledged the alarm
-    started_at: float = 0.0  # rows predicted earlier are excluded; seconds since 1970
+    started_at: str = "1970-01-01T00:00:00.000Z"  # rows predicted earlier are excluded
     definition: str = ""  # digest of the rule; a changed rule starts again
     evidence: EvidenceReading | None = None  # evidence of an evidence rule
     threshold: ThresholdReading | None = None  # measure of a threshold rule

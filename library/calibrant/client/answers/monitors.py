@@ -26,8 +26,8 @@ class WindowSpec(WireAnswer):
 class ReferenceSpec(WireAnswer):
     """The reference that windows are compared with: the rows predicted in a span of time, or a stored batch."""
 
-    start: float | None = None  # seconds since 1970
-    end: float | None = None  # seconds since 1970
+    start: str | None = None  # start
+    end: str | None = None  # end
     batch: str | None = None  # id of a stored batch; the monitor keeps a tally of it
 
 
@@ -40,7 +40,7 @@ class HookSpec(WireAnswer):
     #: `whsec_` followed by the base64 of 24 to 64 bytes; if omitted, generated and returned once
     secret: str | None = field(default=None, repr=False)
     old_secret: str | None = field(default=None, repr=False)  # also signs events during a change of the secret
-    old_secret_until: float | None = None  # when `old_secret` expires, seconds since 1970; default: a day from now
+    old_secret_until: str | None = None  # when `old_secret` expires; default: a day from now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
