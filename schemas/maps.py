@@ -265,7 +265,7 @@ class DistributionMapDocument(Document):
 
 
 class MapChanges(About):
-    """The body of ``PATCH /maps/{ref}``, a JSON merge patch (RFC 7396): null removes, omitted fields are kept."""
+    """The body of ``PATCH /maps/{map}``, a JSON merge patch (RFC 7396): null removes, omitted fields are kept."""
 
     tags: dict[TagName, TagValue | None] | None = Field(  # type: ignore[assignment]
         None, examples=[{"stage": "live", "ticket": None}], description="tags to set; null removes a tag"
@@ -275,7 +275,7 @@ class MapChanges(About):
 class ImportOptions(Registration):
     """The body of ``POST /maps/import``."""
 
-    document: dict[str, Any] = Field(description="document of a map, as GET /maps/{ref}/document returns it")
+    document: dict[str, Any] = Field(description="document of a map, as GET /maps/{map}/document returns it")
 
 
 class CalibrateOptions(Document):

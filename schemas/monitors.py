@@ -250,7 +250,7 @@ class MonitorPatch(Document):
 class MonitorRecord(MonitorBody):
     """A monitor with the secrets of its hooks, which responses omit."""
 
-    uid: str = Field(description="unique id; a new monitor with the same name has another")
+    id: str = Field(description="unique id; a new monitor with the same name has another")
     created_at: Timestamp
     created_by: str | None = None
     started_at: Instant = Field(description="rows predicted earlier are not counted as evidence")

@@ -98,7 +98,7 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
 
     Raises ``UnknownRule``, and ``NoAlarm`` if no alarm is raised or it was already acknowledged.
     """
-    look = Chore("look", store.keys.tenant, record.uid)
+    look = Chore("look", store.keys.tenant, record.id)
 
     def change(record: MonitorRecord, standing: Standing) -> StandingChange:
         rule = next((rule for rule in record.rules if rule.name == name), None)

@@ -212,7 +212,7 @@ class MonitorReader:
         self.kept = kept
         self.buckets = Buckets(redis, keys, record)
         self._standings = Standings(redis, keys, record)
-        self.gatherer = Gatherer(kept.leaves, self.buckets, record.uid)
+        self.gatherer = Gatherer(kept.leaves, self.buckets, record.id)
 
     def of(self, record: MonitorRecord) -> MonitorReader:
         """A reader of the same monitor with another record."""
@@ -285,7 +285,7 @@ class MonitorReader:
     @cached_property
     def _label_shifts(self) -> StoredLabelShifts | None:
         """The estimates of all windows from the reservoir."""
-        return read_label_shifts(self._redis, self._keys, self.record.uid)
+        return read_label_shifts(self._redis, self._keys, self.record.id)
 
     def _label_shift(self, window: WindowSpec, given: Estimated) -> LabelShiftReading:
         """The class frequencies of a window: from tallies, or as a worker last estimated them from the reservoir."""
@@ -354,7 +354,7 @@ class MonitorReader:
         """The reference, if there is one: its stored tally plus the stored buckets of its span."""
         if self.record.reference is None:
             return None
-        kept, span = read_reference(self._redis, self._keys, self.record.uid), reference_span(self.record)
+        kept, span = read_reference(self._redis, self._keys, self.record.id), reference_span(self.record)
         if span is None:
             return ReferenceTally(kept.tally)
         first, last = buckets_left(span, kept)

@@ -132,7 +132,7 @@ def _compared(
         why = f"it is not significantly better at the level {record.recalibration.level:g}"
         return replace(challenge, gain=found, why=why, code="not-better")
     about = {"tags": _tags(record, occasion, len(tally), found), "description": _DESCRIPTION}
-    return replace(challenge, gain=found, draft=map_record(derived_id("map", f"{record.uid} {occasion.seed}"), about))
+    return replace(challenge, gain=found, draft=map_record(derived_id("map", f"{record.id} {occasion.seed}"), about))
 
 
 def tags_of(record: MonitorRecord, occasion: Occasion, rows: int) -> dict[str, str]:
@@ -172,7 +172,7 @@ def accept(
     proposal = waiting(standings.read())
     require(proposal)
     check_unmoved(_alias(store, proposal), proposal)
-    seen_to = Chore("recalibrate", store.keys.tenant, record.uid)
+    seen_to = Chore("recalibrate", store.keys.tenant, record.id)
 
     def change(_: MonitorRecord, standing: Standing) -> StandingChange:
         _same(standing, proposal)
@@ -197,7 +197,7 @@ def reject(
     proposal = waiting(standings.read())
     require(proposal)
     occasion, data = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
-    look = Chore("look", store.keys.tenant, record.uid)
+    look = Chore("look", store.keys.tenant, record.id)
 
     def change(record: MonitorRecord, standing: Standing) -> StandingChange:
         _same(standing, proposal)

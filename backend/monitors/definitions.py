@@ -243,14 +243,14 @@ def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) ->
     moment = now()
     record = MonitorRecord(
         **body.model_copy(update={"hooks": hooks}).model_dump(),
-        uid=requester.new_id("monitor"),
+        id=requester.new_id("monitor"),
         created_at=stamp(moment),
         created_by=requester.who,
         started_at=moment.timestamp(),
     )
     keys = requester.store.keys
     stored = requester.store.monitors.put(
-        record, lambda pipe: write_reference(pipe, keys, record.uid, reference, vectors)
+        record, lambda pipe: write_reference(pipe, keys, record.id, reference, vectors)
     )
     _request_look(requester, stored)
     return stored, fresh
@@ -307,7 +307,7 @@ def _change(
     def with_it(pipe: Pipeline) -> None:
         forget_label_shifts(pipe, keys, before, changed)
         if again:
-            write_reference(pipe, keys, changed.uid, reference, vectors)
+            write_reference(pipe, keys, changed.id, reference, vectors)
 
     return requester.store.monitors.patch(before.name, change, with_it), fresh
 
@@ -325,7 +325,7 @@ def delete_monitor(requester: Requester, name: str, require: Require) -> None:
 
 
 def _request_look(requester: Requester, record: MonitorRecord) -> None:
-    schedule(requester.store.redis, Chore("look", requester.store.keys.tenant, record.uid))
+    schedule(requester.store.redis, Chore("look", requester.store.keys.tenant, record.id))
 
 
 def map_of(requester: Requester, body: MonitorBody) -> CalibrationMap | None:

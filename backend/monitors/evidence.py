@@ -79,7 +79,7 @@ def look_at_evidence(
     start = first_bucket(record)
     first = max(start, oldest_kept(record, now), buckets.dropped())
     numbers = buckets.numbers(first, last_counted(record, now, after))
-    bets = remembered.of(buckets, record.uid, numbers, lambda tail: _bets(tail, record))
+    bets = remembered.of(buckets, record.id, numbers, lambda tail: _bets(tail, record))
     last = max(numbers, default=first - 1)
     width = len(next(iter(bets.values())).factors) if bets else 0
     factors = np.zeros((last + 1 - first, width))

@@ -356,7 +356,7 @@ class Ingestion:
         if record.reservoir is None or record.n_classes is None:
             return None
         ids = rows.ids
-        priorities = self._rng.random(len(rows)) if ids is None else priorities_of(ids.strings(), record.uid)
+        priorities = self._rng.random(len(rows)) if ids is None else priorities_of(ids.strings(), record.id)
         none = np.broadcast_to(np.float32(0.0), (len(rows), record.n_classes))
         return Sampled(priorities, none if values is None else values)
 
@@ -464,7 +464,7 @@ def ingest(
     ingestion.close(now, account)
     taken = account.answer()
     if taken.accepted:
-        schedule(store.redis, Chore("look", store.keys.tenant, record.uid), LOOK_AFTER)
+        schedule(store.redis, Chore("look", store.keys.tenant, record.id), LOOK_AFTER)
     return taken
 
 

@@ -284,9 +284,9 @@ def look_at(store: Store, record: MonitorRecord, now: float) -> float:
     observed = observe(store, reader, ledger, windows, standings.read(), now)
     standings.change(lambda record, standing: conclude(record, standing, observed, store.keys.tenant))
     queue_events(store, record, standings)
-    if is_due(record, read_label_shifts(store.redis, store.keys, record.uid), ledger.totals(), now):
-        schedule(store.redis, Chore("estimate", store.keys.tenant, record.uid))
-    put_latest(store.redis, store.keys, record.uid, latest_values(reader, ledger, windows, standings.read(), now))
+    if is_due(record, read_label_shifts(store.redis, store.keys, record.id), ledger.totals(), now):
+        schedule(store.redis, Chore("estimate", store.keys.tenant, record.id))
+    put_latest(store.redis, store.keys, record.id, latest_values(reader, ledger, windows, standings.read(), now))
     return LOOK_SECONDS if expired else 0.0
 
 
@@ -358,7 +358,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
         states[again.rule], occasion = occasion_of(again)
         requests.append(occasion)
     recalibrates = len(requests) > len(standing.asked) or follows(record, standing, observed.moment)
-    chores = [Chore("recalibrate", tenant, record.uid)] if recalibrates else []
+    chores = [Chore("recalibrate", tenant, record.id)] if recalibrates else []
     renewed = restarted is not None or standing.applied is None or record.recalibration.policy == "online"
     applied = observed.applied if renewed else standing.applied
     changes = {"rules": states, "asked": requests, "applied": applied, "reference": reference}

@@ -66,7 +66,7 @@ def follow(store: Store, record: MonitorRecord, now: float) -> None:
     move(store, record, now)
     queue_events(store, record, standings)
     if standings.read().online not in (None, before):  # the metrics are those of the last check
-        schedule(store.redis, Chore("look", store.keys.tenant, record.uid))
+        schedule(store.redis, Chore("look", store.keys.tenant, record.id))
 
 
 def _step(store: Store, record: MonitorRecord, standings: Standings, now: float) -> bool:
@@ -204,7 +204,7 @@ def _draft(record: MonitorRecord, found: Following, reason: OnlineReason, now: f
     made = found.state.to_map(reduction=record.reduction or "binary", scale=record.scale, n_classes=record.n_classes)
     online = found.online
     return MapRecord(
-        id=derived_id("map", f"{record.uid} online {online.started_at} {online.rounds}"),
+        id=derived_id("map", f"{record.id} online {online.started_at} {online.rounds}"),
         name=None,
         version=None,
         method=made.method,
@@ -243,7 +243,7 @@ def decided(
         rows=online.rows_since,
     )
     proposal = Proposal(
-        id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
+        id=derived_id("proposal", f"{record.id} {occasion.seed}"),
         created_at=at(now),
         occasion=occasion,
         map=draft.id,

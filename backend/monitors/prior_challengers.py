@@ -80,7 +80,7 @@ def _moved(shift: LabelShift) -> bool:
 def _draft(record: MonitorRecord, occasion: Occasion, shift: LabelShift, made: CalibrationMap) -> MapRecord:
     """The record of the corrected map, without a name until it is accepted."""
     return record_without_fit(
-        derived_id("map", f"{record.uid} {occasion.seed}"),
+        derived_id("map", f"{record.id} {occasion.seed}"),
         made,
         Registration(
             tags=tags_of(record, occasion, shift.n) | {"correction": "label-shift"},

@@ -129,7 +129,7 @@ def decided(
         entry = step_of(action, now, occasion, data, detail=found.why)
         return StandingChange(after, [recalibrated(record, occasion, _TYPES[found.failed], data, now)], [entry])
     proposal = Proposal(
-        id=derived_id("proposal", f"{record.uid} {occasion.seed}"),
+        id=derived_id("proposal", f"{record.id} {occasion.seed}"),
         created_at=at(now),
         occasion=occasion,
         map=found.draft.id,
@@ -204,7 +204,7 @@ def request_challenger(
         number = standing.requests + 1
         occasion = Occasion(number=number, correction=correction)
         after = standing.model_copy(update={"asked": [*standing.asked, occasion], "requests": occasion.number})
-        chore = Chore("recalibrate", store.keys.tenant, record.uid)
+        chore = Chore("recalibrate", store.keys.tenant, record.id)
         return StandingChange(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
 
     Standings(store.redis, store.keys, record).change(change)

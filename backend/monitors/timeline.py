@@ -173,12 +173,12 @@ def state_of(store: Store, record: MonitorRecord) -> str:
     sent = latest_deliveries(store, record)
     parts = [record.model_dump_json(), repr(sorted(totals.items())), standing.model_dump_json(), repr(len(groups))]
     parts += [one.model_dump_json() for one in sent]
-    shifts = read_label_shifts(store.redis, store.keys, record.uid)
+    shifts = read_label_shifts(store.redis, store.keys, record.id)
     parts.append("" if shifts is None else repr(shifts.at))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
 def latest_deliveries(store: Store, record: MonitorRecord) -> Sequence[DeliveryRecord]:
     """The latest deliveries of a monitor, newest first."""
-    deliveries = Deliveries(store.redis, store.keys, record.uid)
+    deliveries = Deliveries(store.redis, store.keys, record.id)
     return deliveries.page(PageRequest(DELIVERIES, None), status=None, hook=None).items

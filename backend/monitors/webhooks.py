@@ -130,7 +130,7 @@ def event_of(
     seventh alarm of a rule. A repeated report of the same occasion, for example after a crash, has the same id.
     """
     return MonitorEvent(
-        id=derived_id("event", f"{monitor.uid} {type_} {seed}"), type=type_, timestamp=at(moment), data=data
+        id=derived_id("event", f"{monitor.id} {type_} {seed}"), type=type_, timestamp=at(moment), data=data
     )
 
 
@@ -157,7 +157,7 @@ def queue_delivery(store: Store, monitor: MonitorRecord, hook: HookSpec, event: 
         created_at=(moment := stamp()),
         next_at=moment,
     )
-    return Deliveries(store.redis, store.keys, monitor.uid).create(record)
+    return Deliveries(store.redis, store.keys, monitor.id).create(record)
 
 
 def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:

@@ -506,7 +506,7 @@ def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before
     span = reference_span(record)
     if span is None or span.first >= before:
         return
-    kept = read_reference(store.redis, store.keys, record.uid)
+    kept = read_reference(store.redis, store.keys, record.id)
     first, last = buckets_left(span, kept)
     last = min(last, before - 1)
     if first <= last:

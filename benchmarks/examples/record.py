@@ -55,9 +55,9 @@ class Recorder:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Content-Type": kind} | dict(example.headers)
         content = self._real(body) if isinstance(body, str) else body
-        if example.path.get("job_id") == JOB and method == "GET":
+        if example.path.get("job") == JOB and method == "GET":
             self._wait(self._ids["job"])
-        if example.call == "DELETE /batches/{batch_id}":
+        if example.call == "DELETE /batches/{batch}":
             self._await_all()
         params = {name: self._real(value) for name, value in example.query.items()}
         answer = self._http.request(method, self._real(path), content=content, params=params, headers=headers)
@@ -65,7 +65,7 @@ class Recorder:
             self._ids[found.group(1)] = found.group()
         if answer.status_code == 202 and "/jobs/" in answer.headers.get("location", ""):
             self._under_way.append(self._ids["job"])
-        elif example.call == "POST /jobs/{job_id}/cancel":
+        elif example.call == "POST /jobs/{job}/cancel":
             self._under_way.remove(self._ids["job"])
             if answer.status_code == 409:  # it ended before it could be cancelled: the same once more
                 self.send(all_examples()[all_examples().index(example) - 1])

@@ -66,8 +66,8 @@ REFUSALS: tuple[Example, ...] = (
     _refused("invalid-option", "POST /evaluate", _ROWS | {"measures": [{"name": "ece", "n_bins": 0}]}),
     _refused("not-converged", "POST /maps", _SEPARATED | {"method": "vector", "options": {"strength": 0}}),
     _refused("invalid-cursor", "GET /jobs", query={"cursor": "page-2"}),
-    _refused("unknown-batch", "GET /batches/{batch_id}", path={"batch_id": BATCH}),
-    _refused("unknown-map", "GET /maps/{ref}", path={"ref": "fraud-detector:9"}),
+    _refused("unknown-batch", "GET /batches/{batch}", path={"batch": BATCH}),
+    _refused("unknown-map", "GET /maps/{map}", path={"map": "fraud-detector:9"}),
     _refused("unknown-map-reference", "POST /calibrate", {"map": "nothing", "predictions": [0.2]}),
     _refused("unknown-batch-reference", "POST /evaluate", {"batch": "batch_forgotten"}),
     _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
@@ -79,5 +79,5 @@ REFUSALS: tuple[Example, ...] = (
     _refused("unknown-rule", _ACKNOWLEDGE, path={"name": "fraud-detector", "rule": "none"}),
     _refused("no-alarm", _ACKNOWLEDGE, path={"name": "fraud-detector", "rule": "evidence"}),
     _refused("unknown-proposal", "GET /monitors/{name}/proposal", path={"name": "fraud-detector"}),
-    _refused("unknown-job", "GET /jobs/{job_id}", path={"job_id": "job_forgotten"}),
+    _refused("unknown-job", "GET /jobs/{job}", path={"job": "job_forgotten"}),
 )

@@ -60,7 +60,7 @@ def pictures(client: httpx.Client, stored: str, path: str) -> list[str]:
     body = orjson.dumps({"batch": stored})
     png = times(client, "POST", "/diagrams", JSON | {"Accept": "image/png"}, body)
     lines.append(line("`POST /diagrams`, reliability, PNG", png, "at most 150"))
-    lines.append(line("`GET /maps/{ref}/diagram.svg`", times(client, "GET", path, {}), "at most 150"))
+    lines.append(line("`GET /maps/{map}/diagram.svg`", times(client, "GET", path, {}), "at most 150"))
     tag = {"If-None-Match": client.get(path).headers["etag"]}
     return [*lines, line("the same with a matching ETag", _known(client, path, tag), "none")]
 

@@ -35,7 +35,7 @@ NOW = 1_700_000_000.0
 
 def _ledger(redis: Redis, name: str) -> Ledger:
     body = MonitorBody(name=name, bucket=HOUR, max_ids=10**8)
-    record = MonitorRecord(**body.model_dump(), uid=new_id("monitor"), created_at=stamp(), started_at=0.0)
+    record = MonitorRecord(**body.model_dump(), id=new_id("monitor"), created_at=stamp(), started_at=0.0)
     return Ledger(redis, Keyspace(), Definitions(redis, Keyspace()).put(record))
 
 

@@ -30,7 +30,7 @@ _FIRST = ("maps", "monitors", "monitor_rows")
 _OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__", *_FIRST})
 _MODULES = (*_FIRST, *_OTHERS)
 #: Records that stand for their ids.
-_RECORDS = {"batch": "BatchRecord", "batch_id": "BatchRecord", "job_id": "JobSummary", "ref": "MapSummary"}
+_RECORDS = {"batch": "BatchRecord", "job": "JobSummary", "map": "MapSummary"}
 _INDENT = "        "
 _WIDTH = 120
 

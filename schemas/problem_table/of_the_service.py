@@ -76,14 +76,14 @@ OF_THE_SERVICE = {
         409,
         "The job has ended",
         "The job has succeeded or failed and can no longer be cancelled.",
-        "There is nothing to do. `GET /jobs/{job_id}` returns the result.",
+        "There is nothing to do. `GET /jobs/{job}` returns the result.",
     ),
     "job-not-final": ProblemRow(
         409,
         "The job has not ended",
         "A job has no diagrams, and cannot be deleted, until it has ended.",
         "Try again after the number of seconds in `Retry-After`. Requests for diagrams can wait with `Prefer: wait=10`."
-        " A job that you want to delete can be cancelled with `POST /jobs/{job_id}/cancel`.",
+        " A job that you want to delete can be cancelled with `POST /jobs/{job}/cancel`.",
     ),
     "job-cancelled": ProblemRow(
         409,
@@ -252,7 +252,7 @@ OF_THE_SERVICE = {
         "Too many event streams are open",
         "The limit of open event streams per process was reached. One tenant may use half of the streams, and one API "
         "key a quarter. The detail names the limit that was reached.",
-        "Try again after the number of seconds in `Retry-After`, or poll `GET /jobs/{job_id}`.",
+        "Try again after the number of seconds in `Retry-After`, or poll `GET /jobs/{job}`.",
     ),
     "too-many-connections": ProblemRow(
         503,

@@ -51,7 +51,7 @@ class Example(NamedTuple):
 #: The bytes decode to "an example's, not for you".
 _SECRET = "whsec_YW4gZXhhbXBsZSdzLCBub3QgZm9yIHlvdQ=="  # noqa: S105 - it is public
 _WITH_HOOK = {"name": "fraud-live"}
-_ONE = _WITH_HOOK | {"delivery_id": DELIVERY}
+_ONE = _WITH_HOOK | {"delivery": DELIVERY}
 #: The webhook host that the example service allows.
 HOST = "alerts.example"
 
@@ -72,8 +72,8 @@ DELIVERIES: tuple[Example, ...] = (
         path=_WITH_HOOK | {"hook": "pager"},
     ),
     Example("GET /monitors/{name}/deliveries", "newest", "The newest delivery", path=_WITH_HOOK, query={"limit": "1"}),
-    Example("GET /monitors/{name}/deliveries/{delivery_id}", "test", "A delivery", path=_ONE),
-    Example("POST /monitors/{name}/deliveries/{delivery_id}/resend", "test", "Send it again", None, 202, path=_ONE),
+    Example("GET /monitors/{name}/deliveries/{delivery}", "test", "A delivery", path=_ONE),
+    Example("POST /monitors/{name}/deliveries/{delivery}/resend", "test", "Send it again", None, 202, path=_ONE),
     Example("DELETE /monitors/{name}", "with-a-hook", "Delete a monitor", status=204, path=_WITH_HOOK),
 )
 
@@ -242,11 +242,11 @@ DISTRIBUTIONS: tuple[Example, ...] = (
         {**_NORMAL_OF_THREE, "against": [BATCH], "measures": ["rmse"]},
     ),
     Example(
-        "POST /batches/{batch_id}/rows",
+        "POST /batches/{batch}/rows",
         "quantiles",
         "More forecasts at the same levels",
         _QUANTILES,
-        path={"batch_id": BATCH},
+        path={"batch": BATCH},
     ),
     Example(
         "POST /evaluate", "quantiles", "A batch of forecasts", {**_REGRESSION, "batch": BATCH, "measures": ["mae"]}
@@ -326,15 +326,15 @@ STORY: tuple[Example, ...] = (
         201,
     ),
     Example(
-        "POST /batches/{batch_id}/rows",
+        "POST /batches/{batch}/rows",
         "more",
         "Two more rows",
         {"predictions": [0.31, 0.86], "labels": [0, 1]},
-        path={"batch_id": BATCH},
+        path={"batch": BATCH},
         headers={"Idempotency-Key": "part-7-of-stream-3"},
     ),
     Example("GET /batches", "newest", "The newest batch", query={"limit": "1"}),
-    Example("GET /batches/{batch_id}", "two-classes", "A batch of one event", path={"batch_id": BATCH}),
+    Example("GET /batches/{batch}", "two-classes", "A batch of one event", path={"batch": BATCH}),
     Example(
         "POST /maps",
         "at-once",
@@ -349,19 +349,19 @@ STORY: tuple[Example, ...] = (
         {"method": "pl", "options": {"folds": 3, "candidates": [1]}, "batch": BATCH},
         202,
     ),
-    Example("GET /jobs/{job_id}", "fit", "A completed fit", path={"job_id": JOB}),
+    Example("GET /jobs/{job}", "fit", "A completed fit", path={"job": JOB}),
     Example("GET /jobs", "fits", "The fits of a batch", query=_FITS_TO_IT),
-    Example("GET /maps/{ref}", "by-name", "The newest version of a name", path={"ref": "fraud-detector"}),
+    Example("GET /maps/{map}", "by-name", "The newest version of a name", path={"map": "fraud-detector"}),
     Example("GET /maps", "by-name", "The newest version of a name", query=_NEWEST),
     Example(
         "PUT /maps/{name}/aliases/{alias}", "champion", "Version 1 is the champion", {"version": 1}, path=_CHAMPION
     ),
     Example("GET /maps/{name}/aliases", "all", "The aliases of a name", path=_MODEL),
     Example("GET /maps/{name}/aliases/{alias}", "champion", "The version that it points at", path=_CHAMPION),
-    Example("PATCH /maps/{ref}", "tags", "Set one tag", {"tags": {"stage": "live"}}, path={"ref": "fraud-detector:1"}),
-    Example("GET /maps/{ref}/document", "by-alias", "By an alias", path={"ref": "fraud-detector@champion"}),
+    Example("PATCH /maps/{map}", "tags", "Set one tag", {"tags": {"stage": "live"}}, path={"map": "fraud-detector:1"}),
+    Example("GET /maps/{map}/document", "by-alias", "By an alias", path={"map": "fraud-detector@champion"}),
     Example("POST /maps/import", "identity", "A map from another service", _IMPORTED, 201),
-    Example("DELETE /maps/{ref}", "by-version", "One version", status=204, path={"ref": "from-elsewhere:1"}),
+    Example("DELETE /maps/{map}", "by-version", "One version", status=204, path={"map": "from-elsewhere:1"}),
     Example("DELETE /maps/{name}/aliases/{alias}", "champion", "Delete an alias", status=204, path=_CHAMPION),
     Example(
         "POST /evaluate",
@@ -401,10 +401,10 @@ STORY: tuple[Example, ...] = (
         {"batch": BATCH, "diagram": {"name": "fit-on-test", "method": "pl", "folds": 3}},
         202,
     ),
-    Example("GET /jobs/{job_id}/diagram.svg", "fitted", "The diagram of a job", path={"job_id": JOB}),
-    Example("GET /jobs/{job_id}/diagram.png", "fitted", "The same as a PNG", path={"job_id": JOB}),
-    Example("GET /maps/{ref}/diagram.svg", "by-name", "Before and after, in-sample", path={"ref": "fraud-detector"}),
-    Example("GET /maps/{ref}/diagram.png", "dark", "Dark theme", path={"ref": "fraud-detector"}, query=_DARK),
+    Example("GET /jobs/{job}/diagram.svg", "fitted", "The diagram of a job", path={"job": JOB}),
+    Example("GET /jobs/{job}/diagram.png", "fitted", "The same as a PNG", path={"job": JOB}),
+    Example("GET /maps/{map}/diagram.svg", "by-name", "Before and after, in-sample", path={"map": "fraud-detector"}),
+    Example("GET /maps/{map}/diagram.png", "dark", "Dark theme", path={"map": "fraud-detector"}, query=_DARK),
     Example(
         "POST /evaluate",
         "as-a-job",
@@ -413,8 +413,8 @@ STORY: tuple[Example, ...] = (
         202,
         headers={"Prefer": "respond-async"},
     ),
-    Example("POST /jobs/{job_id}/cancel", "cancelled", "A cancelled job", path={"job_id": JOB}),
-    Example("DELETE /jobs/{job_id}", "cancelled", "Delete an ended job", status=204, path={"job_id": JOB}),
+    Example("POST /jobs/{job}/cancel", "cancelled", "A cancelled job", path={"job": JOB}),
+    Example("DELETE /jobs/{job}", "cancelled", "Delete an ended job", status=204, path={"job": JOB}),
     Example("GET /v2/models/{name}", "by-name", "A map as a model", path=_MODEL),
     Example("GET /v2/models/{name}/ready", "by-name", "The map exists", path=_MODEL),
     Example("POST /v2/models/{name}/infer", "three", "Three predictions as a tensor", _INFERENCE, path=_MODEL),
@@ -426,7 +426,7 @@ STORY: tuple[Example, ...] = (
     *ALARMS,
     *INGESTION,
     *DISTRIBUTIONS,
-    Example("DELETE /batches/{batch_id}", "two-classes", "Delete a batch", status=204, path={"batch_id": BATCH}),
+    Example("DELETE /batches/{batch}", "two-classes", "Delete a batch", status=204, path={"batch": BATCH}),
 )
 
 
@@ -446,12 +446,12 @@ def all_examples() -> tuple[Example, ...]:
 
 #: Descriptions and examples of path parameters in the OpenAPI document.
 _PARAMETERS = {
-    "batch_id": ("id of a batch", BATCH),
-    "job_id": ("id of a job", JOB),
-    "delivery_id": ("id of a delivery", DELIVERY),
+    "batch": ("id of a batch", BATCH),
+    "job": ("id of a job", JOB),
+    "delivery": ("id of a delivery", DELIVERY),
     "hook": ("name of a hook", "pager"),
     "rule": ("name of a rule", "evidence"),
-    "ref": ("id of a map, a name (its newest version), name:version or name@alias", MAP),
+    "map": ("id of a map, a name (its newest version), name:version or name@alias", MAP),
     "name": ("name or id of a map", "fraud-detector"),
     "alias": ("name of an alias", "champion"),
     "version": ("version of the map", "1"),

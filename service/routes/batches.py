@@ -67,13 +67,13 @@ async def get_batches(request: Request, here: Here) -> Response:
 @calls.add(
     Call(
         "POST",
-        "/batches/{batch_id}/rows",
+        "/batches/{batch}/rows",
         body=rows(RowsBody, DistributionRowsBody),
         answer=BatchRecord,
         problems=(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "batch-full", "quota-exceeded"),
     )
 )
-async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
+async def post_rows(batch: str, request: Request, here: Here) -> Response:
     """Append rows to a batch: either all of them or none.
 
     The rows need the same arrays as the batch. With an ``Idempotency-Key``, a repeated request appends them only once.
@@ -81,12 +81,12 @@ async def post_rows(batch_id: str, request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, RowsOptions, DistributionRowsOptions)
-    record = await run_in_thread(append_rows, here, batch_id, payload.arrays, options)
+    record = await run_in_thread(append_rows, here, batch, payload.arrays, options)
     return answer(record.model_dump())
 
 
-@calls.add(Call("GET", "/batches/{batch_id}", answer=BatchRecord, problems=("unknown-batch",), client="batch"))
-async def get_batch(batch_id: str, here: Here) -> Response:
+@calls.add(Call("GET", "/batches/{batch}", answer=BatchRecord, problems=("unknown-batch",), client="batch"))
+async def get_batch(batch: str, here: Here) -> Response:
     """Get the record of a batch.
 
     Examples
@@ -94,19 +94,19 @@ async def get_batch(batch_id: str, here: Here) -> Response:
     >>> client.batch(client.upload([0.1, 0.9]).id).arrays
     ['predictions']
     """
-    record = await run_in_thread(here.store.batches.record, batch_id)
+    record = await run_in_thread(here.store.batches.record, batch)
     return answer(record.model_dump())
 
 
 @calls.add(
-    Call("DELETE", "/batches/{batch_id}", status=204, problems=("unknown-batch", "batch-in-use"), client="delete_batch")
+    Call("DELETE", "/batches/{batch}", status=204, problems=("unknown-batch", "batch-in-use"), client="delete_batch")
 )
-async def delete_batch(batch_id: str, here: Here) -> Response:
+async def delete_batch(batch: str, here: Here) -> Response:
     """Delete a batch; fails while a queued or running job needs it.
 
     Examples
     --------
     >>> client.delete_batch(client.upload([0.1, 0.9]).id)
     """
-    await run_in_thread(here.store.batches.delete, batch_id)
+    await run_in_thread(here.store.batches.delete, batch)
     return Response(status_code=204)

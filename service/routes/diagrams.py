@@ -133,28 +133,28 @@ _OF_JOBS = ("unknown-job", "job-not-final", *OF_ENDED_JOBS, "busy")
 
 
 @calls.add(
-    Call("GET", "/maps/{ref}/diagram.svg", query=PictureQuery, media=(SVG,), conditional=True, problems=_OF_MAPS)
+    Call("GET", "/maps/{map}/diagram.svg", query=PictureQuery, media=(SVG,), conditional=True, problems=_OF_MAPS)
 )
-async def get_map_svg(ref: str, request: Request, here: Here) -> Response:
+async def get_map_svg(map: str, request: Request, here: Here) -> Response:
     """Draw the reliability diagram of the rows that a map was fitted to, before and after the map (in-sample).
 
     The diagram uses the bins that are stored with the map, so it is available after the batch has expired.
     """
-    return await _of_map(here, ref, request, "svg")
+    return await _of_map(here, map, request, "svg")
 
 
 @calls.add(
-    Call("GET", "/maps/{ref}/diagram.png", query=PictureQuery, media=(PNG,), conditional=True, problems=_OF_MAPS)
+    Call("GET", "/maps/{map}/diagram.png", query=PictureQuery, media=(PNG,), conditional=True, problems=_OF_MAPS)
 )
-async def get_map_png(ref: str, request: Request, here: Here) -> Response:
+async def get_map_png(map: str, request: Request, here: Here) -> Response:
     """Same as ``diagram.svg``, as a PNG."""
-    return await _of_map(here, ref, request, "png")
+    return await _of_map(here, map, request, "png")
 
 
 @calls.add(
     Call(
         "GET",
-        "/jobs/{job_id}/diagram.svg",
+        "/jobs/{job}/diagram.svg",
         query=ReportPictureQuery,
         media=(SVG,),
         conditional=True,
@@ -162,15 +162,15 @@ async def get_map_png(ref: str, request: Request, here: Here) -> Response:
         problems=_OF_JOBS,
     )
 )
-async def get_job_svg(job_id: str, request: Request, here: Here) -> Response:
+async def get_job_svg(job: str, request: Request, here: Here) -> Response:
     """Draw a diagram of a job's report; with ``Prefer: wait=10``, waits up to 10 seconds for the job to end."""
-    return await _of_job(here, job_id, request, "svg")
+    return await _of_job(here, job, request, "svg")
 
 
 @calls.add(
     Call(
         "GET",
-        "/jobs/{job_id}/diagram.png",
+        "/jobs/{job}/diagram.png",
         query=ReportPictureQuery,
         media=(PNG,),
         conditional=True,
@@ -178,14 +178,14 @@ async def get_job_svg(job_id: str, request: Request, here: Here) -> Response:
         problems=_OF_JOBS,
     )
 )
-async def get_job_png(job_id: str, request: Request, here: Here) -> Response:
+async def get_job_png(job: str, request: Request, here: Here) -> Response:
     """Same as ``diagram.svg``, as a PNG."""
-    return await _of_job(here, job_id, request, "png")
+    return await _of_job(here, job, request, "png")
 
 
-async def _of_map(here: Context, ref: str, request: Request, form: Format) -> Response:
+async def _of_map(here: Context, map: str, request: Request, form: Format) -> Response:
     look = read_query(request, PictureQuery)
-    record = await run_in_thread(here.store.maps.get, ref)
+    record = await run_in_thread(here.store.maps.get, map)
     if record.bins is None:
         raise NoBins("the map was imported, or fitted by a version that did not store bins")
     shown = record.model_dump(include={"id", "name", "version", "n", "bins", "in_sample"})
@@ -194,9 +194,9 @@ async def _of_map(here: Context, ref: str, request: Request, form: Format) -> Re
     return known or await picture(here, partial(draw_fit, record, record.bins, form, look), tagged(tag))
 
 
-async def _of_job(here: Context, job_id: str, request: Request, form: Format) -> Response:
+async def _of_job(here: Context, job: str, request: Request, form: Format) -> Response:
     look = read_query(request, ReportPictureQuery)
-    record = await until_final(here, await run_in_thread(here.store.jobs.get, job_id))
+    record = await until_final(here, await run_in_thread(here.store.jobs.get, job))
     if record.status not in FINAL:
         headers = await run_in_thread(located, here, record)
         raise JobNotFinal("the job has no diagrams until it has ended").with_headers(headers)

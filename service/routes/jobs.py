@@ -42,7 +42,7 @@ async def get_jobs(request: Request, here: Here) -> Response:
 @calls.add(
     Call(
         "GET",
-        "/jobs/{job_id}",
+        "/jobs/{job}",
         answer=JobAnswer,
         media=(HTML,),
         waits=True,
@@ -50,7 +50,7 @@ async def get_jobs(request: Request, here: Here) -> Response:
         client="job",
     )
 )
-async def get_job(job_id: str, request: Request, here: Here) -> Response:
+async def get_job(job: str, request: Request, here: Here) -> Response:
     """Get the status, progress and result of a job.
 
     With ``Prefer: wait=10``, waits up to 10 seconds for its end. With ``Accept: text/html``, returns the report of an
@@ -63,7 +63,7 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
     'succeeded'
     """
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
-    record = await until_final(here, await run_in_thread(here.store.jobs.get, job_id))
+    record = await until_final(here, await run_in_thread(here.store.jobs.get, job))
     headers = {} if record.status in FINAL else await run_in_thread(located, here, record)
     if kind == JSON:
         return applied(here, answer(record.answer().model_dump(), headers=headers | {"Vary": "Accept"}))
@@ -75,25 +75,25 @@ async def get_job(job_id: str, request: Request, here: Here) -> Response:
 @calls.add(
     Call(
         "POST",
-        "/jobs/{job_id}/cancel",
+        "/jobs/{job}/cancel",
         access="frees",
         answer=JobAnswer,
         problems=("unknown-job", "job-final"),
         client="cancel",
     )
 )
-async def post_cancellation(job_id: str, request: Request, here: Here) -> Response:
+async def post_cancellation(job: str, request: Request, here: Here) -> Response:
     """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded.
 
     A cancelled job is returned unchanged. Its record is kept like that of any ended job.
     """
     await read_no_fields(request, here.settings)
-    record = await run_in_thread(here.store.jobs.cancel, job_id)
+    record = await run_in_thread(here.store.jobs.cancel, job)
     return answer(record.answer().model_dump())
 
 
-@calls.add(Call("DELETE", "/jobs/{job_id}", status=204, problems=("unknown-job", "job-not-final"), client="delete_job"))
-async def delete_job(job_id: str, here: Here) -> Response:
+@calls.add(Call("DELETE", "/jobs/{job}", status=204, problems=("unknown-job", "job-not-final"), client="delete_job"))
+async def delete_job(job: str, here: Here) -> Response:
     """Delete an ended job with its result and its events; a map that it stored is kept. Cancel a running job first.
 
     Examples
@@ -101,7 +101,7 @@ async def delete_job(job_id: str, here: Here) -> Response:
     >>> made = client.fit("pl", predictions=p, labels=y)
     >>> client.delete_job(next(client.jobs(kind="fit")))
     """
-    record = await run_in_thread(here.store.jobs.delete, job_id)
+    record = await run_in_thread(here.store.jobs.delete, job)
     if record.status not in FINAL:
         headers = await run_in_thread(located, here, record)
         raise JobNotFinal("a queued or running job cannot be deleted; cancel it first").with_headers(headers)
@@ -111,7 +111,7 @@ async def delete_job(job_id: str, here: Here) -> Response:
 @calls.add(
     Call(
         "GET",
-        "/jobs/{job_id}/events",
+        "/jobs/{job}/events",
         headers={
             "Last-Event-ID": {
                 "description": "id of the last event received; only later events are sent",
@@ -124,11 +124,11 @@ async def delete_job(job_id: str, here: Here) -> Response:
         problems=("unknown-job", "invalid-field", "too-many-streams"),
     )
 )
-async def get_events(job_id: str, request: Request, here: Here) -> Response:
+async def get_events(job: str, request: Request, here: Here) -> Response:
     """Stream the changes of a job as Server-Sent Events until it ends, from the start or after ``Last-Event-ID``."""
     last = read_last_id(request.headers.get("last-event-id"))
-    if await run_in_thread(has_no_more_events, here.store, job_id, last):
+    if await run_in_thread(has_no_more_events, here.store, job, last):
         return Response(status_code=204)
     if HEAD_ONLY in request.scope:
         return Response(media_type=EVENT_STREAM)
-    return EventStream(changes(here, job_id, last), here)
+    return EventStream(changes(here, job, last), here)

@@ -112,8 +112,8 @@ async def post_import(request: Request, here: Here) -> Response:
     return created(await run_in_thread(maps.import_map, here, options))
 
 
-@calls.add(Call("GET", "/maps/{ref}", answer=MapRecord, conditional=True, problems=("unknown-map",), client="map"))
-async def get_map(ref: str, request: Request, here: Here) -> Response:
+@calls.add(Call("GET", "/maps/{map}", answer=MapRecord, conditional=True, problems=("unknown-map",), client="map"))
+async def get_map(map: str, request: Request, here: Here) -> Response:
     """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``.
 
     Examples
@@ -121,22 +121,22 @@ async def get_map(ref: str, request: Request, here: Here) -> Response:
     >>> client.map("spam").version
     1
     """
-    record = await run_in_thread(here.store.maps.get, ref)
+    record = await run_in_thread(here.store.maps.get, map)
     return Conditions.of(request.headers).answer(to_bytes(record))
 
 
 @calls.add(
     Call(
         "GET",
-        "/maps/{ref}/document",
+        "/maps/{map}/document",
         answer=MapDocument | DistributionMapDocument,
         conditional=True,
         problems=("unknown-map",),
     )
 )
-async def get_document(ref: str, request: Request, here: Here) -> Response:
+async def get_document(map: str, request: Request, here: Here) -> Response:
     """Get only the document of a map; it is sufficient to apply the map or to import it again."""
-    record = await run_in_thread(here.store.maps.get, ref)
+    record = await run_in_thread(here.store.maps.get, map)
     # Names and ids consist of letters, digits, dots, hyphens and underscores.
     file = record.id if record.name is None else f"{record.name}-v{record.version}"
     disposition = {"Content-Disposition": f'attachment; filename="{file}.json"'}
@@ -146,7 +146,7 @@ async def get_document(ref: str, request: Request, here: Here) -> Response:
 @calls.add(
     Call(
         "PATCH",
-        "/maps/{ref}",
+        "/maps/{map}",
         body=changes(MapChanges),
         answer=MapRecord,
         tagged=True,
@@ -154,31 +154,31 @@ async def get_document(ref: str, request: Request, here: Here) -> Response:
         problems=("unknown-map",),
     )
 )
-async def patch_map(ref: str, request: Request, here: Here) -> Response:
+async def patch_map(map: str, request: Request, here: Here) -> Response:
     """Change the tags and the description of a map with a JSON merge patch: null removes, omitted fields are kept."""
     patch = await read_fields(request, here.settings, MapChanges)
-    record = await run_in_thread(maps.change_map, here, ref, patch, Conditions.of(request.headers).require)
+    record = await run_in_thread(maps.change_map, here, map, patch, Conditions.of(request.headers).require)
     return _tagged(to_bytes(record))
 
 
 @calls.add(
     Call(
         "DELETE",
-        "/maps/{ref}",
+        "/maps/{map}",
         status=204,
         conditional=True,
         problems=("unknown-map", "map-in-use", "invalid-field"),
         client="delete_map",
     )
 )
-async def delete_map(ref: str, request: Request, here: Here) -> Response:
+async def delete_map(map: str, request: Request, here: Here) -> Response:
     """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused.
 
     Examples
     --------
     >>> client.delete_map(client.fit("platt", predictions=p, labels=y).id)
     """
-    await run_in_thread(maps.delete_map, here, ref, Conditions.of(request.headers).require)
+    await run_in_thread(maps.delete_map, here, map, Conditions.of(request.headers).require)
     return Response(status_code=204)
 
 

@@ -42,31 +42,31 @@ async def get_deliveries(name: str, request: Request, here: Here) -> Response:
 @calls.add(
     Call(
         "GET",
-        "/monitors/{name}/deliveries/{delivery_id}",
+        "/monitors/{name}/deliveries/{delivery}",
         answer=DeliveryRecord,
         problems=("unknown-monitor", "unknown-delivery"),
     )
 )
-async def get_delivery(name: str, delivery_id: str, here: Here) -> Response:
+async def get_delivery(name: str, delivery: str, here: Here) -> Response:
     """Get a delivery: its event, and the response status or error of each of its last attempts."""
-    record = await run_in_thread(lambda: deliveries_of(here, name).get(delivery_id))
+    record = await run_in_thread(lambda: deliveries_of(here, name).get(delivery))
     return answer(record.model_dump())
 
 
 @calls.add(
     Call(
         "POST",
-        "/monitors/{name}/deliveries/{delivery_id}/resend",
+        "/monitors/{name}/deliveries/{delivery}/resend",
         answer=DeliveryRecord,
         status=202,
         problems=("unknown-monitor", "unknown-delivery"),
         client="resend",
     )
 )
-async def resend_delivery(name: str, delivery_id: str, request: Request, here: Here) -> Response:
+async def resend_delivery(name: str, delivery: str, request: Request, here: Here) -> Response:
     """Send a delivery again, whatever its status: the same event with the same ``webhook-id``."""
     await read_no_fields(request, here.settings)
-    record = await run_in_thread(lambda: deliveries_of(here, name).resend(delivery_id))
+    record = await run_in_thread(lambda: deliveries_of(here, name).resend(delivery))
     return answer(record.model_dump(), 202)
 
 
@@ -88,7 +88,7 @@ async def post_hook_test(name: str, hook: str, request: Request, here: Here) -> 
 
 def deliveries_of(here: Context, name: str) -> Deliveries:
     """The deliveries of a monitor; raises ``UnknownMonitor``."""
-    return Deliveries(here.store.redis, here.store.keys, here.store.monitors.get(name).uid)
+    return Deliveries(here.store.redis, here.store.keys, here.store.monitors.get(name).id)
 
 
 def find(here: Context, name: str, query: DeliveriesQuery) -> Page[DeliveryRecord]:

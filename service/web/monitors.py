@@ -330,7 +330,7 @@ async def resend(name: str, delivery_id: str, visit: Visiting, form: Form) -> Re
     """Send a delivery again."""
 
     def act(record: MonitorRecord) -> str:
-        Deliveries(visit.here.store.redis, visit.here.store.keys, record.uid).resend(delivery_id)
+        Deliveries(visit.here.store.redis, visit.here.store.keys, record.id).resend(delivery_id)
         return "The delivery will be sent again."
 
     return await _acted(visit, name, form, act)

@@ -40,7 +40,7 @@ def test_a_call_that_may_change_something_needs_a_key_that_writes_unless_it_only
 
 @pytest.mark.parametrize("call", CHANGES, ids=str)
 def test_only_calls_that_free_room_work_in_a_full_store(call: Call) -> None:
-    frees = call.path in FREEING_PAGES or call.method == "DELETE" or str(call) == "POST /jobs/{job_id}/cancel"
+    frees = call.path in FREEING_PAGES or call.method == "DELETE" or str(call) == "POST /jobs/{job}/cancel"
     assert TABLE.frees_room(call.method, _path(call)) is frees
 
 

@@ -234,8 +234,8 @@ def test_everything_of_a_catalogue_is_documented(page: str, catalogue: Mapping[s
         ("/evaluate", "post"),
         ("/maps", "post"),
         ("/diagrams", "post"),
-        ("/jobs/{job_id}/diagram.svg", "get"),
-        ("/jobs/{job_id}/diagram.png", "get"),
+        ("/jobs/{job}/diagram.svg", "get"),
+        ("/jobs/{job}/diagram.png", "get"),
     ],
 )
 def test_a_call_that_waits_for_a_job_names_every_problem_of_its_end(

@@ -41,7 +41,7 @@ def test_monitors_come_back_as_they_were(redis: Redis, store: Store) -> None:
     assert (restored.written, restored.left) == ({"monitor": 2}, {})
     assert _snapshot(redis) == before
     asked = {cast(bytes, one) for one in redis.zrange(Shared.chores_due(), 0, -1)}
-    looks = {f"look:{tenant}:{r.uid}".encode() for tenant, r in zip(("default", "other"), records, strict=True)}
+    looks = {f"look:{tenant}:{r.id}".encode() for tenant, r in zip(("default", "other"), records, strict=True)}
     assert asked == due | looks
 
 
@@ -76,7 +76,7 @@ def test_a_process_reloads_a_monitor_after_its_restore(redis: Redis, store: Stor
     ledger = Ledger(redis, store.keys, record)
     ledger.commit(unnamed(10, seed=1))
     file = _backup(redis)
-    gatherer = Gatherer(Leaves(), ledger.buckets, record.uid)
+    gatherer = Gatherer(Leaves(), ledger.buckets, record.id)
     ledger.commit(unnamed(20, seed=2))
     ledger.commit(unnamed(20, seed=3))
     assert len(gatherer.span(7, 7).tally) == 50

@@ -37,10 +37,10 @@ def test_every_response_matches_the_openapi_document(fuzzed: Stack) -> None:
 
 def test_undocumented_problems_and_statuses_are_detected(fuzzed: Stack, tmp_path: Path) -> None:
     document = httpx.get(f"{fuzzed.url}/openapi.json", timeout=60).json()
-    document["paths"] = {path: document["paths"][path] for path in ("/maps/{ref}", "/jobs/{job_id}")}
-    response = document["paths"]["/maps/{ref}"]["get"]["responses"]["404"]
+    document["paths"] = {path: document["paths"][path] for path in ("/maps/{map}", "/jobs/{job}")}
+    response = document["paths"]["/maps/{map}"]["get"]["responses"]["404"]
     del response["content"]["application/problem+json"]["examples"]["unknown-map"]
-    del document["paths"]["/jobs/{job_id}"]["get"]["responses"]["404"]
+    del document["paths"]["/jobs/{job}"]["get"]["responses"]["404"]
     wrong = tmp_path / "openapi.json"
     wrong.write_text(json.dumps(document), "utf-8")
     found = fuzz(fuzzed.url, examples=5, phases="examples", document=wrong)

@@ -94,10 +94,10 @@ def test_pages_metrics_and_events_are_text(client: GeneratedClient, running: Sta
         ours.wait(job)
     for name, wanted in (("index", "<title>"), ("docs", "openapi.json"), ("metrics", "# HELP")):
         assert wanted in client.call(name).parsed
-    events = client.call("get_events", job_id=job).parsed
+    events = client.call("get_events", job=job).parsed
     assert events.count("event: status") >= 2
     last = [line.removeprefix("id: ") for line in events.splitlines() if line.startswith("id: ")][-1]
-    assert client.call("get_events", job_id=job, last_event_id=last).status_code == 204
+    assert client.call("get_events", job=job, last_event_id=last).status_code == 204
 
 
 def test_results_of_jobs_are_parsed_as_models(client: GeneratedClient, running: Stack) -> None:
@@ -121,7 +121,7 @@ def test_results_of_jobs_are_parsed_as_models(client: GeneratedClient, running: 
         assert answer.status_code == 202
         with Calibrant(running.url) as ours:
             ours.wait(answer.parsed.id)
-        result = client.call("get_job", job_id=answer.parsed.id).parsed.result
+        result = client.call("get_job", job=answer.parsed.id).parsed.result
         report = result if name == "FitResult" else result.report
         assert type(report).__name__ == name
     with Calibrant(running.url) as ours:
@@ -167,7 +167,7 @@ def test_an_unchanged_map_is_304(client: GeneratedClient) -> None:
 
 
 def test_refusals_are_problems(client: GeneratedClient) -> None:
-    answer = client.call("get_map", ref="nowhere")
+    answer = client.call("get_map", map="nowhere")
     assert (answer.status_code, answer.parsed.type_, answer.parsed.status) == (404, "/problems/unknown-map", 404)
     refused = client.call("evaluate", body=client.models.EvaluateRows([0.2, 1.4], [0, 1]))
     assert refused.status_code == 422

@@ -212,7 +212,7 @@ def test_the_log_lines_of_a_request_and_its_task_have_shapes_and_outcomes(observ
     assert (task["kind"], task["outcome"], task["n"], task["tenant"]) == ("fit", "succeeded", 400, "default")
     assert task["job"] == queued.json()["id"]
     unknown = observed.line("unknown", "request")
-    assert (unknown["route"], unknown["status"]) == ("/maps/{ref}", 404)
+    assert (unknown["route"], unknown["status"]) == ("/maps/{map}", 404)
     assert observed.line("probe", "request")["level"] == "debug"
 
 

@@ -28,12 +28,12 @@ FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}
 CATALOGUE = {"/measures", "/diagrams", "/methods"}
 #: What a call needs of its body to be well formed but for the tenant of what it names.
 BODIES: dict[tuple[str, str], Any] = {
-    ("post", "/batches/{batch_id}/rows"): ROWS,
-    ("post", "/jobs/{job_id}/cancel"): {},
-    ("patch", "/maps/{ref}"): {"description": "mine"},
+    ("post", "/batches/{batch}/rows"): ROWS,
+    ("post", "/jobs/{job}/cancel"): {},
+    ("patch", "/maps/{map}"): {"description": "mine"},
     ("put", "/maps/{name}/aliases/{alias}"): {"version": 1},
     ("patch", "/monitors/{name}"): {"description": "mine"},
-    ("post", "/monitors/{name}/deliveries/{delivery_id}/resend"): {},
+    ("post", "/monitors/{name}/deliveries/{delivery}/resend"): {},
     ("post", "/monitors/{name}/hooks/{hook}/test"): {},
     ("post", "/monitors/{name}/alarms/{rule}/acknowledge"): {},
     ("post", "/monitors/{name}/recalibrate"): {},
@@ -52,20 +52,20 @@ BODIES: dict[tuple[str, str], Any] = {
 }
 #: Calls whose bodies name something stored: the field, with the other fields of the body.
 NAMING: list[tuple[str, Callable[[dict[str, str]], dict[str, Any]]]] = [
-    ("/evaluate", lambda own: {"batch": own["batch_id"]}),
-    ("/evaluate", lambda own: {"batches": [own["batch_id"], own["other_batch"]]}),
-    ("/evaluate", lambda own: ROWS | {"map": own["ref"]}),
+    ("/evaluate", lambda own: {"batch": own["batch"]}),
+    ("/evaluate", lambda own: {"batches": [own["batch"], own["other_batch"]]}),
+    ("/evaluate", lambda own: ROWS | {"map": own["map"]}),
     ("/evaluate", lambda own: ROWS | {"map": own["name"]}),
-    ("/evaluate", lambda own: ROWS | {"maps": [own["ref"]]}),
-    ("/diagrams", lambda own: {"batch": own["batch_id"]}),
-    ("/diagrams", lambda own: {"batches": [own["batch_id"], own["other_batch"]]}),
-    ("/diagrams", lambda own: {"batch": own["batch_id"], "diagram": {"name": "by-size", "start": 10}}),
-    ("/diagrams", lambda own: {"batches": [own["batch_id"], own["other_batch"]], "diagram": "cost-plane"}),
-    ("/diagrams", lambda own: ROWS | {"map": own["ref"]}),
-    ("/maps", lambda own: FIT | {"batch": own["batch_id"]}),
-    ("/monitors", lambda own: {"name": "of-map", "map": own["ref"]}),
-    ("/monitors", lambda own: {"name": "of-batch", "reference": {"batch": own["batch_id"]}}),
-    ("/calibrate", lambda own: {"map": own["ref"], "predictions": [0.5]}),
+    ("/evaluate", lambda own: ROWS | {"maps": [own["map"]]}),
+    ("/diagrams", lambda own: {"batch": own["batch"]}),
+    ("/diagrams", lambda own: {"batches": [own["batch"], own["other_batch"]]}),
+    ("/diagrams", lambda own: {"batch": own["batch"], "diagram": {"name": "by-size", "start": 10}}),
+    ("/diagrams", lambda own: {"batches": [own["batch"], own["other_batch"]], "diagram": "cost-plane"}),
+    ("/diagrams", lambda own: ROWS | {"map": own["map"]}),
+    ("/maps", lambda own: FIT | {"batch": own["batch"]}),
+    ("/monitors", lambda own: {"name": "of-map", "map": own["map"]}),
+    ("/monitors", lambda own: {"name": "of-batch", "reference": {"batch": own["batch"]}}),
+    ("/calibrate", lambda own: {"map": own["map"], "predictions": [0.5]}),
     ("/calibrate", lambda own: {"map": f"{own['name']}@{own['alias']}", "predictions": [0.5]}),
     ("/calibrate", lambda own: {"map": f"{own['name']}:1", "predictions": [0.5]}),
 ]
@@ -112,10 +112,10 @@ def _stored(owner: httpx.Client) -> dict[str, str]:
     job = owner.post("/maps", json=FIT | {"batch": batches[0]}, headers={"Prefer": "respond-async"}).json()["id"]
     assert owner.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}).json()["status"] == "succeeded"
     return {
-        "batch_id": batches[0],
+        "batch": batches[0],
         "other_batch": batches[1],
-        "job_id": job,
-        "ref": made["id"],
+        "job": job,
+        "map": made["id"],
         "name": "secret-model",
         "alias": "champion",
         "version": "1",
@@ -127,7 +127,7 @@ def _watched(owner: httpx.Client) -> dict[str, str]:
     hooks = [{"name": "pager", "url": f"https://{HOST}/"}]
     assert owner.post("/monitors", json={"name": "secret-model", "hooks": hooks}).status_code == 201
     delivery = owner.post("/monitors/secret-model/hooks/pager/test").json()
-    return {"hook": "pager", "delivery_id": delivery["id"], "rule": "evidence"}
+    return {"hook": "pager", "delivery": delivery["id"], "rule": "evidence"}
 
 
 def _calls(two: Two) -> list[tuple[str, str]]:
@@ -196,7 +196,7 @@ def test_a_resource_of_another_tenant_costs_the_store_as_much_as_a_missing_one(t
         """Without those that the worker sends meanwhile."""
         return min((commands(path) for _ in range(10)), key=lambda counts: sum(counts.values()))
 
-    for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}", "/jobs/{job_id}"):
+    for path in ("/batches/{batch}", "/maps/{map}", "/maps/{name}", "/jobs/{job}"):
         assert least(path.format(**two.own)) == least(path.format(**two.unknown)), path
 
 
@@ -218,6 +218,6 @@ def test_a_request_with_the_keys_of_two_tenants_is_refused(two: Two) -> None:
 
 @pytest.mark.slow
 def test_the_resources_of_the_owner_are_unchanged(two: Two) -> None:
-    for path in ("/batches/{batch_id}", "/maps/{ref}", "/maps/{name}@{alias}", "/jobs/{job_id}"):
+    for path in ("/batches/{batch}", "/maps/{map}", "/maps/{name}@{alias}", "/jobs/{job}"):
         assert two.owner.get(path.format(**two.own)).status_code == 200
-    assert two.owner.get(f"/maps/{two.own['ref']}").json()["description"] is None
+    assert two.owner.get(f"/maps/{two.own['map']}").json()["description"] is None

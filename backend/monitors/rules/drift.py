@@ -65,7 +65,7 @@ def look_at_drift(
     """The drift of the predictions since a rule's start, from stored buckets. O(buckets, changed cells)."""
     start = int(state.started_at // bucket_seconds(record))
     first = max(start, oldest_kept(record, now), buckets.dropped())
-    counts = remembered.of(buckets, record.uid, buckets.numbers(first, 2**32), _counts)
+    counts = remembered.of(buckets, record.id, buckets.numbers(first, 2**32), _counts)
     last = max(counts, default=first - 1)
     stream = np.zeros((last + 1 - first, 2, len(drift_ranges())))
     for number, one in counts.items():

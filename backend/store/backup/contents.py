@@ -147,7 +147,7 @@ _PIECES, _IDS_AT_ONCE = 20, 1000
 def monitor_lines(redis: Redis, keys: Keyspace, record: bytes) -> Iterator[Text]:
     """Yield the lines of a monitor with this stored definition."""
     monitor = read_stored(StoredMonitor, record)
-    return _Monitor(redis, keys, monitor.uid).lines(monitor.name, record)
+    return _Monitor(redis, keys, monitor.id).lines(monitor.name, record)
 
 
 class _Monitor:
@@ -168,7 +168,7 @@ class _Monitor:
             yield from self._slot(int(slot))
         # A monitor that was deleted meanwhile is written as it was, because its other lines are already in the file.
         last = cast(bytes | None, self._redis.hget(self._of_tenant.monitor_definitions(), name))
-        same = last is not None and read_stored(StoredMonitor, last).uid == self._uid
+        same = last is not None and read_stored(StoredMonitor, last).id == self._uid
         yield self._line("monitor", record=orjson.Fragment(cast(bytes, last) if same else record))
 
     def _span(self, span: int, buckets: Sequence[int]) -> Iterator[Text]:

@@ -129,7 +129,7 @@ class _Writer:
                 return lambda: self._arriving(line.tenant, line.uid).ids(line)
             case MonitorLine():
                 monitor = read_document(StoredMonitor, line.record).record()
-                return lambda: self._arriving(line.tenant, monitor.uid).end(monitor)
+                return lambda: self._arriving(line.tenant, monitor.id).end(monitor)
             case AnswerLine():
                 answer = read_document(IdempotencyRecord, line.record)
                 return lambda: self._store(line.tenant).idempotency.restore(line.digest, answer, life=line.life)

@@ -61,7 +61,7 @@ class Buckets:
 
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
         self._redis = redis
-        self._keys = keys.monitor(record.uid)
+        self._keys = keys.monitor(record.id)
         self._record = record
         self._lists = Lists(redis, self._keys)
         self.vectors = Vectors(redis, self._lists, self._keys, record)

@@ -91,15 +91,15 @@ class Definitions:
             there = pipe.hget(keys.monitor_definitions(), record.name)
             number = pipe.zcard(keys.monitors())
             pipe.multi()
-            if there is not None and _read(there).uid == record.uid:
+            if there is not None and _read(there).id == record.id:
                 return _read(there)
             if there is not None:
                 raise MonitorExists("there is already a monitor with this name", "/name")
             if 0 < self._quotas.monitors <= number:
                 raise QuotaExceeded(f"this tenant may have at most {self._quotas.monitors} monitors; delete some")
             pipe.sadd(Shared.tenants(), keys.tenant)
-            pipe.zadd(keys.monitors(), {record.uid: seconds(record.created_at)})
-            pipe.hset(keys.monitor_names(), record.uid, record.name)
+            pipe.zadd(keys.monitors(), {record.id: seconds(record.created_at)})
+            pipe.hset(keys.monitor_names(), record.id, record.name)
             self._write(pipe, record)
             with_it(pipe)
             return record
@@ -117,7 +117,7 @@ class Definitions:
         """A monitor by uid; raises ``UnknownMonitor`` for a deleted monitor, even if its name is in use again."""
         name = cast(bytes | None, self._redis.hget(self._keys.monitor_names(), uid))
         record = None if name is None else self.get(name.decode())
-        if record is None or record.uid != uid:
+        if record is None or record.id != uid:
             raise unknown_monitor()
         return record
 
@@ -159,13 +159,13 @@ class Definitions:
             check(record)
             pipe.multi()
             pipe.hdel(keys.monitor_definitions(), name)
-            pipe.hdel(keys.monitor_names(), record.uid)
-            pipe.zrem(keys.monitors(), record.uid)
-            _NOTE.run(pipe, [Shared.monitors_to_delete()], job_field(keys.tenant, record.uid))
+            pipe.hdel(keys.monitor_names(), record.id)
+            pipe.zrem(keys.monitors(), record.id)
+            _NOTE.run(pipe, [Shared.monitors_to_delete()], job_field(keys.tenant, record.id))
             return record
 
         record = transact(self._redis, write, keys.monitor_definitions(), keys.monitor_names())
-        delete_keys(self._redis, keys, record.uid)
+        delete_keys(self._redis, keys, record.id)
         return record
 
     def number(self) -> int:
@@ -187,7 +187,7 @@ class Definitions:
         found = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_definitions(), stored_names))
         records = [None if data is None else _read(data) for data in found]
         return [
-            record if record is not None and record.uid == uid else None
+            record if record is not None and record.id == uid else None
             for uid, record in zip(uids, records, strict=True)
         ]
 

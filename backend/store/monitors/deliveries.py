@@ -55,7 +55,7 @@ class Deliveries:
             pipe.multi()
             if there is not None:
                 return _known(there)
-            if monitor is None or monitor.uid != self._uid:
+            if monitor is None or monitor.id != self._uid:
                 raise unknown_monitor()
             if record.hook not in {hook.name for hook in monitor.hooks}:
                 raise UnknownHook("the monitor has no such hook")

@@ -191,7 +191,7 @@ class Ledger:
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
         self._redis = redis
         self._names = keys.monitor_names()
-        self._keys = keys.monitor(record.uid)
+        self._keys = keys.monitor(record.id)
         self._record = record
         self._commit = redis.register_script(_COMMIT.text)
         self._slot_seconds = max(1.0, record.horizon / SLOTS)
@@ -274,7 +274,7 @@ class Ledger:
         fixed = [self._names, k.ids(), k.slots(), k.slot(slot), k.slot(slot if forgets is None else forgets.slot)]
         fixed += [k.state(), k.totals(), k.buckets(), k.generations(), k.loose(), k.row_buckets(), k.once()]
         plan_json = orjson.dumps(plan, option=orjson.OPT_SERIALIZE_NUMPY)
-        return fixed + added.keys, [self._record.uid.encode(), plan_json, *strings, piece, *added.blobs]
+        return fixed + added.keys, [self._record.id.encode(), plan_json, *strings, piece, *added.blobs]
 
 
 def _strings(change: RowChanges) -> tuple[list[bytes], bytes, int]:
@@ -309,7 +309,7 @@ class MonitorGroups:
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
         self._redis = redis
         self._names = keys.monitor_names()
-        self._groups = keys.monitor(record.uid).groups()
+        self._groups = keys.monitor(record.id).groups()
         self._record = record
 
     def indices(self, names: Sequence[str]) -> list[int]:
@@ -321,7 +321,7 @@ class MonitorGroups:
             return []
         record = self._record
         keys = (self._names, self._groups)
-        found: list[int] | None = _GROUPS.run(self._redis, keys, record.uid, record.max_groups, FIRST_GROUP, *names)
+        found: list[int] | None = _GROUPS.run(self._redis, keys, record.id, record.max_groups, FIRST_GROUP, *names)
         if found is None:
             raise unknown_monitor()
         return found

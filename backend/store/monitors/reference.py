@@ -57,7 +57,7 @@ def read_reference(redis: Redis, keys: Keyspace, uid: str) -> StoredReference:
 
 def read_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord) -> Reservoir:
     """The stored reservoir of a monitor's reference, which may be empty."""
-    found = cast(bytes | None, redis.get(keys.monitor(record.uid).reference_vectors()))
+    found = cast(bytes | None, redis.get(keys.monitor(record.id).reference_vectors()))
     return Reservoir.empty(record.n_classes or 0) if found is None else reservoir.from_bytes(found)
 
 
@@ -66,7 +66,7 @@ def add_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord, r
 
     Does nothing if the reference has changed.
     """
-    key, size = keys.monitor(record.uid).reference_vectors(), record.reservoir or 0
+    key, size = keys.monitor(record.id).reference_vectors(), record.reservoir or 0
 
     def write(pipe: Pipeline) -> None:
         stored = cast(bytes | None, pipe.get(key))
@@ -76,7 +76,7 @@ def add_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord, r
             before = [] if stored is None else [reservoir.from_bytes(stored)]
             pipe.set(key, together([*before, rows], size).to_bytes())
 
-    while_alive(redis, keys, record.uid, write, key, keys.monitor_definitions())
+    while_alive(redis, keys, record.id, write, key, keys.monitor_definitions())
 
 
 def add_to_reference(
@@ -86,7 +86,7 @@ def add_to_reference(
 
     Does nothing if another process has added them, or if the reference has changed.
     """
-    key, state = keys.monitor(record.uid).reference(), keys.monitor(record.uid).state()
+    key, state = keys.monitor(record.id).reference(), keys.monitor(record.id).state()
     known = [] if before.tally is None else [before.tally]
 
     def write(pipe: Pipeline) -> None:
@@ -98,7 +98,7 @@ def add_to_reference(
             pipe.hset(state, _FOLLOWING, str(following))
 
     # The number is written only together with the tally, so watching the tally is sufficient.
-    while_alive(redis, keys, record.uid, write, key, keys.monitor_definitions())
+    while_alive(redis, keys, record.id, write, key, keys.monitor_definitions())
 
 
 def _same_reference(pipe: Pipeline, keys: Keyspace, record: MonitorRecord) -> bool:

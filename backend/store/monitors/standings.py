@@ -86,7 +86,7 @@ class Standings:
     def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
         self._redis = redis
         self._of_tenant = keys
-        self._keys = keys.monitor(record.uid)
+        self._keys = keys.monitor(record.id)
         self._record = record
         self._events = Journal(redis, self._keys.alarms(), self._keys.state())
         self._audit = Journal(redis, self._keys.audit(), self._keys.state())
@@ -113,7 +113,7 @@ class Standings:
         def write(pipe: Pipeline) -> StandingChange | None:
             found = pipe.hget(definitions, self._record.name)
             record = None if found is None else read_stored(StoredMonitor, found).record()
-            if record is None or record.uid != self._record.uid:
+            if record is None or record.id != self._record.id:
                 raise unknown_monitor()
             made = change(record, _read(pipe.get(self._keys.standing())))
             pipe.multi()

@@ -110,16 +110,16 @@ def put_label_shifts(redis: Redis, keys: Keyspace, record: MonitorRecord, found:
         pipe.multi()
         if stored is None or not _alike(stored, record):
             return False
-        pipe.set(keys.monitor(record.uid).label_shifts(), found.model_dump_json())
+        pipe.set(keys.monitor(record.id).label_shifts(), found.model_dump_json())
         return True
 
-    return while_alive(redis, keys, record.uid, write, keys.monitor_definitions())
+    return while_alive(redis, keys, record.id, write, keys.monitor_definitions())
 
 
 def forget_label_shifts(pipe: Pipeline, keys: Keyspace, before: MonitorRecord, changed: MonitorRecord) -> None:
     """Queue the deletion of the estimates of a monitor if the change that is stored with it invalidates them."""
     if not _alike(before, changed):
-        pipe.unlink(keys.monitor(changed.uid).label_shifts())
+        pipe.unlink(keys.monitor(changed.id).label_shifts())
 
 
 def _alike(one: MonitorRecord, other: MonitorRecord) -> bool:

@@ -328,12 +328,12 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    async def describe(self, ref: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
+    async def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
         """Change what is stored about a map, such as its tags and its description.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
         **changes
             New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
@@ -349,14 +349,14 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.describe("spam", tags={"stage": "shadow"}).tags
         {'stage': 'shadow'}
         """
-        return await self._run(maps.describe(self._patience, ref, **changes))
+        return await self._run(maps.describe(self._patience, map, **changes))
 
-    async def export_map(self, ref: str | MapSummary) -> dict[str, Any]:
+    async def export_map(self, map: str | MapSummary) -> dict[str, Any]:
         """Return the document of a map, which ``calibrant.load`` reads.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
 
         Returns
@@ -369,7 +369,7 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.export_map("spam:1")["method"]
         'platt'
         """
-        return await self._run(maps.export_map(self._patience, ref))
+        return await self._run(maps.export_map(self._patience, map))
 
     async def import_map(
         self,
@@ -1563,14 +1563,14 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    def events(self, job_id: str | JobSummary, *, after: str | None = None) -> AsyncIterator[JobEvent]:
+    def events(self, job: str | JobSummary, *, after: str | None = None) -> AsyncIterator[JobEvent]:
         """Iterate over the events of a job until it ends, without gaps or duplicates.
 
         A broken connection is resumed.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of the job, or the job.
         after : str, optional
             Id of an event; only later events are returned.
@@ -1585,16 +1585,16 @@ class AsyncCalibrant(AsyncConnection):
         >>> [event.job.status for event in client.events(job_id)][-1]
         'succeeded'
         """
-        return self._iterate(jobs.events(self._patience, job_id, after=after))
+        return self._iterate(jobs.events(self._patience, job, after=after))
 
     async def wait(
-        self, job_id: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
+        self, job: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
     ) -> JobAnswer:
         """Wait until a job has succeeded.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of the job, or the job.
         timeout : float, optional
             Seconds; by default there is no limit.
@@ -1618,7 +1618,7 @@ class AsyncCalibrant(AsyncConnection):
         >>> list(client.wait(job_id).result)
         ['map']
         """
-        return await self._run(jobs.wait(self._patience, job_id, timeout=timeout, progress=progress))
+        return await self._run(jobs.wait(self._patience, job, timeout=timeout, progress=progress))
 
     async def accept_proposal(self, monitor: str, *, if_match: Proposal | None = None) -> Proposal:
         """Accept the proposed map: make it the next version of its name and move the alias to it.
@@ -1764,13 +1764,13 @@ class AsyncCalibrant(AsyncConnection):
         )
 
     async def map_diagram(
-        self, ref: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
+        self, map: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
     ) -> bytes:
         """Draw the in-sample reliability diagram of a map: the rows of its fit, before and after the map.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
         form, theme, width
             As for ``diagram``.
@@ -1785,11 +1785,11 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.map_diagram("spam")[:4]
         b'<svg'
         """
-        return await self._run(pictures.map_diagram(self._patience, ref, form, theme=theme, width=width))
+        return await self._run(pictures.map_diagram(self._patience, map, form, theme=theme, width=width))
 
     async def job_diagram(
         self,
-        job_id: str | JobSummary,
+        job: str | JobSummary,
         form: Form = "svg",
         *,
         key: str | None = None,
@@ -1800,7 +1800,7 @@ class AsyncCalibrant(AsyncConnection):
 
         Parameters
         ----------
-        job_id : str
+        job : str
             Id of the job.
         form, theme, width
             As for ``diagram``.
@@ -1812,7 +1812,7 @@ class AsyncCalibrant(AsyncConnection):
         bytes
             The picture.
         """
-        return await self._run(pictures.job_diagram(self._patience, job_id, form, key=key, theme=theme, width=width))
+        return await self._run(pictures.job_diagram(self._patience, job, form, key=key, theme=theme, width=width))
 
     async def monitor_diagram(
         self,
@@ -1933,12 +1933,12 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    async def batch(self, batch_id: str | BatchRecord) -> BatchRecord:
+    async def batch(self, batch: str | BatchRecord) -> BatchRecord:
         """Get the record of a batch.
 
         Parameters
         ----------
-        batch_id : str or BatchRecord
+        batch : str or BatchRecord
             Id of a batch.
 
         Returns
@@ -1956,14 +1956,14 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.batch(client.upload([0.1, 0.9]).id).arrays
         ['predictions']
         """
-        return await self._run(result(self._patience, "GET", path_of("batches", batch_id), BatchRecord))
+        return await self._run(result(self._patience, "GET", path_of("batches", batch), BatchRecord))
 
-    async def delete_batch(self, batch_id: str | BatchRecord) -> None:
+    async def delete_batch(self, batch: str | BatchRecord) -> None:
         """Delete a batch; fails while a queued or running job needs it.
 
         Parameters
         ----------
-        batch_id : str or BatchRecord
+        batch : str or BatchRecord
             Id of a batch.
 
         Raises
@@ -1975,7 +1975,7 @@ class AsyncCalibrant(AsyncConnection):
         --------
         >>> client.delete_batch(client.upload([0.1, 0.9]).id)
         """
-        await self._run(removal(self._patience, path_of("batches", batch_id)))
+        await self._run(removal(self._patience, path_of("batches", batch)))
 
     def jobs(
         self,
@@ -2026,12 +2026,12 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    async def job(self, job_id: str | JobSummary) -> JobAnswer:
+    async def job(self, job: str | JobSummary) -> JobAnswer:
         """Get the status, progress and result of a job.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of a job.
 
         Returns
@@ -2049,14 +2049,14 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.job(job_id).status
         'succeeded'
         """
-        return await self._run(result(self._patience, "GET", path_of("jobs", job_id), JobAnswer))
+        return await self._run(result(self._patience, "GET", path_of("jobs", job), JobAnswer))
 
-    async def cancel(self, job_id: str | JobSummary) -> JobAnswer:
+    async def cancel(self, job: str | JobSummary) -> JobAnswer:
         """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of a job.
 
         Returns
@@ -2069,14 +2069,14 @@ class AsyncCalibrant(AsyncConnection):
         ProblemResponse
             With the code ``unknown-job`` or ``job-final``.
         """
-        return await self._run(result(self._patience, "POST", path_of("jobs", job_id, "cancel"), JobAnswer))
+        return await self._run(result(self._patience, "POST", path_of("jobs", job, "cancel"), JobAnswer))
 
-    async def delete_job(self, job_id: str | JobSummary) -> None:
+    async def delete_job(self, job: str | JobSummary) -> None:
         """Delete an ended job with its result and its events; a map that it stored is kept. Cancel a running job first.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of a job.
 
         Raises
@@ -2089,14 +2089,14 @@ class AsyncCalibrant(AsyncConnection):
         >>> made = client.fit("pl", predictions=p, labels=y)
         >>> client.delete_job(next(client.jobs(kind="fit")))
         """
-        await self._run(removal(self._patience, path_of("jobs", job_id)))
+        await self._run(removal(self._patience, path_of("jobs", job)))
 
-    async def map(self, ref: str | MapSummary) -> MapRecord:
+    async def map(self, map: str | MapSummary) -> MapRecord:
         """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id of a map, a name (its newest version), name:version or name@alias.
 
         Returns
@@ -2114,14 +2114,14 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.map("spam").version
         1
         """
-        return await self._run(result(self._patience, "GET", path_of("maps", ref), MapRecord))
+        return await self._run(result(self._patience, "GET", path_of("maps", map), MapRecord))
 
-    async def delete_map(self, ref: str | MapSummary) -> None:
+    async def delete_map(self, map: str | MapSummary) -> None:
         """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id of a map, a name (its newest version), name:version or name@alias.
 
         Raises
@@ -2133,7 +2133,7 @@ class AsyncCalibrant(AsyncConnection):
         --------
         >>> client.delete_map(client.fit("platt", predictions=p, labels=y).id)
         """
-        await self._run(removal(self._patience, path_of("maps", ref)))
+        await self._run(removal(self._patience, path_of("maps", map)))
 
     async def aliases(self, name: str) -> list[AliasRecord]:
         """List the aliases of a name and the version that each points at.
@@ -2315,14 +2315,14 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    async def resend(self, monitor: str, delivery_id: str) -> DeliveryRecord:
+    async def resend(self, monitor: str, delivery: str) -> DeliveryRecord:
         """Send a delivery again, whatever its status: the same event with the same ``webhook-id``.
 
         Parameters
         ----------
         monitor : str
             Name of the monitor.
-        delivery_id : str
+        delivery : str
             Id of a delivery.
 
         Returns
@@ -2337,10 +2337,7 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(
             result(
-                self._patience,
-                "POST",
-                path_of("monitors", monitor, "deliveries", delivery_id, "resend"),
-                DeliveryRecord,
+                self._patience, "POST", path_of("monitors", monitor, "deliveries", delivery, "resend"), DeliveryRecord
             )
         )
 

@@ -338,12 +338,12 @@ class Calibrant(Connection):
             )
         )
 
-    def describe(self, ref: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
+    def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
         """Change what is stored about a map, such as its tags and its description.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
         **changes
             New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
@@ -359,14 +359,14 @@ class Calibrant(Connection):
         >>> client.describe("spam", tags={"stage": "shadow"}).tags
         {'stage': 'shadow'}
         """
-        return self._run(maps.describe(self._patience, ref, **changes))
+        return self._run(maps.describe(self._patience, map, **changes))
 
-    def export_map(self, ref: str | MapSummary) -> dict[str, Any]:
+    def export_map(self, map: str | MapSummary) -> dict[str, Any]:
         """Return the document of a map, which ``calibrant.load`` reads.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
 
         Returns
@@ -379,7 +379,7 @@ class Calibrant(Connection):
         >>> client.export_map("spam:1")["method"]
         'platt'
         """
-        return self._run(maps.export_map(self._patience, ref))
+        return self._run(maps.export_map(self._patience, map))
 
     def import_map(
         self,
@@ -1573,14 +1573,14 @@ class Calibrant(Connection):
             )
         )
 
-    def events(self, job_id: str | JobSummary, *, after: str | None = None) -> Iterator[JobEvent]:
+    def events(self, job: str | JobSummary, *, after: str | None = None) -> Iterator[JobEvent]:
         """Iterate over the events of a job until it ends, without gaps or duplicates.
 
         A broken connection is resumed.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of the job, or the job.
         after : str, optional
             Id of an event; only later events are returned.
@@ -1595,16 +1595,16 @@ class Calibrant(Connection):
         >>> [event.job.status for event in client.events(job_id)][-1]
         'succeeded'
         """
-        return self._iterate(jobs.events(self._patience, job_id, after=after))
+        return self._iterate(jobs.events(self._patience, job, after=after))
 
     def wait(
-        self, job_id: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
+        self, job: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
     ) -> JobAnswer:
         """Wait until a job has succeeded.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of the job, or the job.
         timeout : float, optional
             Seconds; by default there is no limit.
@@ -1628,7 +1628,7 @@ class Calibrant(Connection):
         >>> list(client.wait(job_id).result)
         ['map']
         """
-        return self._run(jobs.wait(self._patience, job_id, timeout=timeout, progress=progress))
+        return self._run(jobs.wait(self._patience, job, timeout=timeout, progress=progress))
 
     def accept_proposal(self, monitor: str, *, if_match: Proposal | None = None) -> Proposal:
         """Accept the proposed map: make it the next version of its name and move the alias to it.
@@ -1774,13 +1774,13 @@ class Calibrant(Connection):
         )
 
     def map_diagram(
-        self, ref: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
+        self, map: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
     ) -> bytes:
         """Draw the in-sample reliability diagram of a map: the rows of its fit, before and after the map.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
         form, theme, width
             As for ``diagram``.
@@ -1795,11 +1795,11 @@ class Calibrant(Connection):
         >>> client.map_diagram("spam")[:4]
         b'<svg'
         """
-        return self._run(pictures.map_diagram(self._patience, ref, form, theme=theme, width=width))
+        return self._run(pictures.map_diagram(self._patience, map, form, theme=theme, width=width))
 
     def job_diagram(
         self,
-        job_id: str | JobSummary,
+        job: str | JobSummary,
         form: Form = "svg",
         *,
         key: str | None = None,
@@ -1810,7 +1810,7 @@ class Calibrant(Connection):
 
         Parameters
         ----------
-        job_id : str
+        job : str
             Id of the job.
         form, theme, width
             As for ``diagram``.
@@ -1822,7 +1822,7 @@ class Calibrant(Connection):
         bytes
             The picture.
         """
-        return self._run(pictures.job_diagram(self._patience, job_id, form, key=key, theme=theme, width=width))
+        return self._run(pictures.job_diagram(self._patience, job, form, key=key, theme=theme, width=width))
 
     def monitor_diagram(
         self,
@@ -1941,12 +1941,12 @@ class Calibrant(Connection):
             )
         )
 
-    def batch(self, batch_id: str | BatchRecord) -> BatchRecord:
+    def batch(self, batch: str | BatchRecord) -> BatchRecord:
         """Get the record of a batch.
 
         Parameters
         ----------
-        batch_id : str or BatchRecord
+        batch : str or BatchRecord
             Id of a batch.
 
         Returns
@@ -1964,14 +1964,14 @@ class Calibrant(Connection):
         >>> client.batch(client.upload([0.1, 0.9]).id).arrays
         ['predictions']
         """
-        return self._run(result(self._patience, "GET", path_of("batches", batch_id), BatchRecord))
+        return self._run(result(self._patience, "GET", path_of("batches", batch), BatchRecord))
 
-    def delete_batch(self, batch_id: str | BatchRecord) -> None:
+    def delete_batch(self, batch: str | BatchRecord) -> None:
         """Delete a batch; fails while a queued or running job needs it.
 
         Parameters
         ----------
-        batch_id : str or BatchRecord
+        batch : str or BatchRecord
             Id of a batch.
 
         Raises
@@ -1983,7 +1983,7 @@ class Calibrant(Connection):
         --------
         >>> client.delete_batch(client.upload([0.1, 0.9]).id)
         """
-        self._run(removal(self._patience, path_of("batches", batch_id)))
+        self._run(removal(self._patience, path_of("batches", batch)))
 
     def jobs(
         self,
@@ -2034,12 +2034,12 @@ class Calibrant(Connection):
             )
         )
 
-    def job(self, job_id: str | JobSummary) -> JobAnswer:
+    def job(self, job: str | JobSummary) -> JobAnswer:
         """Get the status, progress and result of a job.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of a job.
 
         Returns
@@ -2057,14 +2057,14 @@ class Calibrant(Connection):
         >>> client.job(job_id).status
         'succeeded'
         """
-        return self._run(result(self._patience, "GET", path_of("jobs", job_id), JobAnswer))
+        return self._run(result(self._patience, "GET", path_of("jobs", job), JobAnswer))
 
-    def cancel(self, job_id: str | JobSummary) -> JobAnswer:
+    def cancel(self, job: str | JobSummary) -> JobAnswer:
         """Cancel a job: a queued job does not start, a running one is stopped, and its results are discarded.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of a job.
 
         Returns
@@ -2077,14 +2077,14 @@ class Calibrant(Connection):
         ProblemResponse
             With the code ``unknown-job`` or ``job-final``.
         """
-        return self._run(result(self._patience, "POST", path_of("jobs", job_id, "cancel"), JobAnswer))
+        return self._run(result(self._patience, "POST", path_of("jobs", job, "cancel"), JobAnswer))
 
-    def delete_job(self, job_id: str | JobSummary) -> None:
+    def delete_job(self, job: str | JobSummary) -> None:
         """Delete an ended job with its result and its events; a map that it stored is kept. Cancel a running job first.
 
         Parameters
         ----------
-        job_id : str or JobSummary
+        job : str or JobSummary
             Id of a job.
 
         Raises
@@ -2097,14 +2097,14 @@ class Calibrant(Connection):
         >>> made = client.fit("pl", predictions=p, labels=y)
         >>> client.delete_job(next(client.jobs(kind="fit")))
         """
-        self._run(removal(self._patience, path_of("jobs", job_id)))
+        self._run(removal(self._patience, path_of("jobs", job)))
 
-    def map(self, ref: str | MapSummary) -> MapRecord:
+    def map(self, map: str | MapSummary) -> MapRecord:
         """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id of a map, a name (its newest version), name:version or name@alias.
 
         Returns
@@ -2122,14 +2122,14 @@ class Calibrant(Connection):
         >>> client.map("spam").version
         1
         """
-        return self._run(result(self._patience, "GET", path_of("maps", ref), MapRecord))
+        return self._run(result(self._patience, "GET", path_of("maps", map), MapRecord))
 
-    def delete_map(self, ref: str | MapSummary) -> None:
+    def delete_map(self, map: str | MapSummary) -> None:
         """Delete a map by id or ``name:version``, unless an alias points at it; its version number is not reused.
 
         Parameters
         ----------
-        ref : str or MapSummary
+        map : str or MapSummary
             Id of a map, a name (its newest version), name:version or name@alias.
 
         Raises
@@ -2141,7 +2141,7 @@ class Calibrant(Connection):
         --------
         >>> client.delete_map(client.fit("platt", predictions=p, labels=y).id)
         """
-        self._run(removal(self._patience, path_of("maps", ref)))
+        self._run(removal(self._patience, path_of("maps", map)))
 
     def aliases(self, name: str) -> list[AliasRecord]:
         """List the aliases of a name and the version that each points at.
@@ -2323,14 +2323,14 @@ class Calibrant(Connection):
             )
         )
 
-    def resend(self, monitor: str, delivery_id: str) -> DeliveryRecord:
+    def resend(self, monitor: str, delivery: str) -> DeliveryRecord:
         """Send a delivery again, whatever its status: the same event with the same ``webhook-id``.
 
         Parameters
         ----------
         monitor : str
             Name of the monitor.
-        delivery_id : str
+        delivery : str
             Id of a delivery.
 
         Returns
@@ -2345,10 +2345,7 @@ class Calibrant(Connection):
         """
         return self._run(
             result(
-                self._patience,
-                "POST",
-                path_of("monitors", monitor, "deliveries", delivery_id, "resend"),
-                DeliveryRecord,
+                self._patience, "POST", path_of("monitors", monitor, "deliveries", delivery, "resend"), DeliveryRecord
             )
         )
 

@@ -19,7 +19,7 @@ def monitored(store: Store, name: str = "m", **changes: Any) -> Ledger:
     """A monitor of these fields, by what it has counted."""
     given = {"name": name, "reduction": "binary", "bucket": HOUR, "horizon": DAY} | changes
     body = MonitorBody.model_validate(given)
-    own = {"uid": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
+    own = {"id": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
     record = Definitions(store.redis, store.keys).put(MonitorRecord(**body.model_dump(), **own))
     return Ledger(store.redis, store.keys, record)
 

@@ -33,7 +33,7 @@ HOOK = {"name": "hook", "url": "https://alerts.example.com", "secret": "whsec_" 
 
 def record_of(name: str = "m", **changes: Any) -> MonitorRecord:
     body = MonitorBody.model_validate({"name": name, "bucket": HOUR, "horizon": HORIZON} | changes)
-    return MonitorRecord(**body.model_dump(), uid=new_id("monitor"), created_at=stamp(), started_at=0.0)
+    return MonitorRecord(**body.model_dump(), id=new_id("monitor"), created_at=stamp(), started_at=0.0)
 
 
 def monitor(store: Store, name: str = "m", **changes: Any) -> MonitorRecord:
@@ -103,15 +103,15 @@ def fill_monitor(store: Store, name: str = "m") -> MonitorRecord:
             vectors = {bucket: reservoir(600, bucket + i)}
             ledger.commit(change(names, tallies=both, counts={bucket: {"joined": 150}}, now=later, vectors=vectors))
     ledger.buckets.vectors.compact(64)
-    Lists(store.redis, store.keys.monitor(record.uid)).compact("measured", 3)
+    Lists(store.redis, store.keys.monitor(record.id)).compact("measured", 3)
     ledger.buckets.drop(4)
     MonitorGroups(store.redis, store.keys, record).indices(["a", "b"])
-    put_reference(store, record.uid, tally(10), reservoir(10))
+    put_reference(store, record.id, tally(10), reservoir(10))
     put_label_shifts(store.redis, store.keys, record, StoredLabelShifts(at=NOW, seconds=1.0, predictions=9, windows={}))
     fill_standing(store, record)
     alarm = AlarmData(monitor=record.name, rule="evidence", kind="evidence")
     event = MonitorEvent(id=new_id("event"), type="monitor.alarm.raised", timestamp=stamp(), data=alarm)
-    Deliveries(store.redis, store.keys, record.uid).create(
+    Deliveries(store.redis, store.keys, record.id).create(
         DeliveryRecord(id=new_id("delivery"), monitor=name, hook="hook", event=event, created_at=stamp())
     )
     return record

@@ -68,7 +68,7 @@ def test_a_drift_is_detected_reported_and_corrected_automatically(
     # Rows that come now are mapped by the challenger before they are counted.
     before = Store.of(redis).monitors.get("m")
     send(api, "/monitors/m/predictions", {"rows": [{"id": "x", "prediction": 0.5}]})
-    entry = cast(bytes, redis.hget(Store.of(redis).keys.monitor(before.uid).ids(), "x"))
+    entry = cast(bytes, redis.hget(Store.of(redis).keys.monitor(before.id).ids(), "x"))
     assert np.frombuffer(entry[1:9], "<f8")[0] == pytest.approx(found[0])
     assert len(children(worker.pid)) == 3  # one of jobs, one that looks, one that recalibrates
 
@@ -197,7 +197,7 @@ def test_the_chore_of_a_worker_that_is_killed_is_done_again_and_once(
     policy = {"policy": "propose", "least_rows": 500, "method": "pl3"}
     send(api, "/monitors", BODY | {"recalibration": policy})
     send(api, "/monitors/m/rows", labelled(3000, 0, 1.0))
-    chore = Chore("recalibrate", "default", Store.of(redis).monitors.get("m").uid)
+    chore = Chore("recalibrate", "default", Store.of(redis).monitors.get("m").id)
     owner = until(redis, lambda: redis.hget(Shared.chore_owners(), chore.field)).decode()
     os.kill(int(redis.hget(f"rq:worker:{owner}", "pid") or 0), signal.SIGKILL)
     found = until(

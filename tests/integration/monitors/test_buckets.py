@@ -24,7 +24,7 @@ def _same(one: Tally, other: Tally) -> bool:
 
 
 def _length(store: Store, series: str, number: int) -> int:
-    uid = Definitions(store.redis, store.keys).get("m").uid
+    uid = Definitions(store.redis, store.keys).get("m").id
     return store.redis.llen(store.keys.monitor(uid).tallies(series, number))
 
 
@@ -96,7 +96,7 @@ def test_what_comes_during_a_compaction_stays(store: Store, before: int, left: i
     for seed in range(before):
         ledger.commit(unnamed(10, 7, seed))
     between = Between(store.redis, lambda: ledger.commit(unnamed(10, 7, 999)))
-    assert Lists(between, store.keys.monitor(record.uid)).compact("measured", 7) == (left == 2)
+    assert Lists(between, store.keys.monitor(record.id)).compact("measured", 7) == (left == 2)
     assert _same(ledger.buckets.tally(7, 7), merged(tally(10, seed) for seed in (*range(before), 999)))
     assert _length(store, "measured", 7) == left
 
@@ -204,7 +204,7 @@ def test_tallies_that_are_merged_while_their_monitor_is_deleted_do_not_return(st
     for seed in range(2):
         ledger.commit(unnamed(20, 7, seed))
     record = Definitions(store.redis, store.keys).get("m")
-    keys = store.keys.monitor(record.uid)
+    keys = store.keys.monitor(record.id)
     lists = Lists(store.redis, keys)
     (found,) = lists.listed("measured", [7])
     # A deletion removes the lists first, and what is known about them last.

@@ -77,7 +77,7 @@ def test_an_alarm_reports_when_calibration_changed_and_keeps_the_estimate(store:
 def test_a_stored_alarm_without_a_change_time_is_read(store: Store) -> None:
     record = watched(store)
     look_at(store, record, pour(store, record, 0, rows(5000, 0, shift=1.0)))
-    key = store.keys.monitor(record.uid).standing()
+    key = store.keys.monitor(record.id).standing()
     standing = json.loads(store.redis.get(key))  # type: ignore[arg-type]
     del standing["rules"]["evidence"]["evidence"]["change"]
     store.redis.set(key, json.dumps(standing))

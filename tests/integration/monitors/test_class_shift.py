@@ -175,7 +175,7 @@ def test_the_reservoir_is_bounded_and_a_sample_of_each_window(api: httpx.Client,
 
 
 def stored_rows(store: Store) -> int:
-    found = store.redis.keys(f"{store.keys.monitor(record(store).uid).stem('vectors')}*")
+    found = store.redis.keys(f"{store.keys.monitor(record(store).id).stem('vectors')}*")
     parts = [cast(bytes, part) for key in found for part in store.redis.lrange(key, 0, -1)]
     return sum(len(from_bytes(part)) for part in parts)
 
@@ -238,7 +238,7 @@ def test_a_deleted_monitor_leaves_nothing(api: httpx.Client, store: Store, redis
     create(api)
     send(api, drawn(500, 12)[0])
     estimated(api, store)
-    uid = record(store).uid
+    uid = record(store).id
     api.delete("/monitors/inbox").raise_for_status()
     assert redis.keys(f"{Keyspace().monitor(uid).prefix}*") == []
 

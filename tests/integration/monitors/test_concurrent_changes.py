@@ -78,7 +78,7 @@ def test_a_change_to_the_same_reference_does_not_keep_that_of_another_change(
         assert (changed.reference, changed.description) == (made_reference(first), "other")
 
     in_process(redis_url, work)
-    kept = read_reference(store.redis, store.keys, made["uid"]).tally
+    kept = read_reference(store.redis, store.keys, made["id"]).tally
     assert kept is not None
     assert len(kept) == SIZES[0]
 
@@ -117,7 +117,7 @@ def test_a_change_of_a_monitor_that_is_deleted_and_defined_again_is_of_the_new_o
 
         changed = change(here, meanwhile(again), reference={"batch": first})
         assert changed.horizon == 7200
-        kept = read_reference(store.redis, store.keys, changed.uid).tally
+        kept = read_reference(store.redis, store.keys, changed.id).tally
         assert kept is not None
         assert len(kept) == SIZES[0]
         with pytest.raises(UnknownMonitor):
@@ -130,7 +130,7 @@ def test_a_change_of_a_monitor_that_is_deleted_and_defined_again_is_of_the_new_o
 def test_a_definition_is_never_stored_with_the_reference_of_another(api: httpx.Client, redis: Redis) -> None:
     keys, sizes = Keyspace(), batches(api)
     first, second = sizes
-    uid = api.post("/monitors", json={"name": "inbox", "reference": {"batch": first}}).json()["uid"]
+    uid = api.post("/monitors", json={"name": "inbox", "reference": {"batch": first}}).json()["id"]
     done = threading.Event()
 
     def pair() -> tuple[int, int]:

@@ -55,7 +55,7 @@ def test_a_name_is_given_once_and_again_when_it_is_free(api: httpx.Client) -> No
     assert _code(api.post("/monitors", json={"name": "inbox"})) == (409, "monitor-exists", ["/name"])
     assert api.delete("/monitors/inbox").status_code == 204
     assert _code(api.get("/monitors/inbox/definition")) == (404, "unknown-monitor", [])
-    assert _made(api)["uid"] != first["uid"]
+    assert _made(api)["id"] != first["id"]
 
 
 def test_a_request_that_is_sent_again_makes_one_monitor(api: httpx.Client) -> None:
@@ -208,7 +208,7 @@ def test_a_map_must_fit_what_is_watched(api: httpx.Client) -> None:
 
 def test_a_reference_batch_is_kept_with_the_monitor(api: httpx.Client, redis: Redis) -> None:
     batch = api.post("/batches", json={"predictions": _PREDICTIONS, "labels": _LABELS}).json()["id"]
-    uid = _made(api, reference={"batch": batch})["uid"]
+    uid = _made(api, reference={"batch": batch})["id"]
     assert api.delete(f"/batches/{batch}").status_code == 204
     kept = read_reference(redis, Keyspace(), uid).tally
     assert kept is not None

@@ -91,7 +91,7 @@ def asked(store: Store, watched: MonitorRecord, seed: str = "1") -> list[Deliver
 
 
 def of(store: Store, watched: MonitorRecord) -> Deliveries:
-    return Deliveries(store.redis, store.keys, watched.uid)
+    return Deliveries(store.redis, store.keys, watched.id)
 
 
 def signature(secret: str, headers: Any, body: bytes) -> str:
@@ -107,7 +107,7 @@ def test_an_event_reaches_its_receiver_signed_and_once(
     (record,) = asked(store, watched)
     assert asked(store, watched) == [record]
     assert record.status == "pending"
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     got = receiver.next()
     assert json.loads(got.body) == {
         "type": "monitor.alarm.raised",
@@ -122,7 +122,7 @@ def test_an_event_reaches_its_receiver_signed_and_once(
     assert got.headers["content-type"] == "application/json"
     done = of(store, watched).get(record.id)
     assert (done.status, done.next_at, [each.status for each in done.attempts]) == ("succeeded", None, [204])
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     assert receiver.got.empty()
 
 
@@ -131,7 +131,7 @@ def test_a_delivery_links_to_the_page_of_the_monitor(
     store: Store, watched: MonitorRecord, receiver: Receiver, url: str
 ) -> None:
     (record,) = asked(store, watched)
-    attempt(store, watched.uid, record.id, replace(means(), public_url=url))
+    attempt(store, watched.id, record.id, replace(means(), public_url=url))
     body = receiver.next().body
     assert json.loads(body)["page"] == "https://calibrant.example.com/ui/monitors/m"
 
@@ -140,7 +140,7 @@ def test_every_hook_gets_its_own_delivery_of_the_same_event(store: Store, receiv
     rotated = hook(receiver, "two", secret=OTHER, old_secret=SECRET, old_secret_until=now().timestamp() + 60)
     watched = monitor(store, hooks=[hook(receiver), rotated])
     for record in asked(store, watched):
-        attempt(store, watched.uid, record.id, means())
+        attempt(store, watched.id, record.id, means())
     one, two = sorted((receiver.next(), receiver.next()), key=lambda got: len(got.headers["webhook-signature"]))
     assert one.headers["webhook-id"] == two.headers["webhook-id"]
     assert two.headers["webhook-signature"].split() == [
@@ -154,12 +154,12 @@ def test_a_receiver_that_fails_is_tried_again_with_the_same_id_and_body(
 ) -> None:
     (record,) = asked(store, watched)
     receiver.will(status(500), status(503, Retry_After="600"))
-    assert 3.7 <= (attempt(store, watched.uid, record.id, means()) or 0) <= 6.3
-    assert attempt(store, watched.uid, record.id, means()) == 600
+    assert 3.7 <= (attempt(store, watched.id, record.id, means()) or 0) <= 6.3
+    assert attempt(store, watched.id, record.id, means()) == 600
     waiting = of(store, watched).get(record.id)
     assert (waiting.status, waiting.tried) == ("pending", 2)
     assert waiting.next_at is not None
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     first, *others = [receiver.next() for _ in range(3)]
     assert all((got.headers["webhook-id"], got.body) == (first.headers["webhook-id"], first.body) for got in others)
     assert [each.status for each in of(store, watched).get(record.id).attempts] == [500, 503, 204]
@@ -172,7 +172,7 @@ def test_a_redirect_is_a_failure_and_nobody_goes_there(
     with receiving() as elsewhere:
         receiver.will(*(status(code, Location=f"http://127.0.0.1:{elsewhere.port}/") for code in (302, 307)))
         for _ in range(2):
-            assert attempt(store, watched.uid, record.id, means())
+            assert attempt(store, watched.id, record.id, means())
         assert elsewhere.got.empty()
     assert [each.status for each in of(store, watched).get(record.id).attempts] == [302, 307]
 
@@ -240,7 +240,7 @@ def test_no_receiver_holds_an_attempt_up_or_fills_the_memory(
 ) -> None:
     (record,) = asked(store, watched)
     receiver.will(answer(receiver))
-    attempt(store, watched.uid, record.id, means(whole_seconds=0.5 if outcome == "timed-out" else 60.0))
+    attempt(store, watched.id, record.id, means(whole_seconds=0.5 if outcome == "timed-out" else 60.0))
     (made,) = of(store, watched).get(record.id).attempts
     assert (made.error or made.status) == outcome
     assert made.seconds is not None
@@ -255,13 +255,13 @@ def test_a_receiver_that_does_not_answer_holds_back_what_else_goes_to_it_alone(
         receiver.will(_never(receiver))
         first = {record.hook: record for record in asked(store, watched)}
         second = {record.hook: record for record in asked(store, watched, "2")}
-        assert attempt(store, watched.uid, first["slow"].id, means(whole_seconds=0.3, slow_seconds=0.25))
-        assert 20 < (attempt(store, watched.uid, second["slow"].id, means()) or 0) <= 30
+        assert attempt(store, watched.id, first["slow"].id, means(whole_seconds=0.3, slow_seconds=0.25))
+        assert 20 < (attempt(store, watched.id, second["slow"].id, means()) or 0) <= 30
         assert of(store, watched).get(second["slow"].id).tried == 0
-        assert attempt(store, watched.uid, second["quick"].id, means()) is None
+        assert attempt(store, watched.id, second["quick"].id, means()) is None
         assert quick.next()
         of(store, watched).resend(second["slow"].id)
-        assert attempt(store, watched.uid, second["slow"].id, means()) is None
+        assert attempt(store, watched.id, second["slow"].id, means()) is None
         receiver.over.set()
 
 
@@ -270,7 +270,7 @@ def test_a_clock_that_was_set_back_holds_no_delivery_back(
 ) -> None:
     (record,) = asked(store, watched)
     of(store, watched).keep_away(record.hook, 3600.0)  # as if the clock had been an hour ahead
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     assert receiver.next()
 
 
@@ -279,7 +279,7 @@ def test_a_name_of_a_private_address_gets_nothing(
     store: Store, watched: MonitorRecord, receiver: Receiver, found: list[str]
 ) -> None:
     (record,) = asked(store, watched)
-    assert attempt(store, watched.uid, record.id, means(lambda host, port: found, private=""))
+    assert attempt(store, watched.id, record.id, means(lambda host, port: found, private=""))
     assert [each.error for each in of(store, watched).get(record.id).attempts] == ["address-refused"]
     assert receiver.got.empty()
 
@@ -290,7 +290,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_connected_to(
     (record,) = asked(store, watched)
     answers = [["10.0.0.1", "127.0.0.1"], ["10.0.0.1"]]
     # The name is nobody's: who resolved it once more could not connect.
-    assert attempt(store, watched.uid, record.id, means(lambda host, port: answers.pop(0))) is None
+    assert attempt(store, watched.id, record.id, means(lambda host, port: answers.pop(0))) is None
     assert len(answers) == 1
     assert receiver.next().headers["host"] == f"{NAME}:{receiver.port}"
 
@@ -308,7 +308,7 @@ def test_unresolvable_names_and_closed_ports_have_different_errors(
     (record,) = asked(store, watched)
     tried = [means(unknown), means(stuck, connect_seconds=0.1), means(lambda host, port: ["127.0.0.2"])]
     for each in tried:
-        assert attempt(store, watched.uid, record.id, each) or each is tried[-1]
+        assert attempt(store, watched.id, record.id, each) or each is tried[-1]
     errors = [each.error for each in of(store, watched).get(record.id).attempts]
     assert errors == ["not-resolved", "timed-out", "not-connected"]
 
@@ -320,14 +320,14 @@ def test_proxies_of_the_environment_are_not_used(
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         (record,) = asked(store, watched)
-        assert attempt(store, watched.uid, record.id, means()) is None
+        assert attempt(store, watched.id, record.id, means()) is None
         assert receiver.next().path == f"/in?token={HUSH}"
         assert proxy.got.empty()
 
 
 def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
     (record,) = asked(store, watched)
-    assert attempt(store, watched.uid, record.id, Means(Sender(Targets()), PLAN))
+    assert attempt(store, watched.id, record.id, Means(Sender(Targets()), PLAN))
     assert [each.error for each in of(store, watched).get(record.id).attempts] == ["not-admitted"]
     assert receiver.got.empty()
 
@@ -337,7 +337,7 @@ def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(
 ) -> None:
     (record,) = asked(store, watched)
     receiver.will(*[status(500)] * 3)
-    assert [bool(attempt(store, watched.uid, record.id, means())) for _ in range(4)] == [True, True, False, False]
+    assert [bool(attempt(store, watched.id, record.id, means())) for _ in range(4)] == [True, True, False, False]
     dead = of(store, watched).get(record.id)
     assert (dead.status, dead.tried, dead.next_at) == ("dead", 3, None)
     assert dead.ended_at is not None
@@ -346,7 +346,7 @@ def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(
     again = of(store, watched).resend(record.id)
     assert (again.status, again.tried, again.ended_at) == ("pending", 0, None)
     assert store.redis.zcard(Shared.chores_due()) == 1
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     ids = {receiver.next().headers["webhook-id"] for _ in range(4)}
     assert ids == {record.event.id}
     assert [each.number for each in of(store, watched).get(record.id).attempts] == [1, 2, 3, 4]
@@ -358,7 +358,7 @@ def test_a_delivery_that_is_resent_during_its_last_attempt_is_not_dead(
 ) -> None:
     (record,) = asked(store, watched)
     receiver.will(lambda handler: (of(store, watched).resend(record.id), status(410)(handler))[1])
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     assert of(store, watched).get(record.id).status == "pending"
 
 
@@ -367,7 +367,7 @@ def test_a_delivery_to_a_receiver_that_answers_410_ends_at_once(
 ) -> None:
     (record,) = asked(store, watched)
     receiver.will(status(410))
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     assert of(store, watched).get(record.id).status == "dead"
 
 
@@ -376,10 +376,10 @@ def test_deliveries_of_a_removed_hook_end_and_those_of_a_deleted_monitor_are_del
 ) -> None:
     (record,) = asked(store, watched)
     store.monitors.patch(watched.name, lambda found: found.model_copy(update={"hooks": []}))
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     assert [each.error for each in of(store, watched).get(record.id).attempts] == ["no-hook"]
     store.monitors.delete(watched.name)
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     with pytest.raises(UnknownDelivery):
         of(store, watched).get(record.id)
     assert receiver.got.empty()
@@ -389,7 +389,7 @@ def test_an_attempt_whose_process_ended_counts(store: Store, watched: MonitorRec
     (record,) = asked(store, watched)
     for _ in range(PLAN.attempts):
         assert of(store, watched).begin(record.id, PLAN.attempts) is not None
-    assert attempt(store, watched.uid, record.id, means()) is None
+    assert attempt(store, watched.id, record.id, means()) is None
     dead = of(store, watched).get(record.id)
     assert (dead.status, {each.error for each in dead.attempts}) == ("dead", {"interrupted"})
     assert take_census(store.redis).deliveries == {"dead": 1}
@@ -398,7 +398,7 @@ def test_an_attempt_whose_process_ended_counts(store: Store, watched: MonitorRec
 
 def test_deliveries_are_bounded_and_those_that_have_ended_go_first(store: Store, watched: MonitorRecord) -> None:
     alarm, today = event(watched), now().date()
-    deliveries = Deliveries(store.redis, store.keys, watched.uid, most=10)
+    deliveries = Deliveries(store.redis, store.keys, watched.id, most=10)
     every = [
         DeliveryRecord(
             id=f"{i:02}",
@@ -412,7 +412,7 @@ def test_deliveries_are_bounded_and_those_that_have_ended_go_first(store: Store,
     ]
     for record in every:
         deliveries.create(record)
-    keys = store.keys.monitor(watched.uid)
+    keys = store.keys.monitor(watched.id)
     left = cast(list[bytes], store.redis.zrange(keys.delivery_times(), 0, -1))
     assert len(left) == store.redis.hlen(keys.deliveries()) == 10
     assert left[:2] == [b"00", b"04"]
@@ -429,7 +429,7 @@ def test_secrets_are_in_no_log_no_record_and_no_message(
     (record,) = asked(store, watched)
     queue_due(store.redis)
     for _ in range(3):
-        attempt(store, watched.uid, record.id, means())
+        attempt(store, watched.id, record.id, means())
     assert "is dead" in caplog.text
     every = [key.decode() for key in cast(list[bytes], store.redis.keys("*"))]
     stored = "".join(_held(store.redis, key) for key in every if not key.endswith(":monitor-definitions"))
@@ -519,13 +519,13 @@ def test_an_https_receiver_needs_a_certificate_for_its_name(store: Store, certif
         url = f"https://{NAME}:{receiver.port}/"
         watched = monitor(store, hooks=[{"name": "by-name", "url": url, "secret": SECRET}])
         (record,) = asked(store, watched)
-        assert attempt(store, watched.uid, record.id, means())
-        assert attempt(store, watched.uid, record.id, means(trust=trust)) is None
+        assert attempt(store, watched.id, record.id, means())
+        assert attempt(store, watched.id, record.id, means(trust=trust)) is None
         assert receiver.next().headers["host"] == f"{NAME}:{receiver.port}"
         assert set(asked_for) == {NAME}
         other = monitor(store, "other", hooks=[{"url": url.replace(NAME, "127.0.0.1"), "secret": SECRET}])
         (refused,) = asked(store, other)
-        assert attempt(store, other.uid, refused.id, means(trust=trust))
+        assert attempt(store, other.id, refused.id, means(trust=trust))
     assert [each.error or each.status for each in of(store, watched).get(record.id).attempts] == ["tls-failed", 204]
     assert [each.error for each in of(store, other).get(refused.id).attempts] == ["tls-failed"]
 
@@ -580,7 +580,7 @@ def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
     assert (again.status_code, first) == (202, again.json())
     assert first["event"]["data"] == {"monitor": "live", "hook": "pager"}
     second = admitting.post("/monitors/live/hooks/pager/test").json()
-    uid = store.monitors.get("live").uid
+    uid = store.monitors.get("live").id
     for _ in range(PLAN.attempts):
         attempt(store, uid, first["id"], Means(Sender(Targets()), PLAN))
     listed = admitting.get("/monitors/live/deliveries", params={"limit": 1})
@@ -662,5 +662,5 @@ def test_a_chore_that_is_due_is_this_delivery(store: Store, watched: MonitorReco
     chore = Chore.read(message.decode())
     assert chore is not None
     assert (chore.kind, chore.tenant) == ("deliver", "default")
-    assert chore.id.split("/")[1:] == [watched.uid, record.id]
+    assert chore.id.split("/")[1:] == [watched.id, record.id]
     assert begin(store.redis, chore, "w") == 1

@@ -36,7 +36,7 @@ def test_no_delivery_is_created_for_a_monitor_that_was_deleted_since_it_was_read
     another = monitor(store, hooks=[HOOK])
     with pytest.raises(UnknownMonitor):
         _test_event(store, watched)
-    assert store.redis.keys(f"*{watched.uid}*") == []
+    assert store.redis.keys(f"*{watched.id}*") == []
     _test_event(store, another)
 
 
@@ -60,7 +60,7 @@ def test_nothing_is_left_of_a_monitor_that_is_deleted_while_its_event_is_sent(st
 
         receiver.will(delete)
         # Every failed attempt counts as slow, so others to the hook would wait.
-        assert attempt(store, watched.uid, record.id, replace(means(), slow_seconds=0.0)) is None
+        assert attempt(store, watched.id, record.id, replace(means(), slow_seconds=0.0)) is None
         assert receiver.next()
     assert store.redis.keys(_LEFT) == []
 

@@ -41,7 +41,7 @@ def drawn(n: int, seed: int, power: float = 1.0, label: int = 0) -> Tally:
 def made(store: Store, **changes: Any) -> MonitorRecord:
     fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "horizon": DAY, "retention": 10 * DAY}
     record = monitor(store, bucket=int(HOUR), rules=[RULE], reference=BATCH, **fields | changes)
-    put_reference(store, record.uid, drawn(10_000, 99))
+    put_reference(store, record.id, drawn(10_000, 99))
     return Definitions(store.redis, store.keys).patch(
         record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
     )
@@ -163,7 +163,7 @@ def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
 
 def test_a_reference_without_rows_is_a_reason(store: Store) -> None:
     record = made(store)
-    put_reference(store, record.uid, None)
+    put_reference(store, record.id, None)
     state = looked(store, record, 0, drawn(100, 1))
     assert (state.status, state.reason) == ("unknown", "the reference has no labelled rows")
 
@@ -176,7 +176,7 @@ def test_standings_of_earlier_versions_load_unchanged() -> None:
 
 def test_the_page_describes_the_drift_and_the_label_shift(store: Store, api: httpx.Client) -> None:
     record = made(store)
-    put_reference(store, record.uid, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
+    put_reference(store, record.id, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
     state = looked(store, record, 0, drawn(5000, 1, 1.6))
     assert state.drift is not None
     page = api.get(f"/ui/monitors/{record.name}").raise_for_status().text

@@ -248,7 +248,7 @@ def test_a_deleted_monitor_leaves_no_tallies_of_predictions(api: httpx.Client, r
     p, _ = _drawn(100, 14)
     _waiting(api, p)
     record = Definitions(redis, Keyspace()).get("inbox")
-    keys = Keyspace().monitor(record.uid)
+    keys = Keyspace().monitor(record.id)
     bucket = Buckets(redis, Keyspace(), record).numbers(0, 2**31)[0]
     lists = [keys.tallies("waiting", bucket), keys.tallies(by_span("waiting"), bucket // 64)]
     assert redis.exists(*lists) == 2

@@ -125,7 +125,7 @@ def test_a_look_is_scheduled_after_rows_were_counted(store: Store, api: httpx.Cl
     assert answered(api.post("/monitors/m/rows", json={"rows": [{"prediction": 2, "label": 1}]}))["refused"] == 1
     assert not _asked(store)
     answered(api.post("/monitors/m/rows", json={"rows": [{"prediction": 0.5, "label": 1}]}))
-    assert _asked(store) == [f"look:default:{store.monitors.get('m').uid}"]
+    assert _asked(store) == [f"look:default:{store.monitors.get('m').id}"]
     assert counted(ledger) == 1
 
 

@@ -92,7 +92,7 @@ def test_a_drifting_stream_raises_one_alarm_that_every_hook_receives(store: Stor
     assert found.since is not None
     assert abs(np.datetime64(found.since[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR)) <= HOUR
     assert types(store, record) == ["raised"]
-    deliveries = Deliveries(store.redis, store.keys, record.uid).page(PageRequest(10), status=None, hook=None).items
+    deliveries = Deliveries(store.redis, store.keys, record.id).page(PageRequest(10), status=None, hook=None).items
     assert sorted(one.hook for one in deliveries) == ["a", "b"]
     assert {one.event.type for one in deliveries} == {"monitor.alarm.raised"}
 
@@ -149,7 +149,7 @@ def test_a_threshold_is_cleared_by_its_own_rows_acknowledged_or_not(store: Store
 def test_a_threshold_compares_the_number_that_it_names_of_one_group(store: Store, by: str) -> None:
     rule = THRESHOLD | {"by": by, "group": "b"}
     record = begun(store, rules=[rule])
-    store.redis.hset(store.keys.monitor(record.uid).groups(), mapping={"a": 2, "b": 3})
+    store.redis.hset(store.keys.monitor(record.id).groups(), mapping={"a": 2, "b": 3})
     assert looked(store, record, 0, rows(20_000, 0, shift=1.0, group=2)).status == "unknown"
     assert looked(store, record, 1, rows(20_000, 1, shift=1.0, group=3)).status == "alarm"
 
@@ -220,7 +220,7 @@ def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hour
         assert found.tally.p_sum.sum() == pytest.approx(expected.p_sum.sum())
     assert Ledger(store.redis, store.keys, record).buckets.numbers(0, 2**32) == []
     # Another reference begins with nothing kept.
-    put_reference(store, record.uid, None)
+    put_reference(store, record.id, None)
     found = reader.reference()
     assert found is not None
     assert found.tally is not None
@@ -230,7 +230,7 @@ def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hour
 def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
     rule = THRESHOLD | {"above": 0.9, "by": "value", "group": "b"}
     record = begun(store, windows=[{"name": "hours", "seconds": 9 * DAY}], rules=[rule])
-    store.redis.hset(store.keys.monitor(record.uid).groups(), mapping={"b": 2})
+    store.redis.hset(store.keys.monitor(record.id).groups(), mapping={"b": 2})
     for hour in range(200):
         pour(store, record, hour, rows(20, hour, group=2 * (hour % 2)))
     now, parts = BEGAN + 200 * HOUR, [rows(20, hour, group=2 * (hour % 2)) for hour in range(200)]
@@ -242,7 +242,7 @@ def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
         state = Standings(store.redis, store.keys, record).read().rules["gap"]
         whole = merged(parts)
         assert state.rows == len(whole.of_group(2))
-        latest = read_latest(store.redis)["default", record.uid]["windows"]["hours"]
+        latest = read_latest(store.redis)["default", record.id]["windows"]["hours"]
         expected = answers(read_requests(["ece", "ks", "log-loss"]), event_of(whole, "binary"), PLAIN)
         assert (latest["rows"], latest["coverage"]) == (len(whole), 1.0)
         assert latest["measures"] == {key: pytest.approx(result.value) for key, result in expected.items()}
@@ -254,7 +254,7 @@ def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
 def test_a_look_leaves_the_latest_values(store: Store) -> None:
     record = begun(store)
     looked(store, record, 0, rows(1000, 0))
-    latest = read_latest(store.redis)["default", record.uid]
+    latest = read_latest(store.redis)["default", record.id]
     assert latest["windows"]["hours"]["rows"] == 1000
     assert set(latest["windows"]["hours"]["measures"]) == {"ece", "ks", "log-loss"}
     assert latest["alarms"] == {"evidence": False}
@@ -264,7 +264,7 @@ def test_a_look_leaves_the_latest_values(store: Store) -> None:
 def test_no_look_follows_the_deletion_of_its_monitor(store: Store) -> None:
     record = begun(store)
     looked(store, record, 0, rows(1000, 0))
-    chore = Chore("look", "default", record.uid)
+    chore = Chore("look", "default", record.id)
     assert look(store.redis, chore) == LOOK_SECONDS
     Definitions(store.redis, store.keys).delete("m")
     with pytest.raises(UnknownMonitor):

@@ -306,7 +306,7 @@ def test_a_request_writes_a_version_at_once_if_there_are_new_rows(store: Store) 
 
 def test_a_check_schedules_the_work_once_a_bucket_is_complete(store: Store) -> None:
     record = online(store)
-    chore = Chore("recalibrate", "default", record.uid).field
+    chore = Chore("recalibrate", "default", record.id).field
     look_at(store, record, BEGAN + 10.0)
     assert store.redis.zscore(Shared.chores_due(), chore) is None
     look_at(store, record, BEGAN + HOUR + 10.0)
@@ -343,7 +343,7 @@ def test_a_deleted_monitor_leaves_no_state(store: Store) -> None:
     Definitions(store.redis, store.keys).delete("m")
     with pytest.raises(UnknownMonitor):
         follow(store, record, BEGAN + 9 * HOUR)
-    assert not list(store.redis.scan_iter(f"*{record.uid}*"))
+    assert not list(store.redis.scan_iter(f"*{record.id}*"))
 
 
 def test_a_restored_monitor_goes_on_as_if_nothing_had_happened(store: Store) -> None:
@@ -390,7 +390,7 @@ def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
     assert standing_of(store, record).online is None
     # It is tried again only after the pause.
     look_at(store, record, BEGAN + 60.0)
-    chore = Chore("recalibrate", "default", record.uid).field
+    chore = Chore("recalibrate", "default", record.id).field
     assert store.redis.zscore(Shared.chores_due(), chore) is None
     look_at(store, record, BEGAN + HOUR + 1.0)
     assert store.redis.zscore(Shared.chores_due(), chore) is not None
@@ -402,7 +402,7 @@ def test_online_maps_of_tenants_are_separate(store: Store) -> None:
     hours(store, one, 0, 7)
     assert (progress(store, one).rounds, progress(other, two).rounds) == (7, 0)
     assert (store.maps.versions("m"), other.maps.versions("m")) == ([1], [])
-    assert Keyspace("other").monitor(two.uid).online() != Keyspace().monitor(one.uid).online()
+    assert Keyspace("other").monitor(two.id).online() != Keyspace().monitor(one.id).online()
 
 
 def test_the_answer_has_the_weights_and_the_rounds(store: Store) -> None:
@@ -445,7 +445,7 @@ def one_row(p: float, y: int) -> Tally:
 def test_a_newer_state_is_not_overwritten(store: Store) -> None:
     record = online(store)
     hours(store, record, 0, 1)
-    key = store.keys.monitor(record.uid).online()
+    key = store.keys.monitor(record.id).online()
     document = json.loads(store.redis.hget(key, "now"))  # type: ignore[arg-type]
     store.redis.hset(key, "now", json.dumps(document | {"format": FORMAT + 1}))
     before = progress(store, record)

@@ -324,7 +324,7 @@ def test_the_page_the_pictures_and_the_series_show_forecasts(http: httpx.Client,
 def _stored(store: Store, **changes: Any) -> MonitorRecord:
     body = {"name": "m", "prediction_kind": "regression", "bucket": HOUR, "horizon": DAY}
     body |= {"forecast": KINDS["quantiles"], "measures": ["quantile-calibration-error", "coverage"]} | changes
-    own = {"uid": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
+    own = {"id": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
     return store.monitors.put(MonitorRecord(**MonitorBody.model_validate(body).model_dump(), **own))
 
 

@@ -65,7 +65,7 @@ def test_the_sample_is_the_same_whoever_is_killed_while_it_is_filled(store: Stor
             assert all(one.stdout.readline() == "next\n" for _ in range(2 + 7 * number))
             one.send_signal(signal.SIGKILL)
     subprocess.run(commands[KILLED], check=True, stdout=subprocess.DEVNULL)
-    uid = store.monitors.get("m").uid
+    uid = store.monitors.get("m").id
     logits, labels, _ = calibrant.logistic_normal(ROWS, n_classes=K, seed=0)
     rows = np.arange(ROWS)
     known = np.where(rows % 2 == 0, labels, NO_LABEL)

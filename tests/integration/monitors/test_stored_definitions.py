@@ -32,7 +32,7 @@ def test_a_monitor_is_found_by_its_name_and_its_uid(store: Store) -> None:
     definitions = _definitions(store)
     record = record_of(hooks=[{"url": "https://alerts.example.com", "secret": "whsec_" + "A" * 32}])
     assert definitions.put(record) == record
-    assert definitions.get("m") == definitions.by_uid(record.uid) == record
+    assert definitions.get("m") == definitions.by_uid(record.id) == record
     assert definitions.put(record) == record  # done again
     with pytest.raises(MonitorExists):
         definitions.put(record_of())
@@ -43,7 +43,7 @@ def test_a_monitor_is_found_by_its_name_and_its_uid(store: Store) -> None:
 
 
 def test_a_monitor_of_another_tenant_is_not_seen(store: Store) -> None:
-    uid = monitor(store).uid
+    uid = monitor(store).id
     other = _definitions(Store.of(store.redis, "other"))
     asks: list[Callable[[], object]] = [
         lambda: other.get("m"), lambda: other.by_uid(uid), lambda: other.delete("m")
@@ -73,7 +73,7 @@ def test_pages_hold_the_newest_first(store: Store) -> None:
     definitions = _definitions(store)
     made = [definitions.put(record_of(f"m{i}")) for i in range(5)]
     for i, record in enumerate(made):
-        store.redis.zadd(store.keys.monitors(), {record.uid: float(i)})
+        store.redis.zadd(store.keys.monitors(), {record.id: float(i)})
     first = definitions.page(PageRequest(3))
     definitions.delete("m0")
     again = definitions.put(record_of("m0"))
@@ -123,8 +123,8 @@ def _filled(store: Store) -> MonitorRecord:
             names = [name + b"+" for name in names]
     MonitorGroups(store.redis, store.keys, record).indices(["a"])
     fill_standing(store, record)
-    put_latest(store.redis, store.keys, record.uid, {})
-    put_reference(store, record.uid, tally(10))
+    put_latest(store.redis, store.keys, record.id, {})
+    put_reference(store, record.id, tally(10))
     return record
 
 
@@ -137,7 +137,7 @@ def test_nothing_is_left_of_a_monitor_that_is_deleted_and_its_name_is_free(store
     definitions.delete("m")
     definitions.delete("kept")
     assert store.redis.keys("calibrant*") == [Shared.tenants().encode()]
-    assert definitions.put(record_of("kept")).uid != kept.uid
+    assert definitions.put(record_of("kept")).id != kept.id
 
 
 class Dying(Redis):

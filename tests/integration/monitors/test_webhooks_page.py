@@ -44,7 +44,7 @@ def got(store: Store) -> Got:
         rotated = hook(receiver, secret=NEW, old_secret=OLD, old_secret_until=now().timestamp() + 600)
         watched = monitor(store, hooks=[rotated])
         (record,) = asked(store, watched)
-        assert attempt(store, watched.uid, record.id, means()) is None
+        assert attempt(store, watched.id, record.id, means()) is None
         return receiver.next()
 
 

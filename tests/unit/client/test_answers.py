@@ -49,7 +49,7 @@ REPORT: dict[str, Any] = {
     "measures": {"ece": MEASURE | {"interval": [0, 0.2]}},
     "groups": {"anna": {"n": 1, "measures": {"ece": MEASURE}}},
 }
-MONITOR: dict[str, Any] = {"name": "m", "uid": "u", "created_at": "t", "started_at": "t"}
+MONITOR: dict[str, Any] = {"name": "m", "id": "u", "created_at": "t", "started_at": "t"}
 SECRET = "data-of-the-caller"
 
 

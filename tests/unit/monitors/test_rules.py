@@ -32,7 +32,7 @@ def statuses(rule: ThresholdRule, *seen: tuple[int, float | None]) -> str:
     return "".join(state.status[0] for state in watched(rule, *seen))
 
 
-RECORD = MonitorRecord(name="inbox", uid="monitor_1", created_at="", started_at=0.0, bucket=3600)
+RECORD = MonitorRecord(name="inbox", id="monitor_1", created_at="", started_at=0.0, bucket=3600)
 RULE = ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05, clear_below=0.03, looks=2)
 
 

@@ -17,7 +17,7 @@ START = 1_000
 
 def record(start: int = START) -> MonitorRecord:
     body = MonitorBody(name="m", bucket=HOUR)
-    own = {"uid": "monitor_0", "created_at": "2026-01-01T00:00:00Z", "started_at": float(start * HOUR)}
+    own = {"id": "monitor_0", "created_at": "2026-01-01T00:00:00Z", "started_at": float(start * HOUR)}
     return MonitorRecord(**body.model_dump(), **own)
 
 

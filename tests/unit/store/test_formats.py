@@ -134,6 +134,7 @@ def test_monitors_of_the_previous_format_have_times_in_seconds() -> None:
     monitor |= {"started_at": 1769860800.123456, "reference": {"start": 1769860800.0, "end": 1769864400.5}}
     stored = read_stored(StoredMonitor, json.dumps(monitor).encode())
     assert stored.reference is not None
+    assert stored.id == "monitor_1"
     found = (stored.started_at, stored.reference.start, stored.reference.end, stored.hooks[0].old_secret_until)
     assert found == (1769860800.123456, 1769860800.0, 1769864400.5, 1769860800.25)
     written = stored.model_dump_json()

@@ -34,9 +34,9 @@ def test_a_json_line_is_one_object_with_the_fields_that_have_a_value() -> None:
 
 
 def test_a_text_line_quotes_what_could_be_taken_for_another_field() -> None:
-    line = text_line(_record("request", {"route": "/maps/{ref}", "key": 'a b="c"', "n": 3, "empty": ""}))
+    line = text_line(_record("request", {"route": "/maps/{map}", "key": 'a b="c"', "n": 3, "empty": ""}))
     assert line == (
-        b'1970-01-01T00:00:00.000+00:00 INFO room request route=/maps/{ref} key="a b=\\"c\\"" n=3 empty=""\n'
+        b'1970-01-01T00:00:00.000+00:00 INFO room request route=/maps/{map} key="a b=\\"c\\"" n=3 empty=""\n'
     )
 
 

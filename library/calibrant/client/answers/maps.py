@@ -95,7 +95,7 @@ class MapRecord(MapConveniences, MapSummary):
 
 
 class MapChanges(TypedDict, total=False):
-    """The body of ``PATCH /maps/{ref}``, a JSON merge patch (RFC 7396): None removes, omitted fields are kept."""
+    """The body of ``PATCH /maps/{map}``, a JSON merge patch (RFC 7396): None removes, omitted fields are kept."""
 
     description: str | None  # free text
     tags: dict[str, str | None] | None  # tags to set; None removes a tag

@@ -70,7 +70,7 @@ class MonitorAnswer(WireAnswer):
     #: for K classes: number of rows of each time window, and of the reference, whose vectors are kept as a uniform
     #: sample, from which the label shift of all classes is estimated; at most 1,000,000 / K
     reservoir: int | None = None
-    uid: str  # unique id; a new monitor with the same name has another
+    id: str  # unique id; a new monitor with the same name has another
     created_at: str  # when it was created
     created_by: str | None = None  # name of the API key that created it; None without keys
     started_at: str  # rows predicted earlier are not counted as evidence

@@ -25,14 +25,14 @@ _POLLING = 5.0
 _LONGEST_PAUSE, _SHORTEST_PAUSE = 5.0, 0.1
 
 
-def events(patience: Patience, job_id: str | JobSummary, *, after: str | None = None) -> Items[JobEvent]:
+def events(patience: Patience, job: str | JobSummary, *, after: str | None = None) -> Items[JobEvent]:
     """Iterate over the events of a job until it ends, without gaps or duplicates.
 
     A broken connection is resumed.
 
     Parameters
     ----------
-    job_id : str or JobSummary
+    job : str or JobSummary
         Id of the job, or the job.
     after : str, optional
         Id of an event; only later events are returned.
@@ -47,17 +47,17 @@ def events(patience: Patience, job_id: str | JobSummary, *, after: str | None = 
     >>> [event.job.status for event in client.events(job_id)][-1]
     'succeeded'
     """
-    yield from follow(patience, path_of("jobs", job_id, "events"), after)
+    yield from follow(patience, path_of("jobs", job, "events"), after)
 
 
 def wait(
-    patience: Patience, job_id: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
+    patience: Patience, job: str | JobSummary, *, timeout: float | None = None, progress: Progress | None = None
 ) -> Steps[JobAnswer]:
     """Wait until a job has succeeded.
 
     Parameters
     ----------
-    job_id : str or JobSummary
+    job : str or JobSummary
         Id of the job, or the job.
     timeout : float, optional
         Seconds; by default there is no limit.
@@ -81,7 +81,7 @@ def wait(
     >>> list(client.wait(job_id).result)
     ['map']
     """
-    ended = yield from _end_of(patience, job_id, timeout, progress or _ignore)
+    ended = yield from _end_of(patience, job, timeout, progress or _ignore)
     if ended.status != "succeeded":
         unknown = Problem(type="about:blank", title=f"The job was {ended.status}", status=500, detail=ended.id)
         raise JobFailed(ended.problem or unknown)

@@ -350,14 +350,14 @@ def maps(
 
 def describe(
     patience: Patience,
-    ref: str | MapSummary,
+    map: str | MapSummary,
     **changes: Unpack[MapChanges],
 ) -> Steps[MapRecord]:
     """Change what is stored about a map, such as its tags and its description.
 
     Parameters
     ----------
-    ref : str or MapSummary
+    map : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
     **changes
         New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
@@ -373,17 +373,17 @@ def describe(
     >>> client.describe("spam", tags={"stage": "shadow"}).tags
     {'stage': 'shadow'}
     """
-    refuse_unknown(changes, ["ref", *MapChanges.__annotations__])
-    answer = yield from send(patience, with_changes(path_of("maps", ref), split_about(changes)[0]))
+    refuse_unknown(changes, ["map", *MapChanges.__annotations__])
+    answer = yield from send(patience, with_changes(path_of("maps", map), split_about(changes)[0]))
     return read(MapRecord, answer)
 
 
-def export_map(patience: Patience, ref: str | MapSummary) -> Steps[dict[str, Any]]:
+def export_map(patience: Patience, map: str | MapSummary) -> Steps[dict[str, Any]]:
     """Return the document of a map, which ``calibrant.load`` reads.
 
     Parameters
     ----------
-    ref : str or MapSummary
+    map : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
 
     Returns
@@ -396,7 +396,7 @@ def export_map(patience: Patience, ref: str | MapSummary) -> Steps[dict[str, Any
     >>> client.export_map("spam:1")["method"]
     'platt'
     """
-    answer = yield from send(patience, get(path_of("maps", ref, "document")))
+    answer = yield from send(patience, get(path_of("maps", map, "document")))
     try:
         document: dict[str, Any] = orjson.loads(answer.content)
     except ValueError as error:

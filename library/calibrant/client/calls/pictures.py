@@ -119,7 +119,7 @@ def read_picture(
 
 def map_diagram(
     patience: Patience,
-    ref: str | MapSummary,
+    map: str | MapSummary,
     form: Form = "svg",
     *,
     theme: Theme | None = None,
@@ -129,7 +129,7 @@ def map_diagram(
 
     Parameters
     ----------
-    ref : str or MapSummary
+    map : str or MapSummary
         Id, name, ``name:version`` or ``name@alias``.
     form, theme, width
         As for ``diagram``.
@@ -145,12 +145,12 @@ def map_diagram(
     b'<svg'
     """
     look = {"theme": theme, "width": width}
-    return (yield from _picture(patience, path_of("maps", ref, f"diagram.{form}"), form, look))
+    return (yield from _picture(patience, path_of("maps", map, f"diagram.{form}"), form, look))
 
 
 def job_diagram(
     patience: Patience,
-    job_id: str | JobSummary,
+    job: str | JobSummary,
     form: Form = "svg",
     *,
     key: str | None = None,
@@ -161,7 +161,7 @@ def job_diagram(
 
     Parameters
     ----------
-    job_id : str
+    job : str
         Id of the job.
     form, theme, width
         As for ``diagram``.
@@ -174,7 +174,7 @@ def job_diagram(
         The picture.
     """
     look = {"key": key, "theme": theme, "width": width}
-    return (yield from _picture(patience, path_of("jobs", job_id, f"diagram.{form}"), form, look))
+    return (yield from _picture(patience, path_of("jobs", job, f"diagram.{form}"), form, look))
 
 
 def monitor_diagram(
