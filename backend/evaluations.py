@@ -87,7 +87,7 @@ def _work_on_batches(
         raise InvalidField.at("/batches", "must be distinct")
     seconds, most_rows, most_numbers = 0.0, 0, 0  # one batch is evaluated after the other
     first: SharedRows | None = None
-    parts = [store.batches.record(batch_id).parts for batch_id in ids]
+    parts = [store.batches.record(batch_id, f"/batches/{i}").parts for i, batch_id in enumerate(ids)]
     for i, batch_id in enumerate(ids):
         rows = find_rows(requester, {}, options.model_copy(update={"batch": batch_id}))
         operation.check_class_names(rows.class_names)

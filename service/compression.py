@@ -65,11 +65,19 @@ class Compress:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        coding = choose_coding(", ".join(Headers(scope=scope).getlist("accept-encoding")))
-        if any(name in _CONDITIONS for name, _ in scope["headers"]):
-            scope["headers"] = [(name, _plain_tags(name, value, coding)) for name, value in scope["headers"]]
+        accepted, conditional, known = b"", False, None
+        for name, value in scope["headers"]:
+            if name == b"accept-encoding":
+                accepted = b", ".join((accepted, value)) if accepted else value
+            elif name in _CONDITIONS:
+                conditional = True
+        coding = choose_coding(accepted.decode("latin-1"))
+        if conditional:
+            plain = [(name, _plain_tags(name, value, coding)) for name, value in scope["headers"]]
+            known = coding if plain != scope["headers"] else None
+            scope["headers"] = plain
         # The body of a response to HEAD is dropped, so its compressed length is unknown.
-        await self._app(scope, receive, _Response(send, None if scope["method"] == "HEAD" else coding))
+        await self._app(scope, receive, _Response(send, None if scope["method"] == "HEAD" else coding, known))
 
 
 def _plain_tags(name: bytes, value: bytes, coding: str | None) -> bytes:
@@ -88,8 +96,10 @@ def _plain_tags(name: bytes, value: bytes, coding: str | None) -> bytes:
 class _Response:
     """Sends one response; holds its start until the size of the body is known."""
 
-    def __init__(self, send: Send, coding: str | None) -> None:
+    def __init__(self, send: Send, coding: str | None, known: str | None) -> None:
         self._send = send
+        #: The coding of the representation that the caller has.
+        self._known = known
         self._coding = coding
         self._start: Message | None = None
         self._compressor: Compressor | None = None
@@ -107,10 +117,15 @@ class _Response:
 
     async def _begin(self, start: Message, message: Message) -> None:
         """Send the start and the first piece of the body."""
-        headers = MutableHeaders(raw=start["headers"])
         whole = not message.get("more_body", False)
+        if whole and 0 < len(message.get("body", b"")) < LEAST_BYTES:  # most responses; one to HEAD has no body
+            await self._send(start)
+            await self._send(message)
+            return
+        headers = MutableHeaders(raw=start["headers"])
         if start["status"] == 304:
             headers.add_vary_header("Accept-Encoding")
+            _tag(headers, self._known)
         if not _is_text(start["status"], headers) or _length(headers, message, whole=whole) < LEAST_BYTES:
             await self._send(start)
             await self._send(message)
@@ -121,8 +136,7 @@ class _Response:
             await self._send(message)
             return
         headers["Content-Encoding"] = self._coding
-        if (tag := headers.get("etag", "W/")).startswith('"'):
-            headers["ETag"] = f'{tag[:-1]}-{self._coding}"'
+        _tag(headers, self._coding)
         for name in ("content-length", "accept-ranges"):
             del headers[name]
         self._compressor = _compressor(self._coding)
@@ -146,6 +160,12 @@ class _Response:
         assert self._compressor is not None  # noqa: S101
         packed = self._compressor.compress(body)
         return packed if more else packed + self._compressor.flush()
+
+
+def _tag(headers: MutableHeaders, coding: str | None) -> None:
+    """Make a strong entity tag that of the representation with this coding."""
+    if coding is not None and (tag := headers.get("etag", "W/")).startswith('"'):
+        headers["ETag"] = f'{tag[:-1]}-{coding}"'
 
 
 def _compressor(coding: str) -> Compressor:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
-from calibrant.core.errors import CalibrationError
+from calibrant.core.errors import CalibrationError, Offence
 from calibrant.io.errors import InvalidField as InvalidField  # of the readers and of the service alike
 from calibrant.io.errors import TooLarge as TooLarge
 
@@ -21,22 +21,6 @@ class RequestError(CalibrationError):
         """Set the headers of the response and return the error."""
         self.headers = MappingProxyType(dict(headers))
         return self
-
-
-class HeaderError(Exception):
-    """Base of the errors of one header of the request."""
-
-    def __init__(self, header: str, detail: str) -> None:
-        super().__init__(detail)
-        self.header = header
-
-
-class InvalidHeader(HeaderError, InvalidField):
-    """A header of the request has an invalid value."""
-
-
-class MalformedHeader(HeaderError, RequestError):
-    """A header of the request does not have its syntax."""
 
 
 class MalformedJson(RequestError):
@@ -151,3 +135,15 @@ class ForgedRequest(RequestError):
     """A request with the session of the web page that did not come from the page."""
 
     code = "forged-request"
+
+
+# --- Headers
+
+#: What the place of an error begins with if it is a header, whose name follows.
+HEADER = "header:"
+Invalid = TypeVar("Invalid", bound=CalibrationError)
+
+
+def of_header(kind: type[Invalid], name: str, detail: str) -> Invalid:
+    """Create the error of a header of the request."""
+    return kind(f"{name}: {detail}", [Offence(HEADER + name, detail)])

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from schemas.base import Document
 from schemas.maps import MapRecord
-from service.errors import MalformedHeader, PreconditionFailed
+from service.errors import PreconditionFailed, RequestError, of_header
 
 # --- The headers of a request, read from the ASGI scope, because every call reads some of them
 
@@ -94,7 +94,7 @@ Tags = tuple[EntityTag, ...] | str | None
 def read_tags(lines: Sequence[str], header: str) -> Tags:
     """Read the lines of ``If-Match`` or ``If-None-Match``: ``*``, or a list that may have empty members.
 
-    Raises ``MalformedHeader`` for anything else.
+    Raises ``RequestError`` for anything else.
     """
     if not lines:
         return None
@@ -110,7 +110,7 @@ def read_tags(lines: Sequence[str], header: str) -> Tags:
         if comma is None:
             break
         at = comma.end()
-    raise MalformedHeader(header, "must be * or a list of entity tags in double quotes")
+    raise of_header(RequestError, header, "must be * or a list of entity tags in double quotes")
 
 
 def entity_tag(body: bytes) -> str:
@@ -142,7 +142,7 @@ class Conditions:
 
     @classmethod
     def of(cls, headers: Headers) -> Conditions:
-        """Read the conditions of a request; raises ``MalformedHeader``."""
+        """Read the conditions of a request; raises ``RequestError``."""
         wanted, unwanted = (read_tags(headers.getlist(name), name) for name in ("If-Match", "If-None-Match"))
         return cls(wanted, unwanted)
 

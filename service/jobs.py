@@ -18,7 +18,7 @@ from schemas.jobs import FINAL, JobRecord
 from schemas.problem_table import problem
 from schemas.problems import Problem
 from service.context import Context, answer
-from service.errors import InvalidHeader
+from service.errors import InvalidField, of_header
 from service.formats.media import EVENT_STREAM
 from service.problems import respond
 from service.threads import run_in_thread
@@ -135,7 +135,7 @@ async def _while_admitted(content: AsyncGenerator[bytes, None], here: Context) -
 def read_last_id(text: str | None) -> str | None:
     """Read the event id in ``Last-Event-ID``."""
     if text is not None and not is_event_id(text):
-        raise InvalidHeader("Last-Event-ID", "must be the id of an event of this job")
+        raise of_header(InvalidField, "Last-Event-ID", "must be the id of an event of this job")
     return text
 
 

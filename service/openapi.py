@@ -104,6 +104,7 @@ _SENT: dict[str, str] = {
     "ETag": "entity tag of the state",
     "Link": "path of the next page; missing on the last",
     "Vary": "the request headers that the response depends on",
+    "Content-Encoding": "the coding of a compressed body, as `Accept-Encoding` prefers",
 }
 _SECONDS = {"description": "seconds after which to try again", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
 #: The headers of problem responses.
@@ -150,8 +151,7 @@ def _add_headers(call: Call, responses: Schema) -> None:
         everywhere.append("Idempotency-Replayed")
     if call.queues is not None or call.waits:
         everywhere.append("Preference-Applied")
-    if len(call.media) + (call.answer is not None) > 1:
-        everywhere.append("Vary")
+    everywhere += ["Vary", "Content-Encoding"]
     for response in responses.values():
         response["headers"] = {**response.get("headers", {}), **_sent(*everywhere)}
 

@@ -19,7 +19,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.problem_table import TABLE, problem
 from schemas.problems import Problem, ProblemError, in_body
-from service.errors import HeaderError
+from service.errors import HEADER
 from service.formats.catalogue import BY_TYPE, READERS
 from service.formats.options import invalid_field
 from service.inference.errors import UNKNOWN_CALL, error_of, uses_protocol
@@ -94,15 +94,7 @@ def refused(error: CalibrationError | StorageError, scope: Scope | None = None) 
         document = problem_of(error, partial(_place_in, scope))
     if isinstance(error, StorageError) and error.retry_after is not None:
         return respond(document, {"Retry-After": str(error.retry_after)})
-    if isinstance(error, HeaderError):
-        document = header_problem(error.code, error.header, error.detail)
     return respond(document, getattr(error, "headers", None) or _HEADERS.get(error.code))
-
-
-def header_problem(code: str, name: str, detail: str) -> Problem:
-    """The problem of a header."""
-    place = ProblemError(header=name, detail=detail)
-    return problem(code, f"{name}: {detail}", [place])
 
 
 #: What paths with a reference to a map or a batch contain; the other calls name them in their options.
@@ -123,6 +115,8 @@ def _place_in(scope: Scope, pointer: str, detail: str) -> ProblemError:
     """The place that a pointer means in a request: options of calls without a body, and with rows of most formats, are
     parameters.
     """
+    if pointer.startswith(HEADER):
+        return ProblemError(header=pointer.removeprefix(HEADER), detail=detail)
     name, _, rest = pointer[1:].partition("/")
     name = name.replace("~1", "/").replace("~0", "~")
     if not pointer or not _is_parameter(scope, name):
@@ -134,7 +128,8 @@ def _is_parameter(scope: Scope, name: str) -> bool:
     if scope["method"] not in ("POST", "PUT", "PATCH") or name in QueryParams(scope["query_string"]):
         return True
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
-    return kind in READERS and not BY_TYPE[kind].options_in_body and name not in _ROWS
+    of_monitor = scope["path"].startswith("/monitors/")  # whose rows have other fields, and no options
+    return kind in READERS and not BY_TYPE[kind].options_in_body and name not in _ROWS and not of_monitor
 
 
 def unavailable_response(error: Exception) -> Response:

@@ -23,7 +23,7 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.core.errors import CalibrationError
 from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
-from service.errors import InvalidHeader
+from service.errors import InvalidField, of_header
 from service.formats.body import bounded
 from service.formats.payload import Body
 from service.headers import Preferences, read_header, read_headers
@@ -81,7 +81,7 @@ class Idempotent(APIRoute):
 
 def _read(values: Sequence[str]) -> str:
     if len(values) > 1 or not _KEY.fullmatch(values[0]):
-        raise InvalidHeader("Idempotency-Key", "must occur once, with 1 to 255 visible ASCII characters")
+        raise of_header(InvalidField, "Idempotency-Key", "must occur once, with 1 to 255 visible ASCII characters")
     return values[0]
 
 

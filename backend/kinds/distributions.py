@@ -126,7 +126,7 @@ class ForecastEvaluationRequest:
         operation, spec, most = self.operation, self.spec, requester.settings.max_unpacked_bytes
         ids, batches = spec.against or [], requester.store.batches
         if ids:
-            records = [batches.record(batch_id) for batch_id in ids]
+            records = [batches.record(batch_id, f"/against/{i}") for i, batch_id in enumerate(ids)]
             size = sum(record.bytes or 0 for record in records)  # all are in memory at once
             if size > most:
                 raise InvalidField.at("/against", f"must have at most {most:,} bytes in all; compare fewer batches")

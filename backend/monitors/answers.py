@@ -522,8 +522,8 @@ def weighted_rows(requester: Requester, record: MonitorRecord, batch_id: str, th
     uncounted = kind_of_monitor(record).uncounted
     if uncounted is not None:
         raise PredictionKindMismatch.at("/reference", f"is not applicable: {uncounted}")
-    take_slot_for(requester, batch_id)
     try:
+        take_slot_for(requester, batch_id)
         batch = read_stored_batch(requester.store.batches, batch_id, where="/reference")
     except StorageError as error:
         raise type(error)(error.detail, "/reference") from error

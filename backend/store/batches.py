@@ -162,11 +162,11 @@ class BatchStore:
         transact(self._redis, write, key)
         return self.record(batch_id)
 
-    def record(self, batch_id: str) -> BatchRecord:
-        """The record of a batch; raises ``UnknownBatch``."""
+    def record(self, batch_id: str, where: str = "/batch") -> BatchRecord:
+        """The record of a batch; raises ``UnknownBatch`` at ``where``."""
         record = self._records([batch_id])[0]
         if record is None:
-            raise _unknown()
+            raise _unknown(where)
         return record
 
     def page(self, request: PageRequest) -> Page[BatchRecord]:
@@ -276,8 +276,8 @@ def _refuse_held(jobs: int) -> None:
         raise BatchInUse(f"{named} the batch")
 
 
-def _unknown() -> UnknownBatch:
-    return UnknownBatch("there is no batch with this id, or it has expired", "/batch")
+def _unknown(where: str = "/batch") -> UnknownBatch:
+    return UnknownBatch("there is no batch with this id, or it has expired", where)
 
 
 def _read(data: object) -> BatchRecord:

@@ -120,4 +120,4 @@ def read_cursor(cursor: str | None) -> Place | None:
 
 
 def _invalid() -> InvalidCursor:
-    return InvalidCursor("the cursor was not issued by a page of this list", "/cursor")
+    return InvalidCursor("was not issued by a page of this list", "/cursor")

@@ -163,6 +163,8 @@ def _numbers(column: Any, why: Whys, null: Why) -> Floats:
     """The numbers of a column, NaN for null; those rows are refused with the reason ``null``."""
     nulls = arrow.null_rows(column)
     why[nulls[why[nulls] == 0]] = null
+    if pyarrow().types.is_boolean(arrow.value_type(column.type)):
+        column = arrow.decoded(column).cast("uint8")
     return arrow.number_array(column)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 
 from backend.monitors.rows import MonitorRows, What, together
-from service.errors import InvalidField, InvalidHeader, MalformedJson
+from service.errors import InvalidField, MalformedJson, of_header
 from service.formats.documents import check_text, pieces_of, rows_in, rows_of
 from service.formats.json_body import LongArray, check_tree, check_values, finite, plain, read_document
 from service.formats.media import EVENTS
@@ -82,7 +82,7 @@ def read_binary(body: Body, headers: Headers, limits: BodyLimits) -> CloudEvent:
     for name, value in headers.items():
         if name.startswith(_PREFIX):
             if name.removeprefix(_PREFIX) in attributes:
-                raise InvalidHeader(name[:64], "occurs twice")
+                raise of_header(InvalidField, name[:64], "occurs twice")
             attributes[name.removeprefix(_PREFIX)] = _decoded(value, name)
     _check(attributes, "", _BINARY_VERSIONS)
     return CloudEvent(attributes, _parsed(body, limits))
@@ -160,7 +160,7 @@ def _decoded(value: str, name: str) -> str:
     try:
         return unquote(plain, errors="strict")
     except UnicodeDecodeError as error:
-        raise InvalidHeader(name, "must be percent-encoded UTF-8") from error
+        raise of_header(InvalidField, name, "must be percent-encoded UTF-8") from error
 
 
 # --- Predictions in the data of events, including the payloads that inference servers log

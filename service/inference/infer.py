@@ -21,7 +21,7 @@ from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape
 from calibrant.io.limits import NUMBER_BYTES
 from schemas.inference import Datatype, InferenceInput, InferenceRequest
 from service.context import Context
-from service.errors import InvalidField, InvalidHeader, UnsupportedMediaType
+from service.errors import InvalidField, UnsupportedMediaType, of_header
 from service.formats.body import unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.media import JSON, TENSORS
@@ -55,10 +55,10 @@ def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:
         return view, view[len(view) :]
     stated = lengths[0].strip()
     if len(lengths) > 1 or not (stated.isascii() and stated.isdigit()) or len(stated) > 20:
-        raise InvalidHeader(LENGTH_HEADER, "must be a single number of bytes")
+        raise of_header(InvalidField, LENGTH_HEADER, "must be a single number of bytes")
     length = int(stated)
     if length > len(view):
-        raise InvalidHeader(LENGTH_HEADER, "exceeds the size of the body")
+        raise of_header(InvalidField, LENGTH_HEADER, "exceeds the size of the body")
     return view[:length], view[length:]
 
 

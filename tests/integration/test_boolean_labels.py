@@ -128,3 +128,15 @@ def test_a_monitor_of_several_classes_refuses_an_array_of_booleans(http: httpx.C
     path = _monitor(http, "many-npz", n_classes=3)
     body = npz_of(predictions=np.full((2, 3), 1 / 3), labels=np.array([True, False]))
     assert problem_of(http.post(path, content=body, headers={"Content-Type": NPZ}))[1] == "not-a-number"
+
+
+def test_a_row_without_a_label_beside_booleans_is_refused_alone(http: httpx.Client) -> None:
+    path = _monitor(http, "gaps")
+    rows: list[dict[str, Any]] = [
+        {"id": "a", "prediction": 0.5, "label": True},
+        {"id": "b", "prediction": 0.5, "label": None},
+    ]
+    for i, kind in enumerate(WITH_NULL):
+        named = [row | {"id": f"{row['id']}{i}"} for row in rows]
+        sent = http.post(path, content=WRITE_ROWS[kind](named), headers={"Content-Type": kind}).json()
+        assert (sent["accepted"], sent["refused"], sent["refusals"][0]["code"]) == (1, 1, "missing-label"), kind

@@ -103,7 +103,7 @@ def test_what_cannot_be_compared_is_refused(api: httpx.Client, rows: dict[str, A
         ({"against": []}, (422, "/against")),
         ({"against": others * 10}, (422, "/against")),
         ({"against": "x"}, (422, "/against")),
-        ({"against": ["batch_0"]}, (404, "/batch")),
+        ({"against": ["batch_0"]}, (422, "/against/0")),
         ({"against": others, "score": "brier"}, (422, "/score")),
         ({"against": others, "score": "quantile-score"}, (422, "/score")),
         ({"against": others, "lags": -1}, (422, "/lags")),

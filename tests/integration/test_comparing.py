@@ -19,6 +19,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from schemas.evaluate import EvaluateSpec
 from schemas.maps import MapRecord
+from tests.integration.responses import problem_of
 
 RANDOM = np.random.default_rng(1)
 TRUE = RANDOM.random(3000)
@@ -139,7 +140,8 @@ def test_what_cannot_be_compared_is_refused(
 def test_batches_are_known_and_differ(http: httpx.Client, client: Calibrant) -> None:
     one = client.upload(P[:100], Y[:100]).id
     assert _evaluate(http, {"batches": [one, one]}).json()["type"] == "/problems/invalid-field"
-    assert _evaluate(http, {"batches": [one, "batch_gone"]}).json()["type"] == "/problems/unknown-batch-reference"
+    gone = _evaluate(http, {"batches": [one, "batch_gone"]})
+    assert problem_of(gone) == (422, "unknown-batch-reference", "/batches/1")
 
 
 def test_a_stored_map_tells_how_it_was_fitted() -> None:

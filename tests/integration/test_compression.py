@@ -119,6 +119,7 @@ def test_each_coding_has_its_own_entity_tag(http: httpx.Client, coding: str) -> 
     for sent in (own, f'"x", {own}', f"W/{own}", "*"):
         unchanged, body = _raw(http, "GET", path, coding, headers={"If-None-Match": sent})
         assert (unchanged.status_code, body) == (304, b"")
+        assert unchanged.headers["etag"] == (tag if sent == "*" else own)
         assert "accept-encoding" in unchanged.headers["vary"].lower()
     other, _ = _raw(http, "GET", path, "identity", headers={"If-None-Match": own})
     assert other.status_code == 200

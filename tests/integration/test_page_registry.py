@@ -174,7 +174,7 @@ def test_an_alias_is_added_moved_and_removed_and_an_invalid_one_is_explained(vis
         ({"alias": "shadow", "version": "2", "seen": ""}, 412),
         ({"alias": "two words", "version": "1", "seen": ""}, 422),
         ({"alias": "x", "version": "first", "seen": ""}, 422),
-        ({"alias": "x", "version": "7", "seen": ""}, 404),
+        ({"alias": "x", "version": "7", "seen": ""}, 422),
     ):
         refused = visitor.submit(path, fields)
         assert (refused.status_code, "Version 2" in refused.text) == (status, True), fields

