@@ -1,0 +1,63 @@
+"""The stored document of a calibrator for the tests: ``python -m benchmarks.stored_map METHOD``.
+
+It is written once, when the calibrator is new, and never again: later versions have to read it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import calibrant
+from calibrant import METHODS
+from schemas.maps import MapRecord
+
+FOLDER = Path(__file__).parents[1] / "tests" / "contract" / "stored"
+_N, _CLASSES = 400, 3
+
+
+def stored_map(method: str) -> dict[str, Any]:
+    """The record of a map that the method fits, predictions, and what the map makes of them."""
+    random = np.random.default_rng(0)
+    if METHODS[method].event is not None:
+        rows: Any = random.beta(0.7, 0.7, _N)
+        labels = (random.random(_N) < 0.2 + 0.6 * rows).astype(int)
+        predictions: Any = [0.0, 0.05, 0.3, 0.5, 0.77, 1.0]
+    else:
+        rows = random.dirichlet(np.full(_CLASSES, 0.7), _N)
+        labels = [random.choice(_CLASSES, p=0.8 * row + 0.2 / _CLASSES) for row in rows]
+        predictions = [[0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.0, 0.0, 1.0]]
+    fitted = calibrant.fit(method, rows, labels, reduction="binary" if rows.ndim == 1 else "canonical")
+    document = fitted.to_document()
+    record = MapRecord(
+        id=f"map_{method}",
+        name="stored",
+        version=1,
+        method=method,
+        options={},
+        reduction=document["reduction"],
+        scale=document["scale"],
+        n_classes=document["n_classes"],
+        n=_N,
+        seed=0,
+        created_at="2026-01-01T00:00:00.000Z",
+        document=document,
+    )
+    calibrated = np.asarray(fitted.apply(predictions)).tolist()
+    return {"record": record.model_dump(), "predictions": predictions, "calibrated": calibrated}
+
+
+def main() -> None:
+    (method,) = sys.argv[1:]
+    name = f"map-v1-{method}.json" if METHODS[method].event is not None else f"map-v1-{method}.canonical.json"
+    with (FOLDER / name).open("x", encoding="utf-8") as file:
+        json.dump(stored_map(method), file)
+    print(FOLDER / name)
+
+
+if __name__ == "__main__":
+    main()
