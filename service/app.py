@@ -53,7 +53,6 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     app.state.process = process
     table = RouteTable(app.router.routes)
     # The middleware added last runs first.
-    app.add_middleware(HeadAsGet)
     app.add_middleware(Shortcut, routes=app.router.routes)
     app.add_middleware(
         Guard,
@@ -75,6 +74,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         origins=settings.origins,
     )
     app.add_middleware(Compress)
+    app.add_middleware(HeadAsGet)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"], max_age=600

@@ -76,8 +76,7 @@ class Compress:
             plain = [(name, _plain_tags(name, value, coding)) for name, value in scope["headers"]]
             known = coding if plain != scope["headers"] else None
             scope["headers"] = plain
-        # The body of a response to HEAD is dropped, so its compressed length is unknown.
-        await self._app(scope, receive, _Response(send, None if scope["method"] == "HEAD" else coding, known))
+        await self._app(scope, receive, _Response(send, coding, known))
 
 
 def _plain_tags(name: bytes, value: bytes, coding: str | None) -> bytes:
@@ -118,7 +117,7 @@ class _Response:
     async def _begin(self, start: Message, message: Message) -> None:
         """Send the start and the first piece of the body."""
         whole = not message.get("more_body", False)
-        if whole and 0 < len(message.get("body", b"")) < LEAST_BYTES:  # most responses; one to HEAD has no body
+        if whole and 0 < len(message.get("body", b"")) < LEAST_BYTES:  # most responses
             await self._send(start)
             await self._send(message)
             return
@@ -188,7 +187,7 @@ def _is_text(status: int, headers: Headers) -> bool:
 
 def _length(headers: Headers, message: Message, *, whole: bool) -> int:
     """The length of the body; of an unknown one, ``LEAST_BYTES``."""
-    stated = headers.get("content-length", "")  # that of GET in a response to HEAD
+    stated = headers.get("content-length", "")
     if stated.isdigit():
         return int(stated)
     return len(message.get("body", b"")) if whole else LEAST_BYTES

@@ -130,7 +130,7 @@ def test_a_refused_request_may_be_resent_with_its_idempotency_key(redis: Redis, 
             first = _post(api, **{"Idempotency-Key": "first"})
             assert _post(api, **{"Idempotency-Key": "second"}).status_code in (429, 503)
             assert _post(api, **{"Idempotency-Key": "first"}).json() == first.json()
-            assert api.delete(first.headers["Location"]).status_code == 200
+            assert api.post(first.headers["Location"] + "/cancel").status_code == 200
             assert body_of(_post(api, **{"Idempotency-Key": "second"}), 202)["id"] != first.json()["id"]
 
 
@@ -206,7 +206,7 @@ def test_retry_after_of_a_refusal_is_the_measured_time_until_a_place_is_free(
             refused = _post(api)
             assert refused.status_code in (429, 503)
             assert seconds <= int(refused.headers["Retry-After"]) <= seconds + 1
-            assert api.delete(first.headers["Location"]).status_code == 200
+            assert api.post(first.headers["Location"] + "/cancel").status_code == 200
 
 
 def test_a_bound_that_was_lowered_is_waited_for_until_enough_have_ended(redis: Redis) -> None:
@@ -228,7 +228,7 @@ def test_retry_after_of_a_job_is_its_measured_time(redis: Redis, redis_url: str)
     with _api(redis_url) as api:
         unmeasured = _post(api)
         assert unmeasured.headers["Retry-After"] == str(FOR_JOB)
-        assert api.delete(unmeasured.headers["Location"]).status_code == 200
+        assert api.post(unmeasured.headers["Location"] + "/cancel").status_code == 200
         _measured(redis, apart=2.0)
         queued = [_post(api) for _ in range(10)]
         seconds = [int(answer.headers["Retry-After"]) for answer in queued]

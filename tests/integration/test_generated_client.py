@@ -25,7 +25,7 @@ from tests.openapi.through import GeneratedClient
 
 pytestmark = pytest.mark.slow
 
-#: Bodies of these types are sent by libraries; the generator knows no more than one that is not JSON, and is told NPZ.
+#: Bodies of these types are sent by libraries. The generator knows one binary type, which its configuration says.
 BINARY = {each.media_type for each in FORMATS if not each.options_in_body} - {"application/x-npz"}
 
 

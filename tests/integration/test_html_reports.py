@@ -175,7 +175,7 @@ def test_a_page_shows_the_state_and_the_end_of_a_job(http: httpx.Client, api: ht
     assert "The evaluation is queued" in page.text
     assert 'http-equiv="refresh"' in page.text
     assert page.headers["retry-after"]
-    api.delete(waiting.headers["location"]).raise_for_status()
+    api.post(waiting.headers["location"] + "/cancel").raise_for_status()
     page = api.get(waiting.headers["location"], headers=PAGE)
     assert "The evaluation was cancelled" in page.text
     assert "refresh" not in page.text

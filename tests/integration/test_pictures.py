@@ -221,7 +221,7 @@ def test_a_job_without_a_report_has_no_picture(http: httpx.Client, api: httpx.Cl
     early = api.get(f"{place}/diagram.svg")
     assert problem_of(early)[:2] == (409, "job-not-final")
     assert int(early.headers["retry-after"]) >= 1
-    api.delete(place).raise_for_status()
+    api.post(f"{place}/cancel").raise_for_status()
     assert problem_of(api.get(f"{place}/diagram.png"))[1] == "job-cancelled"
     assert problem_of(api.get("/jobs/job_none/diagram.svg"))[:2] == (404, "unknown-job")
 

@@ -125,8 +125,8 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
 
 
 def test_the_catalogue_of_measures_describes_every_option_of_a_fit(http: httpx.Client) -> None:
-    measures = {each["name"]: each["options"] for each in http.get("/measures").json()}
-    for method in http.get("/methods").json():
+    measures = {each["name"]: each["options"] for each in http.get("/measures").json()["items"]}
+    for method in http.get("/methods").json()["items"]:
         if f"ece-{method['name']}" in measures:
             own = measures[f"ece-{method['name']}"]
             assert {name: each for name, each in method["options"].items() if name != "folds"}.items() <= own.items()
@@ -491,9 +491,9 @@ def test_the_client_raises_the_problem_with_its_pointer(client: Calibrant) -> No
 
 
 def test_the_catalogues_list_every_measure_method_and_diagram(http: httpx.Client) -> None:
-    assert [m["name"] for m in http.get("/measures").json()] == list(calibrant.MEASURES)
-    assert [m["name"] for m in http.get("/methods").json()] == list(calibrant.METHODS)
-    drawn = {d["name"]: d for d in http.get("/diagrams").json()}
+    assert [m["name"] for m in http.get("/measures").json()["items"]] == list(calibrant.MEASURES)
+    assert [m["name"] for m in http.get("/methods").json()["items"]] == list(calibrant.METHODS)
+    drawn = {d["name"]: d for d in http.get("/diagrams").json()["items"]}
     assert list(drawn) == list(calibrant.DIAGRAMS)
     assert drawn["corp"]["options"] == {"level": {"default": 0.9, "allowed": "a number from 0.5 to 0.999"}}
     assert all(d["runs"] == "inline" and d["source"] and d["data"] for d in drawn.values())
