@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from schemas.base import DAY, HOUR, MINUTE, Document, Instant, Label, Name, Reference, Timestamp
 from schemas.batches import Scale
@@ -250,7 +250,10 @@ class MonitorPatch(Document):
 class MonitorRecord(MonitorBody):
     """A monitor with the secrets of its hooks, which responses omit."""
 
-    id: str = Field(description="unique id; a new monitor with the same name has another")
+    id: str = Field(
+        validation_alias=AliasChoices("id", "uid"),  # the name in documents of earlier versions
+        description="unique id; a new monitor with the same name has another",
+    )
     created_at: Timestamp
     created_by: str | None = None
     started_at: Instant = Field(description="rows predicted earlier are not counted as evidence")

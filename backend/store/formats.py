@@ -17,7 +17,6 @@ from pydantic import BaseModel, ValidationError
 from backend.store.errors import LaterFormat, StorageError
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
-from schemas.monitors import StoredMonitor
 
 Json = dict[str, Any]
 Step = Callable[[Json], Json]
@@ -42,16 +41,10 @@ def _with_creator(job: Json) -> Json:
     return {**job, "created_by": job["spec"].get("created_by")}
 
 
-def _with_id(monitor: Json) -> Json:
-    """The id of a monitor was ``uid`` in format 1."""
-    return {("id" if name == "uid" else name): value for name, value in monitor.items()}
-
-
 #: Model -> format -> conversion to the next format. Steps that only add fields with defaults are not listed.
 STEPS: Mapping[type[BaseModel], Mapping[int, Step]] = {
     BatchRecord: {1: _with_parts},
     JobRecord: {2: _with_creator},
-    StoredMonitor: {1: _with_id},
 }
 #: Detail of the error for an unreadable document; it never contains the content of the document.
 _NONE = "a stored document is invalid"

@@ -125,12 +125,14 @@ def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:
 def test_objects_of_a_patch_are_merged(api: httpx.Client) -> None:
     _made(api)
     first = {
-        "reference": {"start": 1.0, "end": 9.0},
+        "reference": {"start": at(1.0), "end": at(9.0)},
         "recalibration": {"options": {"target_smoothing": False}, "pause": 60},
     }
     made = patched(api, "/monitors/inbox", first).raise_for_status().json()
-    changed = patched(api, "/monitors/inbox", {"reference": {"end": 5.0}, "recalibration": {"least_rows": 200}}).json()
-    assert changed["reference"] == {"start": 1.0, "end": 5.0, "batch": None}
+    changed = patched(
+        api, "/monitors/inbox", {"reference": {"end": at(5.0)}, "recalibration": {"least_rows": 200}}
+    ).json()
+    assert changed["reference"] == {"start": at(1.0), "end": at(5.0), "batch": None}
     assert changed["recalibration"] == made["recalibration"] | {"least_rows": 200}
     emptied = patched(api, "/monitors/inbox", {"recalibration": {"options": {"target_smoothing": None}}}).json()
     assert emptied["recalibration"] == changed["recalibration"] | {"options": {}}
