@@ -57,7 +57,7 @@ def test_the_openapi_document_is_built_once_and_304_with_its_tag(http: httpx.Cli
     assert http.get("/openapi.json").headers["etag"] == first.headers["etag"]
     known = http.get("/openapi.json", headers=tag)
     assert (known.status_code, known.content) == (304, b"")
-    assert http.head("/openapi.json").headers["content-length"] == str(len(first.content))
+    assert http.head("/openapi.json").headers["content-length"] == first.headers["content-length"]
     assert http.post("/openapi.json").status_code == 405
 
 

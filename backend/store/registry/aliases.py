@@ -52,7 +52,8 @@ class AliasStore:
     def point(self, name: str, alias: str, version: int, *, who: str | None, check: Check) -> AliasRecord:
         """Point an alias at a version of its name; an alias that already points there is kept unchanged.
 
-        Raises ``UnknownMapReference`` if there is no such version, and the errors of ``check``.
+        Raises ``UnknownMap`` without a map of this name, ``UnknownMapReference`` without such a version, and the errors
+        of ``check``.
         """
         keys = self._keys
         if not is_name(name):
@@ -61,6 +62,8 @@ class AliasStore:
         def write(pipe: Pipeline) -> AliasRecord:
             map_id = pipe.hget(keys.versions(name), str(version))
             if map_id is None:
+                if not pipe.exists(keys.versions(name)):
+                    raise unknown_map()
                 raise UnknownMapReference("must be a version of a map with this name", "/version")
             before = read_if_any(pipe.hget(keys.aliases(name), alias))
             check(before)
