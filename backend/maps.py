@@ -60,7 +60,7 @@ def delete_map(requester: Requester, ref: str, require: Require) -> None:
     """Delete one version; names and aliases are rejected, because they may now refer to another version."""
     reference = read_reference(ref)
     if reference is not None and not reference.exact:
-        raise InvalidField.at("/ref", "must be an id or name:version")
+        raise InvalidField.at("/map", "must be an id or name:version")
     maps = requester.store.maps
     maps.delete(maps.resolve(ref), require)
 

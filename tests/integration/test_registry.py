@@ -341,7 +341,7 @@ def test_a_reader_of_an_alias_never_misses_while_it_is_moved_and_the_old_version
 def test_a_deletion_names_one_version_exactly(http: httpx.Client, name: str, suffix: str) -> None:
     _post(http, name)
     http.put(f"/maps/{name}/aliases/champion", json={"version": 1})
-    assert problem_of(http.delete(f"/maps/{name}{suffix}")) == (422, "invalid-field", "?ref")
+    assert problem_of(http.delete(f"/maps/{name}{suffix}")) == (422, "invalid-field", "?map")
     assert http.get(f"/maps/{name}").status_code == 200
 
 

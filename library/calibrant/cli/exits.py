@@ -34,7 +34,6 @@ _FLAGS = {
     "by": "--by",
     "score": "--score",
     "lags": "--lags",
-    "ref": "the map",
     "document": "the document",
 }
 #: Type of a problem -> what to do about it on the command line.
