@@ -107,6 +107,16 @@ def test_a_client_is_generated_from_its_steps_and_the_declared_calls(name: str) 
     assert path.read_text("utf-8") == client_methods.client_files()[name], "run make reference"
 
 
+def _without_null_places(value: Any) -> Any:
+    """A response without the null places of problems, which the service omits."""
+    if isinstance(value, list):
+        return [_without_null_places(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    omitted = [name for name in ("pointer", "parameter", "header") if value.get(name, ...) is None]
+    return {name: _without_null_places(item) for name, item in value.items() if name not in omitted}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_is_read_and_written_without_a_change(name: str) -> None:
@@ -115,7 +125,7 @@ def test_an_answer_is_read_and_written_without_a_change(name: str) -> None:
     def check(made: BaseModel) -> None:
         sent = made.model_dump_json()
         read = decode(ANSWERS[name], orjson.loads(sent))
-        assert read.to_dict() == json.loads(sent)
+        assert _without_null_places(read.to_dict()) == json.loads(sent)
         assert decode(ANSWERS[name], read.to_dict()) == read
 
     check()
