@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from backend.kinds.distributions import distribution_record
-from backend.monitors.decisions import WAITING_PREDICTION, Apply, Entries, Tallies, by_bucket, forecast_type
+from backend.monitors.outcomes import WAITING_PREDICTION, Apply, Entries, Tallies, by_bucket, forecast_type
 from backend.monitors.readings import ReadingsCache, reading_of
 from backend.monitors.rows import Mask, Why, Whys
 from calibrant.core.batch import Integers

@@ -12,7 +12,8 @@ from time import time
 import numpy as np
 import numpy.typing as npt
 
-from backend.monitors.decisions import (
+from backend.monitors.kinds import check_map_now, kind_of_monitor
+from backend.monitors.outcomes import (
     ABSENT,
     DELAY_BINS,
     DELAY_FIELDS,
@@ -30,7 +31,6 @@ from backend.monitors.decisions import (
     known,
     nothing,
 )
-from backend.monitors.kinds import check_map_now, kind_of_monitor
 from backend.monitors.rows import (
     MOST_NAMED,
     REASONS,

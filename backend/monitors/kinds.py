@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from backend.kinds.classes import map_record
-from backend.monitors.decisions import PREDICTION, Apply, DecidedPredictions, Entries, reduce_rows
 from backend.monitors.forecasts import ForecastMonitor
+from backend.monitors.outcomes import PREDICTION, Apply, DecidedPredictions, Entries, reduce_rows
 from backend.monitors.readings import ReadingsCache, reading_of
 from backend.monitors.rows import Why, Whys, check_labels, check_predictions
 from calibrant.calibrators import FitContext, Fitting

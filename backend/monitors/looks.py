@@ -18,7 +18,14 @@ from backend.monitors.alarms import (
 )
 from backend.monitors.answers import MonitorCache, MonitorReader, ReferenceTally
 from backend.monitors.class_shift import is_due
-from backend.monitors.decisions import (
+from backend.monitors.evidence import (
+    last_counted,
+    last_settled,
+    next_start,
+    oldest_kept,
+)
+from backend.monitors.kinds import kind_of_monitor
+from backend.monitors.outcomes import (
     PREDICTION,
     WAITING_LABEL,
     WAITING_PREDICTION,
@@ -27,13 +34,6 @@ from backend.monitors.decisions import (
     known,
     nothing,
 )
-from backend.monitors.evidence import (
-    last_counted,
-    last_settled,
-    next_start,
-    oldest_kept,
-)
-from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.readings import counts_of
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.rules.rule import Check, digest

@@ -17,9 +17,9 @@ from backend.monitors.answers import (
     narrowed,
     series_options,
 )
-from backend.monitors.decisions import delay_quantiles
 from backend.monitors.evidence import first_bucket
 from backend.monitors.kinds import kind_of_monitor, read_rows
+from backend.monitors.outcomes import delay_quantiles
 from backend.monitors.windows import SPANS, Gathered, Span, added, joined
 from backend.requester import Requester
 from backend.store.monitors.buckets import MEASURED

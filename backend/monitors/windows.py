@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from backend.monitors.decisions import DELAY_BINS, DELAY_FIELDS
+from backend.monitors.outcomes import DELAY_BINS, DELAY_FIELDS
 from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets
 from backend.store.monitors.lists import Version, by_span
 from backend.store.monitors.reference import (

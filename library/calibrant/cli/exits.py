@@ -14,28 +14,8 @@ from calibrant.core.errors import Offence, in_rows
 
 # --- Errors in terms of the command line: options and rows instead of JSON Pointers
 
-#: Field of the HTTP API -> the option that sets it.
-_FLAGS = {
-    "measures": "--measure",
-    "diagram": "--diagram",
-    "diagrams": "--diagram",
-    "theme": "--theme",
-    "width": "--width",
-    "reduction": "--reduction",
-    "interval": "--interval",
-    "resamples": "--resamples",
-    "seed": "--seed",
-    "scale": "--scale",
-    "map": "--map",
-    "method": "--method",
-    "options": "--option",
-    "name": "--name",
-    "support": "--support",
-    "by": "--by",
-    "score": "--score",
-    "lags": "--lags",
-    "document": "the document",
-}
+#: Field of the HTTP API -> the option that sets it, if it has another name.
+_FLAGS = {"measures": "--measure", "diagrams": "--diagram", "options": "--option", "document": "the document"}
 #: Type of a problem -> what to do about it on the command line.
 _REMEDIES = {
     "/problems/output-shape-changed": "to allow it, add --allow-shape-change",
@@ -62,10 +42,10 @@ def line_of(detail: str, places: Sequence[Offence]) -> str:
     field, *rest = first.pointer.split("/")[1:] or [""]
     if field in _OF_ROWS and rest and rest[0].isdigit():
         return f"{field} in row {int(rest[0]) + 1}: {first.detail}"
-    if field not in _FLAGS:
+    if not field or field in _OF_ROWS:
         return detail
     inner = " ".join(part for part in rest if not part.isdigit())
-    context, flag = current_context(), _FLAGS[field]
+    context, flag = current_context(), _FLAGS.get(field, f"--{field.replace('_', '-')}")
     if context is not None and flag.startswith("--") and not has_option(context, flag):
         flag = f"the {field}"
     return f"{flag}{f' {inner}' if inner else ''}: {first.detail}"

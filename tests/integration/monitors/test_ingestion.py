@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from backend.monitors.decisions import DELAY_FIELDS, delay_bins
+from backend.monitors.outcomes import DELAY_FIELDS, delay_bins
 from backend.store.clock import at
 from backend.store.monitors.ids import NO_GROUP
 from backend.store.store import Store

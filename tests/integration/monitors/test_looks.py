@@ -10,9 +10,9 @@ import pytest
 
 from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import MonitorCache, MonitorReader
-from backend.monitors.decisions import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
 from backend.monitors.kinds import event_of, read_rows
 from backend.monitors.looks import LOOK_SECONDS, look, look_at
+from backend.monitors.outcomes import LABEL, PREDICTION, WAITING_LABEL, WAITING_PREDICTION, Entries, padded
 from backend.monitors.readings import ReadingsCache
 from backend.store.chores import Chore
 from backend.store.clock import at

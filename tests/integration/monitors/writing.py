@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from redis import Redis
 
-from backend.monitors.decisions import DELAY_FIELDS, delay_bins
+from backend.monitors.outcomes import DELAY_FIELDS, delay_bins
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from backend.monitors.decisions import DELAY_BINS, DELAY_FIELDS, delay_bins, delay_quantiles
+from backend.monitors.outcomes import DELAY_BINS, DELAY_FIELDS, delay_bins, delay_quantiles
 
 
 def counted(seconds: npt.NDArray[np.float64]) -> Counter[str]:

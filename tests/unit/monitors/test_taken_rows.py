@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backend.monitors.decisions import LABEL, PREDICTION, counted, known, labels_of, padded, reduce_rows
+from backend.monitors.outcomes import LABEL, PREDICTION, counted, known, labels_of, padded, reduce_rows
 from backend.monitors.rows import REASONS, Why, check_labels, check_predictions, check_times
 from calibrant.core.batch import Batch, Predictions, read_predictions
 from calibrant.core.reductions import event_probability, reduce
