@@ -18,7 +18,7 @@ from calibrant.core.progress import Progress, reporting
 from calibrant.decisions.costs import SharedRows
 from calibrant.io.errors import InvalidField
 from schemas.batches import BatchRecord
-from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
+from schemas.evaluations import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
 from schemas.jobs import JobRecord
 
 

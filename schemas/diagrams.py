@@ -9,7 +9,7 @@ from pydantic import Field
 from schemas.base import Document, Reference, Seed
 from schemas.batches import Arrays, ClassNames, RequestWeightsKind, Scale
 from schemas.distributions import DistributionArrays, Level
-from schemas.evaluate import DiagramAnswer, EvaluateOptions, Pictured
+from schemas.evaluations import DiagramAnswer, EvaluateOptions, Pictured
 
 Theme = Literal["auto", "light", "dark"]
 

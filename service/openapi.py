@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.diagrams import PictureReport
-from schemas.evaluate import BySizePicture, CostPlanePicture
+from schemas.evaluations import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE

@@ -31,7 +31,7 @@ from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
 from calibrant.reports.pictures import BY_SIZE, COST_PLANE, draw_report, each_of, shown_error, shown_of
 from schemas.diagrams import DiagramOptions, DistributionDiagramOptions, OneEvaluated, PictureQuery
-from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateDistributionOptions
+from schemas.evaluations import BySizePicture, CostPlanePicture, EvaluateDistributionOptions
 from schemas.maps import FitBins, MapRecord
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import SeriesPictureQuery, WindowPictureQuery

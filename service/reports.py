@@ -11,7 +11,7 @@ import calibrant
 from backend.evaluations import WholeReport, report_or_queue, stored_report
 from backend.kinds import Arrays, kind_of
 from calibrant.reports.panel import ReportSubject
-from schemas.evaluate import EvaluateDistributionOptions, EvaluateOptions
+from schemas.evaluations import EvaluateDistributionOptions, EvaluateOptions
 from schemas.jobs import JobRecord
 from service.context import Context
 from service.formats.media import HTML

@@ -48,7 +48,7 @@ from calibrant.reports.operations import (
 )
 from schemas.batches import BatchRecord, RowsOptions
 from schemas.distributions import HeldOutGain, PredictionKind
-from schemas.evaluate import BySizePicture, CostPlanePicture, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
+from schemas.evaluations import BySizePicture, CostPlanePicture, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
 from schemas.maps import (
     Bins,
     CalibrateOptions,

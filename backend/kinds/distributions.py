@@ -39,7 +39,7 @@ from calibrant.kinds.distributions import (
 from calibrant.reports.forecasts import ForecastReport, report_options
 from schemas.batches import BatchRecord, DistributionRowsOptions
 from schemas.distributions import ForecastShape, HeldOutGain, PredictionKind
-from schemas.evaluate import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateSpec
+from schemas.evaluations import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateSpec
 from schemas.maps import (
     CalibrateDistributionOptions,
     FitDistributionOptions,

@@ -24,7 +24,7 @@ from schemas.diagrams import (
     PicturesAnswer,
     ReportPictureQuery,
 )
-from schemas.evaluate import Pictured
+from schemas.evaluations import Pictured
 from schemas.jobs import FINAL, JobRecord
 from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, Sample, rows
 from service.context import Context, Here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from backend.evaluations import evaluate_or_queue
-from schemas.evaluate import (
+from schemas.evaluations import (
     DistributionReportAnswer,
     EvaluateBody,
     EvaluateDistributionBody,

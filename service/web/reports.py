@@ -18,7 +18,7 @@ from calibrant.calibrators import METHODS, Method
 from calibrant.core.errors import CalibrationError, Offence
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionMethod
 from schemas.batches import BatchRecord, UploadRecord
-from schemas.evaluate import EvaluateDistributionOptions, EvaluateOptions
+from schemas.evaluations import EvaluateDistributionOptions, EvaluateOptions
 from schemas.jobs import FINAL, JobRecord
 from schemas.listing import ListedMap, MapQuery
 from schemas.maps import FitDistributionOptions, FitOptions, MapRecord

@@ -17,7 +17,7 @@ from calibrant.client import Calibrant
 from calibrant.comparison import RAW
 from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
-from schemas.evaluate import EvaluateSpec
+from schemas.evaluations import EvaluateSpec
 from schemas.maps import MapRecord
 from tests.integration.responses import problem_of
 

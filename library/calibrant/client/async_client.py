@@ -54,13 +54,13 @@ from calibrant.client.answers import (
     RuleState,
     SeriesAnswer,
 )
-from calibrant.client.answers.evaluate import Correction
+from calibrant.client.answers.evaluations import Correction
 from calibrant.client.async_connection import AsyncConnection
 from calibrant.client.calls import (
     aliases,
     batches,
     distributions,
-    evaluate,
+    evaluations,
     jobs,
     maps,
     monitor_alarms,
@@ -69,7 +69,7 @@ from calibrant.client.calls import (
     pictures,
 )
 from calibrant.client.calls.distributions import FitDistributionArguments
-from calibrant.client.calls.evaluate import Requested
+from calibrant.client.calls.evaluations import Requested
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import (
     Applied,
@@ -1360,7 +1360,7 @@ class AsyncCalibrant(AsyncConnection):
         (['ece', 'brier'], True)
         """
         return await self._run(
-            evaluate.evaluate(
+            evaluations.evaluate(
                 self._patience,
                 batch,
                 *own_labels,
@@ -1431,7 +1431,7 @@ class AsyncCalibrant(AsyncConnection):
         ['uncalibrated', 'spam:1']
         """
         return await self._run(
-            evaluate.compare(
+            evaluations.compare(
                 self._patience,
                 batch,
                 *others,
@@ -1490,7 +1490,7 @@ class AsyncCalibrant(AsyncConnection):
         [200, 200]
         """
         return await self._run(
-            evaluate.power_law(
+            evaluations.power_law(
                 self._patience,
                 batches,
                 maps=maps,
@@ -1545,7 +1545,7 @@ class AsyncCalibrant(AsyncConnection):
         True
         """
         return await self._run(
-            evaluate.report_html(
+            evaluations.report_html(
                 self._patience,
                 batch,
                 *own_labels,

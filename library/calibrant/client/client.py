@@ -54,12 +54,12 @@ from calibrant.client.answers import (
     RuleState,
     SeriesAnswer,
 )
-from calibrant.client.answers.evaluate import Correction
+from calibrant.client.answers.evaluations import Correction
 from calibrant.client.calls import (
     aliases,
     batches,
     distributions,
-    evaluate,
+    evaluations,
     jobs,
     maps,
     monitor_alarms,
@@ -68,7 +68,7 @@ from calibrant.client.calls import (
     pictures,
 )
 from calibrant.client.calls.distributions import FitDistributionArguments
-from calibrant.client.calls.evaluate import Requested
+from calibrant.client.calls.evaluations import Requested
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import (
     Applied,
@@ -1370,7 +1370,7 @@ class Calibrant(Connection):
         (['ece', 'brier'], True)
         """
         return self._run(
-            evaluate.evaluate(
+            evaluations.evaluate(
                 self._patience,
                 batch,
                 *own_labels,
@@ -1441,7 +1441,7 @@ class Calibrant(Connection):
         ['uncalibrated', 'spam:1']
         """
         return self._run(
-            evaluate.compare(
+            evaluations.compare(
                 self._patience,
                 batch,
                 *others,
@@ -1500,7 +1500,7 @@ class Calibrant(Connection):
         [200, 200]
         """
         return self._run(
-            evaluate.power_law(
+            evaluations.power_law(
                 self._patience,
                 batches,
                 maps=maps,
@@ -1555,7 +1555,7 @@ class Calibrant(Connection):
         True
         """
         return self._run(
-            evaluate.report_html(
+            evaluations.report_html(
                 self._patience,
                 batch,
                 *own_labels,

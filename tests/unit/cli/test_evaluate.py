@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from schemas.evaluate import ReportAnswer
+from schemas.evaluations import ReportAnswer
 from tests.commands import error_of
 from tests.unit.cli.conftest import Run
 

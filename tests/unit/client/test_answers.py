@@ -33,7 +33,7 @@ from calibrant.client.answers import (
     ThresholdRule,
     decode,
 )
-from calibrant.client.calls.evaluate import evaluate
+from calibrant.client.calls.evaluations import evaluate
 from calibrant.client.declared import pages, result
 from calibrant.client.events import follow
 from calibrant.client.retries import Patience

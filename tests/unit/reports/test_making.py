@@ -23,7 +23,7 @@ from calibrant.reports.operations import ClassEvaluation, ClassReport, report_do
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.pictures import draw_report
 from calibrant.reports.regions import shift_of
-from schemas.evaluate import EvaluateOptions, EvaluateSpec
+from schemas.evaluations import EvaluateOptions, EvaluateSpec
 from schemas.maps import MapRecord
 from tests.rows import draw_distorted
 from tests.unit.reports.worlds import draw, many_classes, report_of

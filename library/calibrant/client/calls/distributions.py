@@ -16,7 +16,7 @@ from calibrant.client.answers import (
     MapRecord,
     MapSummary,
 )
-from calibrant.client.calls.evaluate import HTML, Requested, read_html, read_report
+from calibrant.client.calls.evaluations import HTML, Requested, read_html, read_report
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, applied, read_fit, split_about
 from calibrant.client.calls.pictures import Form, Theme, media_of, read_picture

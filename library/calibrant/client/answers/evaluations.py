@@ -1,4 +1,4 @@
-"""Generated from schemas/evaluate.py by `make reference`."""
+"""Generated from schemas/evaluations.py by `make reference`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from calibrant.client.answers import (
     ReportsAnswer,
     decode,
 )
-from calibrant.client.answers.evaluate import Correction
+from calibrant.client.answers.evaluations import Correction
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.calls.maps import class_names_of, reference
 from calibrant.client.errors import unreadable
