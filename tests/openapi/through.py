@@ -84,7 +84,7 @@ class GeneratedClient(httpx.BaseTransport):
             raise_on_unexpected_status=True,
         )
         with client:
-            answer = self._functions[operation](client=client, **arguments)
+            answer = self._functions[operation](client=client, **{_python(k): v for k, v in arguments.items()})
         self.called.add(operation)
         _check(answer.parsed, answer)
         return answer
