@@ -42,11 +42,12 @@ def line_of(detail: str, places: Sequence[Offence]) -> str:
     field, *rest = first.pointer.split("/")[1:] or [""]
     if field in _OF_ROWS and rest and rest[0].isdigit():
         return f"{field} in row {int(rest[0]) + 1}: {first.detail}"
-    if not field or field in _OF_ROWS:
+    context, flag = current_context(), _FLAGS.get(field, f"--{field.replace('_', '-')}")
+    unknown = context is not None and flag.startswith("--") and not has_option(context, flag)
+    if not field or (unknown and field in _OF_ROWS):
         return detail
     inner = " ".join(part for part in rest if not part.isdigit())
-    context, flag = current_context(), _FLAGS.get(field, f"--{field.replace('_', '-')}")
-    if context is not None and flag.startswith("--") and not has_option(context, flag):
+    if unknown:
         flag = f"the {field}"
     return f"{flag}{f' {inner}' if inner else ''}: {first.detail}"
 
