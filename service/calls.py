@@ -109,6 +109,11 @@ def changes(model: type[BaseModel]) -> Body:
     return Body((model,), media=MERGE_PATCH)
 
 
+#: Rows of samples.
+PREDICTIONS = [0.02, 0.11, 0.18, 0.24, 0.35, 0.42, 0.57, 0.66, 0.71, 0.83, 0.9, 0.97]
+LABELS = [0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1]
+
+
 class Sample(NamedTuple):
     """An example of a call that needs nothing stored; others are in ``service/examples/calls.py``."""
 

@@ -7,9 +7,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from service.calls import Call
+from service.calls import LABELS, PREDICTIONS, Call
 from service.route_table import RouteTable
-from service.sample_rows import LABELS, PREDICTIONS
 
 # --- The structure of an example
 

@@ -12,8 +12,10 @@ from service.formats.numpy_arrays import NPY, NPZ
 
 #: In the order of the reference; the first is the default of responses.
 FORMATS = (JSON_FORMAT, *FORMATS_OF_LINES, NPZ, NPY, ARROW, PARQUET, CSV)
-BY_TYPE: Mapping[str, Format] = {one.media_type: one for one in FORMATS}
+BY_TYPE: Mapping[str, Format] = {known.media_type: known for known in FORMATS}
 #: What reads bodies of arrays and rows of monitors, and what writes responses, by content type.
-READERS: Mapping[str, Reader] = {one.media_type: one.read for one in FORMATS if one.read is not None}
-ROWS_READERS: Mapping[str, RowsReader] = {one.media_type: one.read_rows for one in FORMATS if one.read_rows is not None}
-WRITERS: Mapping[str, Writer] = {one.media_type: one.write for one in FORMATS if one.write is not None}
+READERS: Mapping[str, Reader] = {known.media_type: known.read for known in FORMATS if known.read is not None}
+ROWS_READERS: Mapping[str, RowsReader] = {
+    known.media_type: known.read_rows for known in FORMATS if known.read_rows is not None
+}
+WRITERS: Mapping[str, Writer] = {known.media_type: known.write for known in FORMATS if known.write is not None}

@@ -26,7 +26,7 @@ from schemas.diagrams import (
 )
 from schemas.evaluations import Pictured
 from schemas.jobs import FINAL, JobRecord
-from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, Sample, rows
+from service.calls import LABELS, OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, PREDICTIONS, Call, Calls, Sample, rows
 from service.context import Context, Here
 from service.errors import InvalidField, JobNotFinal, NoBins, NotFound, RequestError, TooLarge
 from service.formats.answers import choose
@@ -46,7 +46,6 @@ from service.pictures import (
     report_picture,
 )
 from service.problems import respond
-from service.sample_rows import LABELS, PREDICTIONS
 from service.threads import run_in_thread
 
 calls = Calls("diagrams")

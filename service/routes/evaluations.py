@@ -15,7 +15,7 @@ from schemas.evaluations import (
     ReportsAnswer,
 )
 from schemas.jobs import JobRecord
-from service.calls import OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, Call, Calls, Sample, rows
+from service.calls import LABELS, OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, PREDICTIONS, Call, Calls, Sample, rows
 from service.context import Here, answer
 from service.formats.answers import choose
 from service.formats.body import read_payload
@@ -24,7 +24,6 @@ from service.formats.options import read_options_of_kind
 from service.headers import read_header
 from service.jobs import settle
 from service.reports import report_response
-from service.sample_rows import LABELS, PREDICTIONS
 from service.threads import run_in_thread
 
 calls = Calls("evaluate")

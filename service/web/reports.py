@@ -127,7 +127,7 @@ def report_or_job(
 
 
 def query_of(fields: Sequence[tuple[str, str | None]]) -> str:
-    """A query string with its question mark, without the fields that are None; empty without any."""
+    """The query string of the fields that are not None, with its question mark; empty if all are None."""
     query = urlencode([(name, value) for name, value in fields if value is not None])
     return f"?{query}" if query else ""
 
