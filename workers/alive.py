@@ -1,4 +1,4 @@
-"""Health check of a worker container: exits with 0 if a supervisor of this host is alive, else with 1."""
+"""Health check of a worker container: exits with 0 if a supervisor of this host is healthy, else with 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backend.store.server.connection import UNAVAILABLE, connect
 
 
 def alive(redis_url: str, host: str) -> bool:
-    """Whether a supervisor on ``host`` has announced itself in the last seconds."""
+    """Whether a supervisor on ``host``, whose workers can start, has announced itself in the last seconds."""
     try:
         return any(record.host == host for record in read_supervisors(connect(redis_url)))
     except UNAVAILABLE:

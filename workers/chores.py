@@ -106,6 +106,7 @@ class ChoreWorker(Loop):
 
     def _run(self, chore: Chore) -> None:
         if tries := patiently(lambda: begin(self._side, chore, self.name)):
+            self.on_claim()
             with self._leased(chore):
                 self._do(chore, tries)
 

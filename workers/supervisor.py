@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import mmap
 import os
 import secrets
 import select
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
@@ -28,7 +29,8 @@ from backend.store.jobs.recovery import LOOK_SECONDS, Recovery
 from backend.store.processes import die_with_parent
 from backend.store.server.connection import UNAVAILABLE, check_durability, connect, error_name, jittered, safe_url
 from backend.telemetry.tracing import check_telemetry
-from calibrant.core.device import has_driver
+from calibrant.core.device import has_driver, read_device
+from calibrant.core.errors import CalibrationError
 from schemas.jobs import WorkersRecord
 from workers.chores import ChoreWorker, duty_of
 from workers.settings import WorkerSettings
@@ -56,11 +58,34 @@ class WorkerSlot:
     born: float = 0.0
     failures: int = 0
     not_before: float = 0.0
+    #: A byte shared with the worker, which sets it when it has claimed work.
+    claimed: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
+    unclaimed_starts: int = 0
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the worker repeatedly cannot start."""
+        is_up = self.pid is not None and time.monotonic() - self.born > _STARTED_SECONDS
+        return self.unclaimed_starts >= _FAILED_STARTS and not (is_up or self.claimed[0])
+
+    def note_claim(self) -> None:
+        """Record, in the worker, that it has claimed work."""
+        self.claimed[0] = 1
+
+    def note_end(self, status: int) -> None:
+        """Count the end of the worker; one that lost the store, or claimed work, did not fail to start."""
+        lived = time.monotonic() - self.born
+        self.failures = 0 if lived > _STARTED_SECONDS else self.failures + 1
+        if lived > _STARTED_SECONDS or self.claimed[0]:
+            self.unclaimed_starts = 0
+        elif os.waitstatus_to_exitcode(status) != os.EX_TEMPFAIL:
+            self.unclaimed_starts += 1
 
 
 def fill(place: WorkerSlot, plan: WorkerSettings, queues: tuple[str, ...], *, cuda: bool) -> None:
     """Fork the worker of a slot."""
     place.name, place.born = secrets.token_hex(16), time.monotonic()
+    place.claimed[0] = 0
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -68,6 +93,8 @@ def fill(place: WorkerSlot, plan: WorkerSettings, queues: tuple[str, ...], *, cu
         try:
             _become_worker(parent)
             status = work(plan, queues, place, cuda=cuda)
+        except Exception as error:
+            log.exception("worker: failed%s", f": {error.detail}" if isinstance(error, CalibrationError) else "")
         finally:
             os._exit(status)
     place.pid = pid
@@ -82,12 +109,15 @@ def work(plan: WorkerSettings, queues: tuple[str, ...], place: WorkerSlot, *, cu
     level = logging.getLevelName(logging.getLogger().level)
     try:
         if place.kind is not None:
-            ChoreWorker(place.kind, name=place.name, redis=redis, side=side).run(level=level)
+            chores = ChoreWorker(place.kind, name=place.name, redis=redis, side=side)
+            chores.on_claim = place.note_claim
+            chores.run(level=level)
             return os.EX_OK
         if cuda:
             _warm_up()
         kind = WarmWorker if cuda or plan.warm else LeasedWorker
         worker = kind(queues, name=place.name, redis=redis, side=side, device="cuda" if cuda else "cpu")
+        worker.on_claim = place.note_claim
         worker.work(logging_level=level)
     except UNAVAILABLE as error:
         log.warning("worker: store unavailable (%s)", type(error).__name__)
@@ -96,7 +126,8 @@ def work(plan: WorkerSettings, queues: tuple[str, ...], place: WorkerSlot, *, cu
 
 
 def _warm_up() -> None:
-    """Create the CUDA context of this process."""
+    """Create the CUDA context of this process; raises an error that says so if there is no GPU."""
+    read_device("cuda")
     import torch
 
     torch.zeros(1, device="cuda")
@@ -120,6 +151,8 @@ def _become_worker(parent: int) -> None:
 
 #: Seconds that a worker must live for its end not to count as a failed start.
 _STARTED_SECONDS = 5.0
+#: Number of consecutive starts that ended sooner, without claimed work, after which the supervisor is not announced.
+_FAILED_STARTS = 5
 #: Seconds of the first and of the longest pause before a worker is restarted.
 _PAUSES = (0.05, 5.0)
 
@@ -158,6 +191,7 @@ class Supervisor:
         self._id = secrets.token_hex(8)
         self._checked = self._reached = False
         self._stopping = False
+        self._healthy = True
         self._looks = 0
 
     def run(self) -> None:
@@ -196,7 +230,7 @@ class Supervisor:
                 self._checked = True
             self._looks += 1
             workers = [place.name for place in self._living() if place.kind is None]
-            announce(self._redis, workers_record, workers, self._looks)
+            announce(self._redis, workers_record, workers, self._looks, is_healthy=self._is_healthy())
             self._recovery.look()
             self._waiting = queue_due(self._redis)
             self._busy = read_owners(self._redis) if self._waiting else set()
@@ -208,6 +242,16 @@ class Supervisor:
             if not self._reached:
                 log.info("supervisor: connected to the store")
             self._reached = True
+
+    def _is_healthy(self) -> bool:
+        """Whether all workers can start; logs each change."""
+        healthy = not any(place.is_failing for place in self._places)
+        if self._healthy and not healthy:
+            log.error("supervisor: unhealthy, because workers cannot start")
+        elif healthy and not self._healthy:
+            log.info("supervisor: healthy again")
+        self._healthy = healthy
+        return healthy
 
     def _seconds_to_wait(self) -> float:
         """Seconds until the next check, or until a worker may be restarted."""
@@ -237,8 +281,7 @@ class Supervisor:
                 continue
             pid, status = os.waitpid(place.pid, os.WNOHANG)
             if pid:
-                lived = time.monotonic() - place.born
-                place.failures = 0 if lived > _STARTED_SECONDS else place.failures + 1
+                place.note_end(status)
                 first, longest = _PAUSES
                 pause = jittered(min(longest, first * 2.0 ** min(place.failures, 16)))
                 place.pid, place.not_before = None, time.monotonic() + pause

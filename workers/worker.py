@@ -38,6 +38,8 @@ from calibrant.core.device import read_device
 from schemas.jobs import JobRecord
 from workers.tasks import JobRun, Throttled, time_limit
 
+log = logging.getLogger(__name__)
+
 # --- RQ's loop, which reads messages from queues and handles signals; RQ's registries are not used
 
 #: Seconds that RQ's record of a worker lives without a heartbeat, in addition to the 60 s that RQ adds.
@@ -50,6 +52,8 @@ class Loop(Worker):
     """An RQ worker reduced to reading messages; ``execute_job`` processes one."""
 
     queue_class = MessageQueue
+    #: Called when the worker has claimed work, for its supervisor.
+    on_claim: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, queues: Sequence[Queue], *, name: str, connection: Redis, job_class: type[Job]) -> None:
         super().__init__(
@@ -143,6 +147,8 @@ class Horse:
                 _become_horse(parent)
                 _work(orders, answering, do)
                 status = os.EX_OK
+            except Exception:
+                log.exception("the process of a job failed")
             finally:
                 os._exit(status)
         os.close(orders)
@@ -208,7 +214,6 @@ def _memory() -> int:
 # RQ provides the queue, the loop, the signals and the fork. The state of a job is only in its record, so RQ's
 # registries are not used.
 
-log = logging.getLogger(__name__)
 
 #: Seconds after its time limit, or after a request to stop, at which a run is killed.
 GRACE_SECONDS = 0.5
@@ -259,6 +264,7 @@ class LeasedWorker(Loop):
         run = self._claim(message, queue.name)
         if run is None:
             return
+        self.on_claim()
         # While the state is busy, RQ reacts to SIGTERM by letting the job finish.
         self.set_state(WorkerStatus.BUSY)
         try:

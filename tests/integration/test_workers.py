@@ -154,6 +154,45 @@ def test_a_job_whose_worker_is_killed_is_run_by_the_next(store: Store, redis: Re
         store.jobs.cancel(job.id)
 
 
+def is_healthy(redis_url: str) -> bool:
+    environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url}
+    return subprocess.run([sys.executable, "-m", "workers.alive"], env=environment, check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_start_log_why_and_are_unhealthy(
+    redis: Redis, redis_url: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "torch.py").write_text("raise ImportError('libcudart.so.12: cannot open shared object file')")
+    monkeypatch.setenv("PYTHONPATH", str(broken))
+    with supervisor(redis_url, log, "--device", "cuda"):
+        until(redis, lambda: "supervisor: unhealthy, because workers cannot start" in log.read_text())
+        assert not is_healthy(redis_url)
+        assert read_supervisors(redis) == []
+    text = log.read_text()
+    assert "in _warm_up" in text
+    assert "libcudart.so.12: cannot open shared object file" in text
+
+
+@pytest.mark.slow
+def test_jobs_that_kill_their_worker_do_not_make_it_unhealthy(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    with supervisor(redis_url, log, "--warm") as process:
+        for _ in range(6):
+            job = endless(store)
+            until(redis, lambda job=job: runs(store, job, 1))  # type: ignore[misc]
+            store.jobs.cancel(job.id)
+            os.kill(children(process.pid)[0], signal.SIGKILL)
+        last = endless(store)
+        until(redis, lambda: runs(store, last, 1))
+        assert is_healthy(redis_url)
+        store.jobs.cancel(last.id)
+    assert "supervisor: unhealthy" not in log.read_text()
+
+
 @pytest.mark.slow
 def test_a_supervisor_that_is_killed_takes_all_with_it_and_another_goes_on(
     store: Store, redis: Redis, redis_url: str, log: Path

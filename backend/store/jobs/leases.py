@@ -86,21 +86,33 @@ def read_leases(redis: Redis) -> dict[Lease, int]:
 ALIVE_SECONDS = 5
 
 
-def announce(redis: Redis, record: WorkersRecord, workers: Sequence[str] = (), times: int = 0) -> None:
-    """Renew the record of a running supervisor, and its running ``workers``, for the ``times``-th time."""
+def announce(
+    redis: Redis, record: WorkersRecord, workers: Sequence[str] = (), times: int = 0, *, is_healthy: bool = True
+) -> None:
+    """Renew the record of a running supervisor, and its running ``workers``, for the ``times``-th time.
+
+    A supervisor that is not healthy has no record, so that no jobs are queued for it.
+    """
     with redis.pipeline() as pipe:
         renew_workers(pipe, workers, record.queues, times)
-        pipe.set(Shared.supervisor(record.id), record.model_dump_json(), ex=ALIVE_SECONDS)
-        pipe.sadd(Shared.supervisors(), record.id)
+        if is_healthy:
+            pipe.set(Shared.supervisor(record.id), record.model_dump_json(), ex=ALIVE_SECONDS)
+            pipe.sadd(Shared.supervisors(), record.id)
+        else:
+            _delete_record(pipe, record.id)
         pipe.execute()
 
 
 def retire(redis: Redis, supervisor_id: str) -> None:
     """Delete the record of a supervisor that ends."""
     with redis.pipeline() as pipe:
-        pipe.delete(Shared.supervisor(supervisor_id))
-        pipe.srem(Shared.supervisors(), supervisor_id)
+        _delete_record(pipe, supervisor_id)
         pipe.execute()
+
+
+def _delete_record(pipe: Pipeline, supervisor_id: str) -> None:
+    pipe.delete(Shared.supervisor(supervisor_id))
+    pipe.srem(Shared.supervisors(), supervisor_id)
 
 
 def read_supervisors(redis: Redis) -> list[WorkersRecord]:
