@@ -73,8 +73,8 @@ class Server(uvicorn.Server):
 def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None = None) -> None:
     """Serve until SIGTERM or SIGINT; the store may start later. ``socket_fd`` is a listening socket.
 
-    Exits with ``REFUSED`` if the store must not be used: it evicts keys, or the address is not loopback and there is no
-    API key.
+    Exits with ``REFUSED`` if the store must not be used: it evicts keys or is a cluster, or the address is not loopback
+    and there is no API key.
     """
     try:
         app = create_app(settings, needs_key=not is_loopback(host))

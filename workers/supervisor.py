@@ -161,7 +161,7 @@ def supervise(plan: WorkerSettings) -> None:
     """Run workers until SIGTERM or SIGINT; then let running jobs end, within a time limit.
 
     Raises ``MissingTelemetry`` if tracing is configured without the extra ``telemetry``, ``InvalidTargets`` for invalid
-    webhook hosts or networks, and ``UnsuitableStore`` for a Redis that evicts keys.
+    webhook hosts or networks, and ``UnsuitableStore`` for a Redis that evicts keys or is a cluster.
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)

@@ -285,10 +285,11 @@ OF_THE_SERVICE = {
     "unsuitable-store": ProblemRow(
         503,
         "The configuration is unsafe",
-        "There are two possible causes. Redis would delete stored data when its memory is full, because its "
-        "`maxmemory-policy` is not `noeviction`. Or the service listens on a network address, but no API key exists.",
-        "Set `maxmemory-policy noeviction` in Redis, or run `calibrant keys create`; the detail says which. The API "
-        "then recovers without a restart.",
+        "There are three possible causes. Redis would delete stored data when its memory is full, because its "
+        "`maxmemory-policy` is not `noeviction`. Or Redis runs in cluster mode. Or the service listens on a network "
+        "address, but no API key exists.",
+        "Set `maxmemory-policy noeviction` in Redis, use a Redis that is not a cluster, or run `calibrant keys "
+        "create`; the detail says which. The API then recovers without a restart.",
     ),
     "store-unavailable": ProblemRow(
         503,

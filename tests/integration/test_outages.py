@@ -226,9 +226,9 @@ def test_a_user_of_an_acl_enters_with_name_and_password(server: RedisServer) -> 
         assert _post(api).status_code == 201
 
 
-def _api(url: str, *arguments: str) -> subprocess.Popen[str]:
+def _started(url: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "calibrant", "api", "--port", "0", *arguments],
+        [sys.executable, "-P", "-m", "calibrant", *arguments],
         env=os.environ | {"CALIBRANT_REDIS_URL": url},
         stderr=subprocess.PIPE,
         text=True,
@@ -240,13 +240,24 @@ def _ended(api: subprocess.Popen[str]) -> tuple[int, str]:
     return api.returncode, output
 
 
-def test_a_store_that_evicts_ends_the_service_once_it_is_reached(tmp_path: Path) -> None:
-    with redis_server(tmp_path, "--maxmemory-policy", "allkeys-lru", started=False) as server:
-        api = _api(server.url)
+@pytest.mark.parametrize("command", [("api", "--port", "0"), ("worker",)], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (("--maxmemory-policy", "allkeys-lru"), "calibrant: Redis would evict keys"),
+        (("--cluster-enabled", "yes"), "calibrant: Redis runs in cluster mode"),
+    ],
+    ids=["evicts", "cluster"],
+)
+def test_an_unsuitable_store_ends_the_service_once_it_is_reached(
+    tmp_path: Path, command: tuple[str, ...], setting: tuple[str, str], message: str
+) -> None:
+    with redis_server(tmp_path, *setting, started=False) as server:
+        process = _started(server.url, *command)
         server.start()
-        status, output = _ended(api)
+        status, output = _ended(process)
         assert status == 2
-        assert "calibrant: Redis would evict keys" in output
+        assert message in output
 
 
 def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> None:
@@ -264,7 +275,7 @@ def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> N
             assert api.get("/maps", headers={"Authorization": f"Bearer {key}"}).status_code == 200
         with connect(server.url) as redis:
             redis.flushall()
-        status, output = _ended(_api(server.url, "--host", "0.0.0.0"))
+        status, output = _ended(_started(server.url, "api", "--port", "0", "--host", "0.0.0.0"))
         assert status == 2
         assert "calibrant keys create" in output
 

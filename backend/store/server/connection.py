@@ -403,16 +403,19 @@ def _timeouts(seconds: float) -> dict[str, Any]:
 
 
 def check_durability(redis: Redis) -> None:
-    """Reject a Redis that evicts keys, and warn about one that could lose acknowledged data."""
+    """Reject a Redis that evicts keys or is a cluster, and warn about one that could lose acknowledged data."""
     names = ("maxmemory-policy", "appendonly", "appendfsync")
+    is_cluster, policy, append_only = False, None, None
     try:
+        is_cluster = bool(redis.info("cluster").get("cluster_enabled"))
         policy, append_only, synced = (redis.config_get(name).get(name) for name in names)
     except ResponseError:  # managed servers disable CONFIG
-        policy = append_only = None
+        pass
     except StoreRefuses as refusal:  # or deny it to the user
         if refusal.kind != "NOPERM":
             raise
-        policy = append_only = None
+    if is_cluster:
+        raise UnsuitableStore("Redis runs in cluster mode, which is not supported; use one with cluster-enabled no")
     if policy is None:
         log.warning("store: CONFIG is not available, so durability could not be checked")
         return
