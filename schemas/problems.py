@@ -56,3 +56,8 @@ class Problem(Document):
     status: int = Field(description="HTTP status")
     detail: str
     errors: list[ProblemError] = Field(default_factory=list, description="up to five invalid places")
+
+    @property
+    def code(self) -> str:
+        """The code of the problem, such as ``out-of-range``."""
+        return self.type.rpartition("/")[2]

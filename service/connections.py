@@ -14,10 +14,11 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from backend.telemetry.logs import log_event
 from schemas.problem_table import problem
 from service.errors import RequestError
 from service.inference.errors import error_of, uses_protocol
-from service.observe import UNMATCHED
+from service.observe import UNMATCHED, match_route
 from service.problems import respond
 from service.process import Process
 from service.request_heads import check_head
@@ -375,14 +376,29 @@ class ServedConnection(HttpToolsProtocol):
         document = problem(code, detail)
         url = self.url.decode("latin-1")
         response = error_of(document) if uses_protocol(url) else respond(document)
-        log.info("rejected before the request was read: %s", code)
         status = HTTPStatus(response.status_code)
-        self._process.metrics.requests.count(
-            UNMATCHED, "other", status.value, seconds=0.0, received=0, answered=0, rows=0
-        )
+        self._report_refusal(code, status)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
         lines += [name + b": " + value for name, value in (*self.server_state.default_headers, *response.raw_headers)]
         self.transport.write(b"\r\n".join((*lines, b"", bytes(response.body))))
+
+    def _report_refusal(self, code: str, status: HTTPStatus) -> None:
+        """Count a rejected request and write its log line, like those of requests that reach the application."""
+        method, route = "other", UNMATCHED
+        headers = [*self.scope["headers"]] if self._in_body else self.headers
+        if headers:  # so the line of the request is complete
+            method = self.parser.get_method().decode("latin-1")
+            scope = {"type": "http", "method": method, "path": self.url.partition(b"?")[0].decode("latin-1")}
+            route = match_route(cast(Any, self.config.app).router.routes, scope)
+        self._process.metrics.requests.count(route, method, status, seconds=0.0, received=0, answered=0, rows=0)
+        fields: dict[str, str | int | float | None] = {
+            "client": self._process.addresses.client_of(self.client[0] if self.client else None, headers),
+            "method": method,
+            "route": route,
+            "status": status.value,
+            "problem": code,
+        }
+        log_event(log, logging.INFO, "request", fields)
 
     # --- Deadlines
 

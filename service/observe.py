@@ -7,15 +7,16 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from backend.store.keyspace import DEFAULT_TENANT
 from backend.telemetry.logs import log_event
 from backend.telemetry.observed import Observed, Spread, enter, leave
 from backend.telemetry.tracing import trace_id_of
@@ -237,12 +238,16 @@ class Exchange:
     def fields(self, route: str, status: int, took: float) -> dict[str, str | int | float | None]:
         """The fields of the log line."""
         caller = self.scope.get("state", {}).get("caller")
+        client = self.scope.get("client")
         return {
-            "tenant": getattr(caller, "tenant", DEFAULT_TENANT),
+            "client": client[0] if client else None,
+            "tenant": getattr(caller, "tenant", None),
             "key": getattr(caller, "name", None),
+            "key_id": getattr(caller, "key_id", None),
             "method": self.scope["method"],
             "route": route,
             "status": status,
+            "problem": self.observed.problem,
             "seconds": round(took, 6),
             "bytes_in": self.received,
             "bytes_out": self.answered,
@@ -272,7 +277,15 @@ def route_of(scope: Scope) -> str:
     if "endpoint" in scope and not scope.get("path_params"):
         # Starlette's own routes do not set "route"; without parameters the path is the template.
         return str(scope.get("root_path") or scope["path"])
-    return UNMATCHED
+    # The request was refused before the router saw it.
+    return match_route(scope["app"].router.routes, scope) if "app" in scope else UNMATCHED
+
+
+def match_route(routes: Iterable[BaseRoute], scope: Scope) -> str:
+    """The path template of the route that serves a request, or would serve it with another method."""
+    matches = [(route.matches(scope)[0].value, str(getattr(route, "path", UNMATCHED))) for route in routes]
+    best, path = max(matches, key=itemgetter(0), default=(Match.NONE.value, UNMATCHED))
+    return path if best else UNMATCHED
 
 
 def _request_id(chosen: bytes | None) -> bytes:

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from backend.store.errors import StorageError, StoreFull, UnknownBatch, UnknownMap, of_options, problem_of
 from backend.store.server.connection import UNAVAILABLE, StoreRefuses, error_name
+from backend.telemetry.observed import note_problem
 from calibrant.core.errors import CalibrationError
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.problem_table import TABLE, problem
@@ -64,6 +65,7 @@ class ProblemAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response in the form that the path of the request requires."""
+        note_problem(self._document.code)
         if uses_protocol(scope["path"]):
             await error_of(self._document, self._extra)(scope, receive, send)
         elif is_page(scope["path"]):

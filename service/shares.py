@@ -6,7 +6,7 @@ import contextlib
 import ipaddress
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Any, cast
 
@@ -202,6 +202,13 @@ class Addresses:
             raise ConnectionRefusedError
         self._open[name] = held + 1
         return name
+
+    def client_of(self, address: str | None, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """The address of a client, behind trusted proxies that of their header ``X-Forwarded-For``."""
+        values = [value for name, value in headers if name == b"x-forwarded-for"]
+        if not values or address not in self._proxies:
+            return address
+        return self._proxies.get_trusted_client_address(b", ".join(values).decode("latin-1"))[0] or address
 
     def close(self, name: str | None) -> None:
         """Stop counting a connection."""

@@ -41,6 +41,8 @@ class Observed:
     trace_id: str | None = None
     n: int | None = None
     n_classes: int | None = None
+    #: The code of the problem that was the response.
+    problem: str | None = None
     tracer: Tracer | None = None
     #: The trace header of a caller, passed on if there is no tracer.
     traceparent: str | None = None
@@ -72,6 +74,13 @@ def note_rows(shape: tuple[int, ...]) -> None:
     if observed is not None and shape:
         observed.n = shape[0]
         observed.n_classes = shape[1] if len(shape) > 1 else None
+
+
+def note_problem(code: str) -> None:
+    """Record the problem with which the request is refused."""
+    observed = _current.get()
+    if observed is not None:
+        observed.problem = code
 
 
 def span(name: str, **attributes: Attribute) -> AbstractContextManager[object]:

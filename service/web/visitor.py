@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 import calibrant
 from schemas.keys import Scope as KeyScope
-from schemas.problem_table import PREFIX, TABLE
+from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from service.callers import STRANGER, Caller
 from service.errors import ForgedRequest
@@ -105,7 +105,7 @@ _REMEDIES = {
 def refusal(document: Problem, headers: Mapping[str, str] | None, scope: Scope) -> Response:
     """The page of a problem; for htmx only the message; a redirect to the sign-in page if no one is signed in."""
     sent = Headers(scope=scope)
-    code = document.type.removeprefix(PREFIX)
+    code = document.code
     if code == "unauthorized":
         return _to_sign_in(scope, sent)
     values = known(visitor_of(scope)) | {"problem": document, "remedy": _REMEDIES.get(code, TABLE[code].remedy)}

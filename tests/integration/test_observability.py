@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -143,6 +144,7 @@ def observed(folder: Path, collector: Collector) -> Iterator[Observed]:
         "CALIBRANT_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
         "OTEL_BSP_SCHEDULE_DELAY": "50",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "60",
+        "CALIBRANT_TRUSTED_PROXIES": "127.0.0.1",
     }
     with (
         path.open("ab") as log,
@@ -211,9 +213,46 @@ def test_the_log_lines_of_a_request_and_its_task_have_shapes_and_outcomes(observ
     task = observed.line("queued", "task")
     assert (task["kind"], task["outcome"], task["n"], task["tenant"]) == ("fit", "succeeded", 400, "default")
     assert task["job"] == queued.json()["id"]
+    assert (line["client"], line["key"], line["key_id"]) == ("127.0.0.1", "watcher", observed.key.split("_")[1])
+    assert "problem" not in line
     unknown = observed.line("unknown", "request")
-    assert (unknown["route"], unknown["status"]) == ("/maps/{map}", 404)
+    assert (unknown["route"], unknown["status"], unknown["problem"]) == ("/maps/{map}", 404, "unknown-map")
     assert observed.line("probe", "request")["level"] == "debug"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route"),
+    [
+        ("GET", "/maps/x", "/maps/{map}"),
+        ("POST", "/calibrate", "/calibrate"),
+        ("GET", "/v2/models/m", "/v2/models/{name}"),
+    ],
+)
+def test_a_refused_key_has_a_line_with_its_client_and_without_a_tenant(
+    observed: Observed, method: str, path: str, route: str
+) -> None:
+    headers = {"X-Request-Id": f"refused-{route}", "X-Forwarded-For": "10.9.8.7, 192.0.2.7"}
+    assert httpx.request(method, observed.url + path, headers=headers, timeout=60).status_code == 401
+    line = observed.line(f"refused-{route}", "request")
+    assert (line["client"], line["route"], line["problem"]) == ("192.0.2.7", route, "unauthorized")
+    assert not {"tenant", "key", "key_id"} & set(line)
+
+
+def test_a_head_that_is_refused_counts_under_its_route(observed: Observed) -> None:
+    def count() -> float:
+        return observed.metrics()["calibrant_http_requests_total"].get(("POST", "/calibrate", "400"), 0)
+
+    before = count()
+    head = b"POST /calibrate?x HTTP/1.1\r\nHost: a\r\nHost: a\r\nX-Forwarded-For: 192.0.2.8\r\n\r\n"
+    address = httpx.URL(observed.url)
+    with socket.create_connection((address.host, address.port or 80), timeout=60) as connection:
+        connection.sendall(head)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
+    assert count() == before + 1
+    lines = [line for line in observed.lines() if line.get("client") == "192.0.2.8"]
+    assert [(line["message"], line["route"], line["problem"]) for line in lines] == [
+        ("request", "/calibrate", "bad-request")
+    ]
 
 
 def test_metrics_count_requests_rows_jobs_maps_and_workers(observed: Observed) -> None:
@@ -229,7 +268,7 @@ def test_metrics_count_requests_rows_jobs_maps_and_workers(observed: Observed) -
 
     assert gained("calibrant_http_requests_total", "POST", "/maps", "202") == 1
     assert gained("calibrant_http_requests_total", "POST", "/maps", "201") == 1
-    assert gained("calibrant_http_requests_total", "GET", "unmatched", "401") == 1
+    assert gained("calibrant_http_requests_total", "GET", "/maps/{map}", "401") == 1
     assert gained("calibrant_http_request_duration_seconds_count", "POST", "/maps") == 2
     assert gained("calibrant_rows_total", "/maps") == 800
     assert gained("calibrant_jobs_total", "fit", "succeeded") == 1
