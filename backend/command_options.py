@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -15,7 +17,7 @@ from backend.settings import PREFIX, Setting, SharedSettings, flag_of, settings_
 
 
 def option(
-    flag: str, help_text: str, *, least: float | None = None, most: int | None = None
+    flag: str, help_text: str, *, least: float | None = None, most: float | None = None
 ) -> typer.models.OptionInfo:
     """An option with the environment variable CALIBRANT_ plus its name; a number may have bounds."""
     variable = variable_of(flag.removeprefix("--").replace("-", "_"))
@@ -33,7 +35,7 @@ Data = Annotated[Path, option("--data", "Folder of the embedded store, used if t
 DATA = Path(".calibrant")
 
 _FLAG, _FILE_FLAG = "--redis-url", "--redis-url-file"
-_VARIABLE = variable_of("redis_url")
+_VARIABLE, _FILE_VARIABLE = variable_of("redis_url"), variable_of("redis_url_file")
 
 
 def store_url(redis_url: str | None, file: Path | None) -> str | None:
@@ -46,7 +48,7 @@ def store_url(redis_url: str | None, file: Path | None) -> str | None:
     if file is not None and redis_url is not None:
         raise typer.BadParameter(f"cannot be combined with {_FLAG}", param_hint=_FILE_FLAG)
     if file is not None:
-        redis_url = _read(file)
+        redis_url = _read(file, _FILE_FLAG)
     if redis_url is None:
         return None
     try:
@@ -70,12 +72,12 @@ def needed_store_url(redis_url: str | None, file: Path | None) -> str:
     return found
 
 
-def _read(file: Path) -> str:
+def _read(file: Path, flag: str) -> str:
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise typer.BadParameter(f"{file} cannot be read: {reason}", param_hint=_FILE_FLAG) from None
+        raise typer.BadParameter(f"{file} cannot be read: {reason}", param_hint=flag) from None
 
 
 # --- Options of the services
@@ -115,39 +117,90 @@ def any_of(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-# --- A flag for each setting
+# --- A file of settings, whose values take effect like environment variables that are not set
+
 
 #: Variables of the client, and of the programs that reports and guides show.
 _OF_CLIENTS = {f"{PREFIX}{name}" for name in ("API_KEY", "MODEL", "URL")}
+
+
+def _read_config(context: typer.Context, file: Path | None) -> Path | None:
+    """Set the variables of a file's settings, unless they are set; the URL of the store has two."""
+    if file is None:
+        return None
+    try:
+        content = tomllib.loads(_read(file, "--config"))
+    except tomllib.TOMLDecodeError as error:
+        raise typer.BadParameter(f"{file} is not a TOML file: {error}", param_hint="--config") from None
+    values = {variable_of(name): _text_of(name, value) for name, value in content.items()}
+    _refuse_unknown(context, values, f"--config {file}", lambda variable: variable.removeprefix(PREFIX).lower())
+    is_url_set = {_VARIABLE, _FILE_VARIABLE} & set(os.environ)
+    for variable, text in values.items():
+        if not (is_url_set and variable in (_VARIABLE, _FILE_VARIABLE)):
+            os.environ.setdefault(variable, text)
+    return file
+
+
+def _text_of(name: str, value: Any) -> str:
+    """A value of a file as the text of a variable."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    if not isinstance(value, str | int | float):
+        raise typer.BadParameter(
+            f"{name} must be a text, a number, a boolean or a list of texts", param_hint="--config"
+        )
+    return str(value)
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar=variable_of("config"),
+        is_eager=True,
+        callback=_read_config,
+        help="TOML file of settings, named like the variables, but in lower case and without CALIBRANT_, such as "
+        "quota_maps = 1000. Flags and variables take precedence.",
+    ),
+]
+
+
+# --- A flag for each setting
+
 _ShowSettings = Annotated[
     bool,
     typer.Option("--show-settings", help="Print the settings as lines of an environment file, and exit."),
 ]
 
 
-def with_settings(kind: type[SharedSettings]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_settings(
+    kind: type[SharedSettings] | None, *, passed_to: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a flag for every setting of a class to a command, which receives them as the dictionary ``settings``.
 
-    typer reads the flags of a command from its signature, so this function creates one.
+    ``passed_to`` are commands that the command starts with its variables, and whose settings it shows too. typer reads
+    the flags of a command from its signature, so this function creates one.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
-        settings = list(settings_of(kind))
+        settings = [] if kind is None else list(settings_of(kind))
         keyword = inspect.Parameter.KEYWORD_ONLY
         flags = [p.replace(kind=keyword) for name, p in own.items() if name != "settings"]
         flags += map(_parameter, settings)
+        flags.append(inspect.Parameter("config", keyword, default=None, annotation=Config))
         flags.append(inspect.Parameter("show_settings", keyword, default=False, annotation=_ShowSettings))
         flags.append(inspect.Parameter("context", keyword, annotation=typer.Context))
 
-        def run(*, context: typer.Context, show_settings: bool, **given: Any) -> None:
-            refuse_unknown_variables(context)
+        def run(*, context: typer.Context, config: Path | None, show_settings: bool, **given: Any) -> None:  # noqa: ARG001
+            _refuse_unknown(context, [name for name in os.environ if name.startswith(PREFIX)], "the environment")
+            if kind is not None:
+                given["settings"] = {setting.name: _checked(setting, given.pop(setting.name)) for setting in settings}
             if show_settings:
-                for variable, value in _shown(context):
+                for variable, value in _shown(context, passed_to).items():
                     typer.echo(f"{variable}={value}")
                 return
-            chosen = {setting.name: given.pop(setting.name) for setting in settings}
-            command(**given, settings=chosen)
+            command(**given)
 
         run.__doc__ = command.__doc__
         run.__name__ = command.__name__
@@ -160,26 +213,50 @@ def with_settings(kind: type[SharedSettings]) -> Callable[[Callable[..., None]],
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
-    flag = option(flag_of(setting.name), setting.meaning[:1].upper() + setting.meaning[1:] + ".", least=setting.low)
+    most = None if setting.low is None else setting.high
+    help_text = setting.meaning[:1].upper() + setting.meaning[1:] + "."
+    flag = option(flag_of(setting.name), help_text, least=setting.low, most=most)
     kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[setting.kind, flag]
     return inspect.Parameter(setting.name, kind, default=setting.default, annotation=annotation)
 
 
-def _shown(context: Any) -> Iterator[tuple[str, Any]]:
-    """The variable and the value of each option of the running command; the URL of the store may have a password."""
+def _checked(setting: Setting, value: Any) -> Any:
+    """The value, if it is valid."""
+    try:
+        if setting.check is not None and value is not None:
+            setting.check(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=flag_of(setting.name)) from None
+    return value
+
+
+def _shown(context: Any, others: Sequence[str] = ()) -> dict[str, str]:
+    """The variables and values of the options of a command, and of other commands; without secrets."""
+    from backend.store.server.redis_url import safe_url
+    from calibrant.cli.main import app
+
+    shown = {}
     for each in context.command.params:
-        if each.envvar and each.envvar != _VARIABLE:
-            value = context.params[each.name]
-            yield str(each.envvar), "" if value is None else value
+        if each.envvar:
+            text = "" if context.params[each.name] is None else str(context.params[each.name])
+            is_store = each.envvar == _VARIABLE and text
+            shown[str(each.envvar)] = safe_url(text) if is_store else re.sub("//.*@", "//***@", text)
+    for name in others:
+        command: Any = cast(Any, typer.main.get_command(app)).get_command(None, name)
+        with command.make_context(name, []) as inner:
+            shown = _shown(inner) | shown
+    return shown
 
 
-def refuse_unknown_variables(context: typer.Context) -> None:
+def _refuse_unknown(
+    context: typer.Context, variables: Iterable[str], place: str, spelled: Callable[[str], str] = str
+) -> None:
     """Raise ``BadParameter`` for a variable that no command reads, such as one that is misspelt.
 
-    The other commands are imported only for a variable that the running one does not have.
+    ``spelled`` returns what a variable is called in its ``place``. The other commands are imported only for a variable
+    that the running one does not have.
     """
-    unknown = {name for name in os.environ if name.startswith(PREFIX)} - _OF_CLIENTS
-    unknown -= set(_variables(context.command))
+    unknown = set(variables) - _OF_CLIENTS - set(_variables(context.command))
     if not unknown:
         return
     from calibrant.cli.main import app
@@ -187,8 +264,8 @@ def refuse_unknown_variables(context: typer.Context) -> None:
     known = set(_variables(typer.main.get_command(app)))
     for name in sorted(unknown - known):
         near = get_close_matches(name, known, n=1)
-        remedy = f"did you mean {near[0]}?" if near else "--show-settings lists those of api and worker"
-        raise typer.BadParameter(f"{name} is not a setting; {remedy}", param_hint="the environment")
+        remedy = f"did you mean {spelled(near[0])}?" if near else "--show-settings lists those of api and worker"
+        raise typer.BadParameter(f"{spelled(name)} is not a setting; {remedy}", param_hint=place)
 
 
 def _variables(command: Any) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, NamedTuple, get_type_hints
@@ -12,9 +12,32 @@ from typing import Any, NamedTuple, get_type_hints
 PREFIX = "CALIBRANT_"
 
 
-def setting(default: Any, meaning: str, *, low: float | None = None, limit: bool = False) -> Any:
-    """A field that is a setting; ``GET /limits`` lists it if ``limit`` is true."""
-    return field(default=default, metadata={"meaning": meaning, "low": low, "limit": limit})
+#: The maximum of a number without one of its own, and of seconds: ten years.
+MOST, LONGEST = 2**53, 10 * 365 * 24 * 3600
+
+
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    low: float | None = None,
+    high: float = MOST,
+    check: Callable[[str], None] | None = None,
+    limit: bool = False,
+) -> Any:
+    """A field that is a setting; ``GET /limits`` lists it if ``limit`` is true.
+
+    A number lies between ``low``, if there is one, and ``high``; ``check`` raises ``ValueError`` for an invalid text.
+    """
+    return field(
+        default=default, metadata={"meaning": meaning, "low": low, "high": high, "check": check, "limit": limit}
+    )
+
+
+def check_address(text: str) -> None:
+    """Raise ``ValueError`` for a text that is no HTTP address."""
+    if text and not text.startswith(("https://", "http://")):
+        raise ValueError("must start with https:// or http://")
 
 
 @dataclass(frozen=True)
@@ -45,22 +68,26 @@ class SharedSettings:
         "time limit in seconds for requests or jobs in progress to finish after SIGTERM; a job that takes longer "
         "returns to its queue",
         low=0,
+        high=LONGEST,
     )
     otlp_endpoint: str | None = setting(
         None,
         "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry of "
         "calibrant-server",
+        check=check_address,
     )
 
 
 class Setting(NamedTuple):
-    """One setting: ``low`` is its minimum, ``limit`` whether ``GET /limits`` lists it."""
+    """One setting: ``low`` and ``high`` are its bounds, ``limit`` is whether ``GET /limits`` lists it."""
 
     name: str
     kind: type | UnionType
     default: Any
     meaning: str
     low: float | None
+    high: float
+    check: Callable[[str], None] | None
     limit: bool
 
 

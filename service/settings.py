@@ -7,11 +7,12 @@ are generated from these fields.
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from backend.settings import SharedSettings, setting
+from backend.settings import LONGEST, SharedSettings, setting
 
 if TYPE_CHECKING:  # ``calibrant --help`` needs only the flags, and the store's client is slow to import
     from backend.monitors.webhook_targets import Targets
@@ -19,6 +20,19 @@ if TYPE_CHECKING:  # ``calibrant --help`` needs only the flags, and the store's 
 
 MIB = 1024 * 1024
 HOUR = 3600
+
+
+def _check_origins(text: str) -> None:
+    if any(re.fullmatch(r"\*|https?://[^/?#@\s]+", origin.strip()) is None for origin in text.split(",") if origin):
+        raise ValueError("must be origins such as https://app.example.com, separated by commas, or *")
+
+
+def _check_proxies(text: str) -> None:
+    try:
+        for part in text.split(",") if text.strip() not in ("", "*") else ():
+            ipaddress.ip_network(part.strip())
+    except ValueError:
+        raise ValueError("must be addresses or networks such as 10.0.0.0/8, separated by commas, or *") from None
 
 
 @dataclass(frozen=True)
@@ -43,11 +57,14 @@ class Settings(SharedSettings):
         24 * HOUR,
         "default and maximum lifetime of a batch in seconds; a batch does not expire while an unfinished job needs it",
         low=1,
+        high=LONGEST,
         limit=True,
     )
-    job_ttl: int = setting(7 * 24 * HOUR, "seconds that a job is kept after it has ended", low=1, limit=True)
+    job_ttl: int = setting(
+        7 * 24 * HOUR, "seconds that a job is kept after it has ended", low=1, high=LONGEST, limit=True
+    )
     max_wait: int = setting(
-        30, "maximum seconds that a request may wait for a job with Prefer: wait", low=0, limit=True
+        30, "maximum seconds that a request may wait for a job with Prefer: wait", low=0, high=LONGEST, limit=True
     )
     max_spool_bytes: int = setting(
         0,
@@ -59,19 +76,28 @@ class Settings(SharedSettings):
     max_event_streams: int = setting(
         200, "maximum open event streams of one process; a tenant may use half of them, an API key a quarter", low=0
     )
-    idempotency_ttl: int = setting(24 * HOUR, "seconds that an idempotency key is kept", low=1, limit=True)
-    idempotency_lease: int = setting(
-        10, "seconds after which a request whose process died may be repeated with its key", low=1
+    idempotency_ttl: int = setting(
+        24 * HOUR, "seconds that an idempotency key is kept", low=1, high=LONGEST, limit=True
     )
-    fit_timeout: int = setting(HOUR, "maximum seconds of one run of a fit", low=1, limit=True)
-    evaluate_timeout: int = setting(HOUR, "maximum seconds of one run of an evaluation job", low=1, limit=True)
+    idempotency_lease: int = setting(
+        10, "seconds after which a request whose process died may be repeated with its key", low=1, high=LONGEST
+    )
+    fit_timeout: int = setting(HOUR, "maximum seconds of one run of a fit", low=1, high=LONGEST, limit=True)
+    evaluate_timeout: int = setting(
+        HOUR, "maximum seconds of one run of an evaluation job", low=1, high=LONGEST, limit=True
+    )
     gpu_seconds: float = setting(
         10.0,
         "fits with an estimated time of at least this many seconds on a CPU go to a GPU worker, if one is running",
         low=0,
+        high=LONGEST,
     )
     request_timeout: float = setting(
-        60.0, "time limit in seconds for a response to begin; longer work must run as a job", low=0.1, limit=True
+        60.0,
+        "time limit in seconds for a response to begin; longer work must run as a job",
+        low=0.1,
+        high=LONGEST,
+        limit=True,
     )
     min_upload_rate: int = setting(
         64 * 1024,
@@ -80,7 +106,9 @@ class Settings(SharedSettings):
         low=0,
         limit=True,
     )
-    store_timeout: float = setting(3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1)
+    store_timeout: float = setting(
+        3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1, high=LONGEST
+    )
     max_heavy_requests: int = setting(
         8,
         "maximum number of concurrent heavy requests. A request is heavy if its body is over 1 MiB unpacked or its "
@@ -115,19 +143,27 @@ class Settings(SharedSettings):
         "fraction of the memory of Redis (maxmemory, or the memory of its machine if maxmemory is not set) that "
         "requests may fill; a tenant may fill half of that; 0: no budget",
         low=0,
+        high=1,
     )
     held_maps: int = setting(256, "number of maps that a process keeps in memory", low=1)
     cors_origins: str = setting(
-        "", "origins that may call the service from a browser, separated by commas, or *; default: none"
+        "",
+        "origins that may call the service from a browser, such as https://app.example.com, separated by commas, or *; "
+        "default: none",
+        check=_check_origins,
     )
     trusted_proxies: str = setting(
-        "", "addresses of reverse proxies whose X-Forwarded-For is trusted, separated by commas; default: none"
+        "",
+        "addresses or networks of reverse proxies whose X-Forwarded-For is trusted, separated by commas, or *; "
+        "default: none",
+        check=_check_proxies,
     )
     header_timeout: float = setting(
         10.0,
         "time limit in seconds for the headers of a request to arrive; counted from the start of the connection for "
         "its first request, and from the start of the request for later ones",
         low=0.1,
+        high=LONGEST,
     )
     max_connections_per_address: int = setting(
         256,
@@ -135,8 +171,10 @@ class Settings(SharedSettings):
         "503; trusted proxies are exempt; 0: no limit",
         low=0,
     )
-    session_idle: int = setting(HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60)
-    session_life: int = setting(12 * HOUR, "maximum seconds of a session on the web page", low=60)
+    session_idle: int = setting(
+        HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60, high=LONGEST
+    )
+    session_life: int = setting(12 * HOUR, "maximum seconds of a session on the web page", low=60, high=LONGEST)
     sign_in_rate: int = setting(10, "sign-in attempts per minute from one address on the web page; 0: no limit", low=0)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,9 +22,12 @@ def alive(redis_url: str, host: str) -> bool:
 
 
 def given_url(variables: Mapping[str, str]) -> str:
-    """The URL of the store, from the worker's environment."""
-    file = variables.get("CALIBRANT_REDIS_URL_FILE")
-    return variables["CALIBRANT_REDIS_URL"] if file is None else Path(file).read_text("utf-8").strip()
+    """The URL of the store, from the worker's environment or its file of settings."""
+    file, url = variables.get("CALIBRANT_REDIS_URL_FILE"), variables.get("CALIBRANT_REDIS_URL")
+    if file is None and url is None:
+        settings = tomllib.loads(Path(variables["CALIBRANT_CONFIG"]).read_text("utf-8"))
+        file, url = settings.get("redis_url_file"), settings.get("redis_url")
+    return str(url) if file is None else Path(file).read_text("utf-8").strip()
 
 
 if __name__ == "__main__":

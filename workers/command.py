@@ -13,7 +13,6 @@ from backend.command_options import (
     LogLevel,
     ServiceRedisUrl,
     ServiceRedisUrlFile,
-    any_of,
     needed_store_url,
     start_log,
     with_settings,
@@ -35,17 +34,12 @@ def worker(
     gc.disable()  # importing creates no garbage; saves a quarter of the start-up time
     from backend.monitors.webhook_targets import InvalidTargets
     from backend.store.errors import UnsuitableStore
-    from backend.store.jobs.queues import QUEUES
     from backend.telemetry.tracing import MissingTelemetry
     from workers.supervisor import supervise
 
     plan = WorkerSettings(needed_store_url(redis_url, redis_url_file), device=device, **settings)
     if device not in ("cpu", "cuda", "auto"):
         raise typer.BadParameter("must be cpu, cuda or auto", param_hint="--device")
-    if plan.public_url and not plan.public_url.startswith(("https://", "http://")):
-        raise typer.BadParameter("must start with https:// or http://", param_hint="--public-url")
-    if not set(plan.queue_names) <= set(QUEUES):
-        raise typer.BadParameter(f"must be one or more of {any_of(QUEUES)}, separated by commas", param_hint="--queues")
     try:
         supervise(plan)
     except MissingTelemetry as error:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backend.settings import SharedSettings, setting
+from backend.settings import SharedSettings, check_address, setting
+
+
+def _check_queues(text: str) -> None:
+    from backend.store.jobs.queues import QUEUES  # slow to import, and ``calibrant --help`` needs only the flags
+
+    if not {name.strip() for name in text.split(",")} <= set(QUEUES):
+        raise ValueError(f"must be one or more of {', '.join(QUEUES)}, separated by commas")
 
 
 @dataclass(frozen=True)
@@ -15,8 +22,9 @@ class WorkerSettings(SharedSettings):
         None,
         "queues to process, separated by commas: fits, evaluations, fits-gpu; default: fits,evaluations; with CUDA "
         "fits-gpu,fits,evaluations",
+        check=_check_queues,
     )
-    processes: int = setting(1, "number of worker processes", low=1)
+    processes: int = setting(1, "number of worker processes", low=1, high=4096)
     warm: bool = setting(
         False,
         "run jobs in the worker processes instead of in forked child processes; always on with CUDA. This needs fewer "
@@ -26,6 +34,7 @@ class WorkerSettings(SharedSettings):
         "",
         "address at which users reach the web page, such as https://calibrant.example.com, for links in webhooks; "
         "default: no links",
+        check=check_address,
     )
     device: str = "cpu"
 

@@ -11,10 +11,20 @@ from calibrant.cli.main import app
 
 _HEAD = """# Settings
 
-Every flag of `calibrant` that can also be set by an environment variable; the flag takes precedence. `serve` passes the
-variables of `api` and `worker` on to them, which refuse variables `CALIBRANT_...` that are no settings and print all
-of theirs with `--show-settings`, as an environment file. Times are in seconds, sizes in bytes. Generated from the
-commands (`make reference`).
+Every flag of `calibrant` that can also be set by an environment variable or, for the commands of the service and of
+workers, in a TOML file that `--config` or `CALIBRANT_CONFIG` names. A flag precedes a variable, which precedes the
+file:
+
+```toml
+redis_url_file = "/run/secrets/redis-url"
+quota_jobs = 1000
+cors_origins = ["https://app.example.com"]
+```
+
+`serve` passes the settings of `api` and `worker` on to them. The three refuse names that are no settings and values
+out of range, and print all settings with `--show-settings`, as an environment file without passwords.
+`python -m workers.alive` reads `CALIBRANT_CONFIG`, not the flag. Times are in seconds, sizes in bytes. Generated from
+the commands (`make reference`).
 
 | flag | variable | commands | default | meaning |
 |---|---|---|---|---|

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
-from backend.command_options import DATA, Data, RedisUrl, RedisUrlFile, store_url
+from backend.command_options import DATA, Config, Data, RedisUrl, RedisUrlFile, store_url
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -34,6 +34,7 @@ _NOUNS = {
 
 def backup(
     file: Annotated[Path, typer.Argument(help="File to write; - for standard output.")],
+    config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
@@ -60,6 +61,7 @@ def backup(
 
 def restore(
     file: Annotated[Path, typer.Argument(help="File to read; - for standard input.")],
+    config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,

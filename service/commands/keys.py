@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from backend.command_options import DATA, Data, RedisUrl, RedisUrlFile, store_url
+from backend.command_options import DATA, Config, Data, RedisUrl, RedisUrlFile, store_url
 from backend.store.keyspace import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def create(
     rate_limit: Annotated[
         int | None, typer.Option(min=0, help="Requests per minute; 0 for no limit; default: the service's setting.")
     ] = None,
+    config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
@@ -75,6 +76,7 @@ def rotate(
     key_id: Annotated[str, typer.Argument(help="Id of the key.")],
     grace: Annotated[str, typer.Option(help="The old secret expires after this duration.")] = "24h",
     expires: Annotated[str | None, typer.Option(help="The new secret expires after this duration.")] = None,
+    config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
@@ -91,6 +93,7 @@ def rotate(
 @keys.command()
 def revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key.")],
+    config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
@@ -102,7 +105,12 @@ def revoke(
 
 
 @keys.command("list")
-def list_keys(redis_url: RedisUrl = None, redis_url_file: RedisUrlFile = None, data: Data = DATA) -> None:
+def list_keys(
+    config: Config = None,  # noqa: ARG001 - sets variables
+    redis_url: RedisUrl = None,
+    redis_url_file: RedisUrlFile = None,
+    data: Data = DATA,
+) -> None:
     """List all keys, including revoked and expired ones."""
     from rich.console import Console
     from rich.table import Table

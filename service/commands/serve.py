@@ -14,9 +14,9 @@ from backend.command_options import (
     ServiceRedisUrl,
     ServiceRedisUrlFile,
     option,
-    refuse_unknown_variables,
     start_log,
     store_url,
+    with_settings,
 )
 from service.commands.api import Host, Port
 
@@ -31,8 +31,8 @@ RepairStore = Annotated[
 ]
 
 
+@with_settings(None, passed_to=("api", "worker"))
 def serve(
-    context: typer.Context,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     data: Data = Path(".calibrant"),
@@ -45,9 +45,8 @@ def serve(
 ) -> None:
     """Run everything: the store, a worker and the API. Press Ctrl-C to stop.
 
-    Set other options of api and worker by their environment variables.
+    Set other options of api and worker by their environment variables, or in a file with --config.
     """
-    refuse_unknown_variables(context)
     start_log(log_level, log_format)
     from service.stack import serve_all
 

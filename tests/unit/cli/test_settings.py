@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
-from backend.settings import SharedSettings, settings_of, variable_of
+from backend.settings import Setting, SharedSettings, settings_of, variable_of
 from service.settings import Settings
 from tests.unit.cli.conftest import Run
+from workers.alive import given_url
 from workers.settings import WorkerSettings
+
+
+def shown_by(result: Result) -> dict[str, str]:
+    """The settings that a command printed."""
+    return dict(line.split("=", 1) for line in result.output.splitlines())
+
+
+def message_of(result: Result) -> str:
+    """The error of a command without its frame."""
+    return re.sub(r"[│\s]+", " ", result.output)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[Path]:
+    """A file of settings, whose variables are unset again after the test."""
+    before = dict(os.environ)
+    yield tmp_path / "calibrant.toml"
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.parametrize(("command", "kind"), [("api", Settings), ("worker", WorkerSettings)])
@@ -21,11 +45,23 @@ def test_settings_are_shown_as_an_environment_file_without_the_store_and_its_pas
     monkeypatch.setenv("CALIBRANT_QUOTA_MAPS", "7")
     result = run(command, "--drain-seconds", "3", "--show-settings")
     assert (result.exit_code, "hidden" in result.output) == (0, False)
-    shown = dict(line.split("=", 1) for line in result.output.splitlines())
+    shown = shown_by(result)
+    assert shown["CALIBRANT_REDIS_URL"] == "redis://127.0.0.1:1/0"
     defaults = {variable_of(setting.name): setting.default for setting in settings_of(kind)}
     changed = {"CALIBRANT_QUOTA_MAPS": 7, "CALIBRANT_DRAIN_SECONDS": 3.0}
     expected = {name: "" if value is None else str(value) for name, value in (defaults | changed).items()}
     assert expected.items() <= shown.items()
+
+
+def test_serve_shows_the_settings_that_it_passes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALIBRANT_PROCESSES", "3")
+    monkeypatch.setenv("CALIBRANT_OTLP_ENDPOINT", "http://me:hidden@collector:4318")
+    shown = shown_by(run("serve", "--host", "0.0.0.0", "--show-settings"))
+    assert {variable_of(setting.name) for kind in (Settings, WorkerSettings) for setting in settings_of(kind)} <= set(
+        shown
+    )
+    assert (shown["CALIBRANT_HOST"], shown["CALIBRANT_PROCESSES"]) == ("0.0.0.0", "3")
+    assert shown["CALIBRANT_OTLP_ENDPOINT"] == "http://***@collector:4318"
 
 
 @pytest.mark.parametrize("command", ["api", "worker", "serve"])
@@ -35,9 +71,7 @@ def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
     monkeypatch.setenv("CALIBRANT_MAX_ROW", "hidden")
     result = run(command)
     assert (result.exit_code, "hidden" in result.output) == (2, False)
-    assert "CALIBRANT_MAX_ROW is not a setting; did you mean CALIBRANT_MAX_ROWS?" in re.sub(
-        r"[│\s]+", " ", result.output
-    )
+    assert "CALIBRANT_MAX_ROW is not a setting; did you mean CALIBRANT_MAX_ROWS?" in message_of(result)
 
 
 @pytest.mark.parametrize("command", ["api", "worker"])
@@ -52,3 +86,108 @@ def test_variables_of_other_commands_and_of_the_client_are_accepted(
 def test_settings_of_the_api_and_of_the_workers_are_declared_once() -> None:
     names = [{each.name for each in dataclasses.fields(kind)} for kind in (Settings, WorkerSettings)]
     assert names[0] & names[1] == {each.name for each in dataclasses.fields(SharedSettings)}
+
+
+# --- Values out of range
+
+
+def _outside() -> list[tuple[str, Setting, str]]:
+    """Each command, a number of it, and a value on either side of its bounds."""
+    numbers = [
+        (command, setting, setting.low)
+        for command, kind in (("api", Settings), ("worker", WorkerSettings))
+        for setting in settings_of(kind)
+        if setting.low is not None
+    ]
+    below = [(command, setting, str(setting.kind(low) - 1)) for command, setting, low in numbers]  # type: ignore[operator]
+    above = [(command, setting, str(setting.kind(setting.high) + 1)) for command, setting, _ in numbers]  # type: ignore[operator]
+    floats = [(command, setting, "nan") for command, setting, _ in numbers if setting.kind is float]
+    return below + [case for case in above if float(case[2]) > case[1].high] + floats
+
+
+@pytest.mark.parametrize(("command", "setting", "value"), _outside(), ids=str)
+def test_a_number_out_of_range_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, setting: Setting, value: str
+) -> None:
+    monkeypatch.setenv(variable_of(setting.name), value)
+    result = run(command, "--show-settings")
+    assert result.exit_code == 2
+    assert variable_of(setting.name) in result.output
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "value", "message"),
+    [
+        ("api", "cors_origins", "app.example.com", "must be origins such as https://app.example.com"),
+        ("api", "cors_origins", "https://a.example.com/path", "must be origins"),
+        ("api", "trusted_proxies", "10.0.0.0/33", "must be addresses or networks such as 10.0.0.0/8"),
+        ("api", "trusted_proxies", "proxy.internal", "must be addresses or networks"),
+        ("api", "otlp_endpoint", "localhost:4318", "must start with https:// or http://"),
+        ("worker", "public_url", "calibrant.example.com", "must start with https:// or http://"),
+        ("worker", "queues", "fits,fast", "must be one or more of"),
+    ],
+)
+def test_a_text_that_could_have_no_effect_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(variable_of(name), value)
+    result = run(command, "--show-settings")
+    assert result.exit_code == 2
+    assert message in message_of(result)
+
+
+# --- Files of settings
+
+
+def test_a_file_of_settings_yields_to_variables_and_flags(
+    run: Run, monkeypatch: pytest.MonkeyPatch, config: Path
+) -> None:
+    config.write_text(
+        'quota_maps = 7\nrate_limit = 8\nmax_rows = 9\nprocesses = 4\ncors_origins = ["https://a.example", "*"]\n'
+        'drain_seconds = 2.5\nwarm = true\nredis_url = "redis://:hidden@h:1/2"\n'
+    )
+    monkeypatch.setenv("CALIBRANT_RATE_LIMIT", "80")
+    monkeypatch.setenv("CALIBRANT_CONFIG", str(config))
+    shown = shown_by(run("api", "--max-rows", "90", "--show-settings"))
+    names = ("QUOTA_MAPS", "RATE_LIMIT", "MAX_ROWS", "CORS_ORIGINS", "DRAIN_SECONDS", "REDIS_URL")
+    values = ("7", "80", "90", "https://a.example,*", "2.5", "redis://h:1/2")
+    assert tuple(shown[f"CALIBRANT_{name}"] for name in names) == values
+    of_worker = shown_by(run("worker", "--show-settings"))
+    assert (of_worker["CALIBRANT_WARM"], of_worker["CALIBRANT_PROCESSES"]) == ("True", "4")
+
+
+def test_the_store_of_the_environment_replaces_the_store_of_the_file(
+    run: Run, monkeypatch: pytest.MonkeyPatch, config: Path
+) -> None:
+    config.write_text('redis_url_file = "/of/the/file"')
+    monkeypatch.setenv("CALIBRANT_REDIS_URL", "redis://h:1")
+    shown = shown_by(run("worker", "--config", config, "--show-settings"))
+    assert (shown["CALIBRANT_REDIS_URL"], shown["CALIBRANT_REDIS_URL_FILE"]) == ("redis://h:1/0", "")
+
+
+@pytest.mark.parametrize("command", [("api",), ("worker",), ("serve",), ("keys", "list"), ("backup", "-")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("max_row = 1", "max_row is not a setting; did you mean max_rows?"),
+        ("CALIBRANT_MAX_ROWS = 1", "is not a setting"),
+        ("[api]\nmax_rows = 1", "api must be a text, a number, a boolean or a list of texts"),
+        ("max_rows = [1]", "max_rows must be a text"),
+        ("max_rows = ", "is not a TOML file"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_wrong_file_of_settings_is_refused(
+    run: Run, config: Path, command: tuple[str, ...], content: str | None, message: str
+) -> None:
+    if content is not None:
+        config.write_text(content)
+    result = run(*command, "--config", config)
+    assert result.exit_code == 2
+    assert message in message_of(result)
+
+
+def test_the_health_check_of_workers_reads_the_file_of_settings(config: Path) -> None:
+    config.write_text('redis_url = "redis://h:1"')
+    assert given_url({"CALIBRANT_CONFIG": str(config)}) == "redis://h:1"
+    assert given_url({"CALIBRANT_CONFIG": str(config), "CALIBRANT_REDIS_URL": "redis://h:2"}) == "redis://h:2"
