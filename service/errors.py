@@ -101,6 +101,12 @@ class RateLimited(RequestError):
     code = "rate-limited"
 
 
+class Stopping(RequestError):
+    """The process is about to end; only readiness probes are refused."""
+
+    code = "stopping"
+
+
 class Busy(RequestError):
     """All slots for heavy work are in use."""
 

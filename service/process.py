@@ -75,6 +75,8 @@ class Process:
         self.budget = Budget(settings.redis_url, settings.store_budget, lambda: bool(self.keyring))
         self.quotas = replace(settings.quotas, budget=self.budget)
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
+        #: Whether the process is about to end, and whether a readiness probe has received that.
+        self.ending = self.end_noticed = False
         self.maps = HeldMaps(settings.held_maps)
         self.slots = Slots(settings.max_heavy_requests)
         self.memory = RequestMemory(settings.max_request_memory)

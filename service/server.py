@@ -6,8 +6,10 @@ import asyncio
 import gc
 import math
 import os
+import signal
 import socket
 import sys
+import time
 
 import typer
 import uvicorn
@@ -31,8 +33,11 @@ REFUSED = 2
 class Server(uvicorn.Server):
     """A server that first ends requests that wait for jobs, and then waits for the requests in progress.
 
+    After SIGTERM it accepts requests until a readiness probe has failed, so that load balancers send no more of them.
     It stops by itself if the store turns out to be unsuitable when it is reached for the first time.
     """
+
+    _accepts_until: float | None = None
 
     @property
     def process(self) -> Process:
@@ -47,7 +52,17 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop."""
-        return await super().on_tick(counter) or self.refusal is not None
+        is_ending = await super().on_tick(counter)
+        return (is_ending and not self._awaits_probe()) or self.refusal is not None
+
+    def _awaits_probe(self) -> bool:
+        """Whether requests are accepted after SIGTERM, because no readiness probe has failed yet."""
+        if signal.SIGTERM not in self._captured_signals or self.force_exit:
+            return False
+        if self._accepts_until is None:
+            self.process.ending = True
+            self._accepts_until = time.monotonic() + self.process.settings.unready_seconds
+        return not self.process.end_noticed and time.monotonic() < self._accepts_until
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving."""

@@ -92,6 +92,13 @@ class Settings(SharedSettings):
         low=0,
         high=LONGEST,
     )
+    unready_seconds: float = setting(
+        5.0,
+        "maximum seconds after SIGTERM for which the port stays open, until a request for /health/ready has received "
+        "503, so that load balancers send no more requests; serve sets 0",
+        low=0,
+        high=LONGEST,
+    )
     request_timeout: float = setting(
         60.0,
         "time limit in seconds for a response to begin; longer work must run as a job",

@@ -168,9 +168,11 @@ def stack(
             variable_of("log_format"): log_format,
         }
         environment.pop(variable_of("redis_url_file"), None)
+        unready, drain = variable_of("unready_seconds"), variable_of("drain_seconds")
+        environment.setdefault(unready, "0")
         patience = _DRAIN_SECONDS + _PATIENCE
         with contextlib.suppress(KeyError, ValueError):  # the children refuse what is no number
-            patience = float(environment[variable_of("drain_seconds")]) + _PATIENCE
+            patience = float(environment[unready]) + float(environment.get(drain, _DRAIN_SECONDS)) + _PATIENCE
         worker = Child("the worker", lambda: _worker(environment | {variable_of("device"): device}, log))
         started.callback(lambda: stop(worker.process, patience=patience))
         api = Child("the API", lambda: _api(environment | {variable_of("host"): host}, log, listener))

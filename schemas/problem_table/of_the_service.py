@@ -291,6 +291,13 @@ OF_THE_SERVICE = {
         "Set `maxmemory-policy noeviction` in Redis, use a Redis that is not a cluster, or run `calibrant keys "
         "create`; the detail says which. The API then recovers without a restart.",
     ),
+    "stopping": ProblemRow(
+        503,
+        "The process is stopping",
+        "The process has received SIGTERM. It answers other requests until a readiness probe has received this "
+        "response, and completes those in progress.",
+        "Send requests to another process.",
+    ),
     "store-unavailable": ProblemRow(
         503,
         "The store is unavailable",

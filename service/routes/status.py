@@ -10,6 +10,7 @@ from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
 from service.calls import Call, Calls, ClientMethod, Sample
 from service.context import Here, answer
+from service.errors import Stopping
 from service.formats.media import TEXT
 from service.metrics import Metrics
 from service.observe import METRICS_PATH
@@ -81,7 +82,7 @@ async def live() -> Response:
         "/health/ready",
         access="open",
         answer=Health,
-        problems=("store-unavailable",),
+        problems=("store-unavailable", "stopping"),
         client=(ClientMethod("ready", returns=False),),
         samples=(Sample("ready", "The store responds too"),),
     )
@@ -93,6 +94,9 @@ async def ready(here: Here) -> Response:
     --------
     >>> client.ready()
     """
+    if here.process.ending:
+        here.process.end_noticed = True
+        raise Stopping("the process has received SIGTERM and ends after this response")
     await here.process.reach()
     reason = here.process.budget.reason
     return answer({"status": "ok"} if reason is None else {"status": "degraded", "reason": reason})

@@ -18,6 +18,7 @@ from redis import Redis
 from service.settings import Settings
 from service.stack import stack
 from tests.integration.conftest import one_place_taken, serving
+from tests.integration.redis_server import until, until_ready
 
 pytestmark = pytest.mark.slow
 
@@ -110,6 +111,23 @@ def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(folder: Path) 
         ):
             # Without keys this machine alone is served, and a proxy says that another asks.
             assert httpx.get(f"{running.url}/measures", headers=forwarded, timeout=120).status_code == status
+
+
+@pytest.mark.parametrize("probes", [True, False])
+def test_the_port_stays_open_after_sigterm_until_a_readiness_probe_has_failed(folder: Path, probes: bool) -> None:
+    # Without a probe the time limit counts.
+    environment = dict(os.environ) | {"CALIBRANT_UNREADY_SECONDS": "600" if probes else "0.5"}
+    with (
+        (folder / "unready.log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=folder / "unready", log=log, inherited=environment) as running,
+    ):
+        until_ready(running.url)
+        running.api.terminate()
+        if probes:
+            # Each needs a connection of its own.
+            assert httpx.get(f"{running.url}/measures", timeout=120).status_code == 200
+            until(lambda: httpx.get(f"{running.url}/health/ready", timeout=120).status_code == 503)
+        assert running.api.wait(120) == -signal.SIGTERM
 
 
 def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:

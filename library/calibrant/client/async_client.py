@@ -2210,6 +2210,11 @@ class AsyncCalibrant(AsyncConnection):
     async def ready(self) -> None:
         """Check that the process and the store respond; `degraded` means that writes may be refused.
 
+        Raises
+        ------
+        ProblemResponse
+            With the code ``stopping``.
+
         Examples
         --------
         >>> client.ready()

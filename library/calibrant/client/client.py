@@ -2218,6 +2218,11 @@ class Calibrant(Connection):
     def ready(self) -> None:
         """Check that the process and the store respond; `degraded` means that writes may be refused.
 
+        Raises
+        ------
+        ProblemResponse
+            With the code ``stopping``.
+
         Examples
         --------
         >>> client.ready()
