@@ -82,10 +82,14 @@ class EvaluateOptions(Document):
     weights_kind: RequestWeightsKind = None
     class_names: ClassNames | None = None
     measures: list[str | dict[str, Any]] | None = Field(
-        None, examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]]
+        None,
+        description="names of `GET /measures`, or objects with name, options and ``as``, the key of the result",
+        examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]],
     )
     diagrams: list[str | dict[str, Any]] | None = Field(
-        None, description="diagrams to return as data", examples=[["reliability", {"name": "corp", "level": 0.95}]]
+        None,
+        description="diagrams to return as data: names of `GET /diagrams`, or objects with name, options and ``as``",
+        examples=[["reliability", {"name": "corp", "level": 0.95}]],
     )
     reduction: str | None = Field(None, examples=["confidence"])
     classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")

@@ -128,11 +128,14 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class ClientMethod:
-    """A method of the clients that sends a call without a body; ``make reference`` generates it.
+    """A method of the clients that sends a call without a body, or with rows; ``make reference`` generates it.
 
     It returns the whole answer, a field of it or, unless it ``returns``, nothing; or it iterates over all pages of a
     list. ``query`` is fixed. ``answer`` is needed for a call with several, and ``summary`` if that of the call is about
     something else. Of the examples of the call it has those blocks that contain it.
+
+    A method with rows has the fields of ``rows``, the options of its kind of predictions, as arguments: the ``first``
+    one by position, and none that are ``without`` use. It returns ``media`` instead of the answer, if that is not JSON.
     """
 
     name: str
@@ -142,6 +145,10 @@ class ClientMethod:
     query: Mapping[str, Any] = field(default_factory=dict)
     answer: Any = None
     summary: str | None = None
+    rows: type[BaseModel] | None = None
+    first: str | None = None
+    without: Collection[str] = ()
+    media: str | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +186,7 @@ class Call:
     needs_store
         Whether the call is refused while the store is unavailable.
     client
-        Name of the method of the clients, or several methods. Those with a body or a stream are written by hand.
+        Name of the method of the clients, or several methods. Those with fields or a stream are written by hand.
     tag
         Section of the document, by default that of the module.
     """

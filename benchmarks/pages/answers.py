@@ -79,7 +79,9 @@ def _declared() -> list[type[BaseModel]]:
     """The answers of the calls whose methods are generated."""
     table = RouteTable([])
     table.load_all()
-    answers = [method.answer or call.answer for call in table.calls for method in call.client_methods]
+    answers = [
+        method.answer or call.answer for call in table.calls for method in call.client_methods if method.media is None
+    ]
     return [model for answer in answers for model in _inside(answer)]
 
 

@@ -8,20 +8,25 @@ import re
 import textwrap
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 import calibrant.client.calls as steps
 from benchmarks.pages.answers import models
 from benchmarks.pages.generated import formatted
 from calibrant.client.async_connection import AsyncConnection
 from calibrant.client.connection import Connection
+from calibrant.client.frames import DistributionRows, RowArguments
 from schemas.base import Instant
 from schemas.meanings import MEANINGS
 from service.calls import Call, ClientMethod
 from service.examples.calls import parameter
+from service.formats.media import HTML, SVG
 from service.route_table import RouteTable
 
 FOLDER = Path(steps.__file__).parents[1]
@@ -29,10 +34,16 @@ FOLDER = Path(steps.__file__).parents[1]
 _FIRST = ("maps", "monitors", "monitor_rows")
 _OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__", *_FIRST})
 _MODULES = (*_FIRST, *_OTHERS)
+#: What the methods with rows use.
+_ROW_STEPS = (
+    "Form, Requested, Theme, fitted, html, media_of, picture, report, stored, with_class_rows, with_forecast_rows"
+)
 #: Records that stand for their ids.
 _RECORDS = {"batch": "BatchRecord", "job": "JobSummary", "map": "MapSummary"}
 _INDENT = "        "
 _WIDTH = 120
+#: More characters of choices are not listed.
+_LONG = 60
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class _Method:
     steps: str
     answer_field: str | None = None
     overloads: Sequence[tuple[str, str]] = ()
+    of_rows: bool = False
 
 
 class _Client(NamedTuple):
@@ -71,7 +83,11 @@ _CLIENTS = {
 @cache
 def client_files() -> dict[str, str]:
     """The text of each generated module by its name."""
-    methods = [*_written(), *_declared()]
+    declared = [*_declared()]
+    of_rows = [method for method in declared if method.of_rows]
+    # The examples of other methods use the map that that of ``fit`` makes.
+    of_rows.sort(key=lambda method: method.name != "fit")
+    methods = [*of_rows, *_written(), *(method for method in declared if not method.of_rows)]
     return {name: formatted(_text(client, methods), "I,F401") for name, client in _CLIENTS.items()}
 
 
@@ -133,7 +149,7 @@ def _declared() -> Iterator[_Method]:
     table.load_all()
     for call in table.calls:
         for method in call.client_methods:
-            yield _of_call(call, method)
+            yield _of_call(call, method) if method.rows is None else _of_rows(call, method, method.rows)
 
 
 def _of_call(call: Call, method: ClientMethod) -> _Method:
@@ -159,6 +175,207 @@ def _of_call(call: Call, method: ClientMethod) -> _Method:
     return _Method(
         method.name, ", ".join(arguments), returned, yields, docstring, source, answer_field=method.answer_field
     )
+
+
+# --- Methods of declared calls with rows
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """An argument, as it is in a signature, and its entry in a docstring."""
+
+    name: str
+    signature: str
+    entry: str
+
+
+#: Arguments that are rows or options of all calls, by the kind of predictions.
+_CLASS_ROWS = _Argument(
+    "rows",
+    "**rows: Unpack[RowArguments]",
+    "**rows\n    ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and "
+    "``class_names`` or\n    ``pos_label``.",
+)
+_FORECAST_ROWS = _Argument(
+    "rows",
+    "**rows: Unpack[DistributionRows]",
+    "**rows\n    The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or "
+    "``lower``,\n    ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and "
+    "``times``.",
+)
+_BATCH = _Argument(
+    "batch",
+    "batch: str | BatchRecord | ArrayLike | None = None",
+    "batch : str, BatchRecord or array_like, optional\n    A stored batch or its id; or predictions.",
+)
+_APPENDED = _Argument("batch", "batch: str | BatchRecord", "batch : str or BatchRecord\n    Id of the batch.")
+_OWN_LABELS = _Argument(
+    "own_labels", "*own_labels: ArrayLike", "*own_labels : array_like\n    Labels, after predictions."
+)
+_PREDICTIONS = _Argument(
+    "predictions",
+    "predictions: ArrayLike",
+    "predictions : array_like\n    (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.",
+)
+_LABELS = _Argument(
+    "labels",
+    "labels: ArrayLike | None = None",
+    "labels : array_like, optional\n    (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, "
+    "``pos_label`` or a frame of predictions\n    whose columns are named after them.",
+)
+_OBSERVED = _Argument(
+    "observed",
+    "observed: ArrayLike | BatchRecord | None = None",
+    "observed : array_like, shape (n,), or str or BatchRecord, optional\n    Outcomes; or a stored batch.",
+)
+_OUTCOMES = _Argument(
+    "observed", "observed: ArrayLike | None = None", "observed : array_like, shape (n,), optional\n    Outcomes."
+)
+_KEY = _Argument(
+    "key",
+    "key: str | None = None",
+    "key : str, optional\n    Idempotency key; a repeated call with the same key does not append again.",
+)
+_FORM = _Argument("form", 'form: Form = "svg"', 'form : {"svg", "png"}\n    Format.')
+_WAITING = (
+    _Argument(
+        "timeout",
+        "timeout: float | None = None",
+        "timeout : float, optional\n    Seconds to wait for a job; by default there is no limit.",
+    ),
+    _Argument(
+        "progress",
+        "progress: Progress | None = None",
+        "progress : callable, optional\n    Called with the job on every change.",
+    ),
+)
+_RAISES = (
+    "JobFailed\n    If the job failed or was cancelled.\nJobTimeout\n    If the job has not ended after ``timeout`` "
+    "seconds."
+)
+#: The types of arguments that are wider than those of fields.
+_TYPES = {
+    "theme": "Theme",
+    "measures": "Requested",
+    "diagrams": "Requested",
+    "against": "Sequence[str | BatchRecord]",
+    "batches": "Sequence[str | BatchRecord]",
+    "classes": "Sequence[int | str]",
+    "support": "tuple[float | None, float | None]",
+    "output_levels": "Sequence[float]",
+}
+
+
+def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Method:
+    kind = model.model_fields.get("prediction_kind")
+    of_classes = kind is None or kind.default == "classification"
+    rows = _CLASS_ROWS if of_classes else _FORECAST_ROWS
+    in_rows = {*(RowArguments if of_classes else DistributionRows).__annotations__} | {"batch", *_FIXED}
+    in_rows -= {"scale"} if not of_classes else set()
+    fields = {name: field for name, field in model.model_fields.items() if name not in {*in_rows, *method.without}}
+    options = {name: _option(name, field) for name, field in fields.items()}
+    has_batch, appends = "batch" in model.model_fields, "{batch}" in call.path
+    leading = [] if method.first is None else [_first(method.first, fields[method.first])]
+    if appends:
+        leading.append(
+            _Argument("batch", "batch: str | BatchRecord", "batch : str or BatchRecord\n    Id of the batch.")
+        )
+    if of_classes:
+        leading += [_BATCH, _OWN_LABELS] if has_batch else [_PREDICTIONS, _LABELS]
+    else:
+        leading += [_OBSERVED] if has_batch else [_OUTCOMES]
+    named = [option for name, option in options.items() if name != method.first]
+    if has_batch and not of_classes:
+        named.insert(0, _option("batch", model.model_fields["batch"]))
+    sent_fields = {name: name for name in ([] if of_classes or not has_batch else ["batch"]) + [*options]}
+    named += [_KEY] if appends else []
+    named += [_FORM] if method.media == SVG else []
+    waits = call.queues is not None
+    named += _WAITING if waits else []
+    signature = [argument.signature for argument in leading]
+    signature += ["*"] if named and not (of_classes and has_batch) else []
+    beside = rows if not of_classes or has_batch else replace(rows, signature="**rows: Unpack[RowColumns]")
+    signature += [argument.signature for argument in (*named, beside)]
+    parts = ", ".join("batch" if part == "{batch}" else f'"{part}"' for part in call.path.strip("/").split("/"))
+    path = f"path_of({parts})" if appends else f'"{call.path}"'
+    given = "{" + ", ".join(f'"{name}": {value}' for name, value in sent_fields.items()) + "}"
+    positional = ["batch", "own_labels"] if has_batch else ["predictions", "[] if labels is None else [labels]"]
+    others = [*(positional if of_classes else ["observed"])]
+    others += {HTML: [f'accept="{HTML}"'], SVG: ["accept=media_of(form)"]}.get(method.media or "", [])
+    others += ["key=key"] if appends else []
+    sends = "with_class_rows" if of_classes else "with_forecast_rows"
+    sent = f"{sends}(self._patience, {path}, rows, {given}, {', '.join(others)})"
+    returned, meaning, source = _read(call, method, sent)
+    sections = {
+        "Parameters": "\n".join(argument.entry for argument in (*leading, *named, rows)),
+        "Returns": f"{returned}\n{_text_of(meaning)}",
+        "Raises": _RAISES if waits else "",
+        "Examples": _examples(call, method),
+    }
+    docstring = _whole(method.summary or "", sections)
+    return _Method(method.name, ", ".join(signature), returned, False, docstring, source, of_rows=True)
+
+
+def _read(call: Call, method: ClientMethod, sent: str) -> tuple[str, str, str]:
+    """The type of what a method returns, its description, and the steps that read it."""
+    waiting = "timeout, progress)"
+    if method.media == HTML:
+        meaning = "the HTML, which has no scripts and no external resources"
+        return "str", meaning, f"html(self._patience, {sent}, {waiting}"
+    if method.media == SVG:
+        look = '{"theme": theme, "width": width}'
+        return "bytes", "the picture", f"picture(self._patience, {sent}, form, {look}, {waiting}"
+    answer = method.answer or call.answer
+    name = _type(answer)
+    if name == "MapRecord":
+        return name, _first_line(answer), f"fitted(self._patience, {sent}, {waiting}"
+    if call.queues is None:
+        return name, _first_line(answer), f"stored({sent})"
+    return name, _first_line(answer), f"report(self._patience, {sent}, {name}, {waiting}"
+
+
+def _option(name: str, field: FieldInfo) -> _Argument:
+    """An optional argument for a field; if it is None, the server uses the default."""
+    hint = _TYPES.get(name) or _argument_type(field.annotation, name)
+    spoken = _choices(field.annotation)
+    spoken = spoken if 0 < len(spoken) < _LONG else _spoken_type(field.annotation, name)
+    default = field.default
+    text = field.description or MEANINGS[name]
+    if isinstance(default, str | int | float) and not isinstance(default, bool) and "default" not in text:
+        text = f"{text.rstrip('.')}; by default ``{default}``"
+    return _Argument(name, f"{name}: {hint} | None = None", f"{name} : {spoken}, optional\n{_text_of(text)}")
+
+
+def _first(name: str, field: FieldInfo) -> _Argument:
+    option = _option(name, field)
+    signature = option.signature.replace(" | None = None", f' = "{field.default}"')
+    return replace(option, signature=signature, entry=option.entry.replace(", optional", ""))
+
+
+def _members(hint: Any) -> list[Any]:
+    """The members of a type without None, and without conditions on their values."""
+    if get_origin(hint) is Annotated:
+        return _members(get_args(hint)[0])
+    if get_origin(hint) in (types.UnionType, Union):
+        return [member for part in get_args(hint) for member in _members(part)]
+    return [] if hint is type(None) else [hint]
+
+
+def _argument_type(hint: Any, name: str) -> str:
+    """The source of the type of an argument, which may be a mapping, and a record in place of an id."""
+    spelled = {"Mapping[str, Any]" if (get_origin(each) or each) is dict else _type(each) for each in _members(hint)}
+    return " | ".join([*sorted(spelled, reverse=True), *([_RECORDS[name]] if name in _RECORDS else [])])
+
+
+def _spoken_type(hint: Any, name: str) -> str:
+    names = {"list": "sequence", "dict": "mapping"}
+    spelled = ["str" if get_origin(each) is Literal else (get_origin(each) or each).__name__ for each in _members(hint)]
+    of_list = next((_members(get_args(each)[0]) for each in _members(hint) if get_origin(each) is list), None)
+    if of_list is not None:
+        of = [names.get(each, each) for each in ((get_origin(each) or each).__name__ for each in of_list)]
+        return f"sequence of {' or '.join(of)}"
+    record = [_RECORDS[name]] if name in _RECORDS else []
+    return " or ".join([*(names.get(each, each) for each in spelled), *record])
 
 
 _FIXED = frozenset({"prediction_kind"})
@@ -223,6 +440,11 @@ def _docstring(
         "Raises": f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else "",
         "Examples": _examples(call, method),
     }
+    return _whole(summary, sections)
+
+
+def _whole(summary: str, sections: Mapping[str, str]) -> str:
+    """The docstring with the sections that are not empty."""
     blocks = [f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items() if text]
     return "\n\n".join([*textwrap.wrap(summary, _WIDTH - 8), *blocks]) if blocks else summary
 
@@ -280,12 +502,16 @@ Generated from calibrant/client/calls and the calls of the service by `make refe
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, TYPE_CHECKING, Unpack, overload
 
 from calibrant.client.{client.module} import {client.base.__name__}
 from calibrant.client.calls import {written}
+from calibrant.client.calls.jobs import Progress
 from calibrant.client.declared import pages, removal, result
+from calibrant.client.frames import ArrayLike, DistributionRows, RowArguments, RowColumns
 from calibrant.client.requests import path_of
+from calibrant.client.rows import {_ROW_STEPS}
 {_imports()}
 
 
@@ -308,7 +534,8 @@ def _imports() -> str:
             later |= _imported(block.body)
         lines |= {f"from calibrant.client.calls.{module} import {name}": None for name in _names(tree.body)}
     used = " ".join(f"{method.returns} {method.signature} {method.steps}" for method in _declared())
-    named = [model.__name__ for model in models() if re.search(rf"\b{model.__name__}\b", used)]
+    names = {model.__name__ for model in models()} - {"Progress"}  # which is also the type of a callback
+    named = sorted(name for name in names if re.search(rf"\b{name}\b", used))
     lines |= {f"from calibrant.client.answers import {name}": None for name in named}
     return "\n".join([*lines, "if TYPE_CHECKING:", *(f"    {line}" for line in later)])
 

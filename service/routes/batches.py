@@ -18,7 +18,7 @@ from schemas.batches import (
     RowsBody,
     RowsOptions,
 )
-from service.calls import OF_FORECASTS, OF_ROWS, Call, Calls, rows
+from service.calls import OF_FORECASTS, OF_ROWS, Call, Calls, ClientMethod, rows
 from service.context import Here, answer
 from service.formats.body import read_payload
 from service.formats.options import read_options_of_kind
@@ -37,12 +37,28 @@ calls = Calls("batches")
         status=201,
         located="batch",
         problems=(*OF_ROWS, *OF_FORECASTS, "batch-full", "quota-exceeded"),
+        client=(
+            ClientMethod("upload", rows=BatchOptions, summary="Store a batch of predictions."),
+            ClientMethod(
+                "upload_distribution",
+                rows=DistributionBatchOptions,
+                summary="Store a batch of forecasts.",
+            ),
+        ),
     )
 )
 async def post_batch(request: Request, here: Here) -> Response:
     """Store a batch: predictions, and optionally labels, weights and groups; or forecasts and outcomes of a number.
 
     The batch is kept for a day unless the service is configured otherwise. Other calls refer to it by its id.
+
+    Examples
+    --------
+    >>> client.upload([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).positive_rate
+    0.5
+
+    >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
+    'quantiles'
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, BatchOptions, DistributionBatchOptions)
@@ -71,6 +87,14 @@ async def get_batches(request: Request, here: Here) -> Response:
         body=rows(RowsBody, DistributionRowsBody),
         answer=BatchRecord,
         problems=(*OF_ROWS, *OF_FORECASTS, "unknown-batch", "batch-full", "quota-exceeded"),
+        client=(
+            ClientMethod("append", rows=RowsOptions, summary="Append rows to a stored batch; retries are idempotent."),
+            ClientMethod(
+                "append_distribution",
+                rows=DistributionRowsOptions,
+                summary="Append predictive distributions to a stored batch; retries are idempotent.",
+            ),
+        ),
     )
 )
 async def post_rows(batch: str, request: Request, here: Here) -> Response:
@@ -78,6 +102,16 @@ async def post_rows(batch: str, request: Request, here: Here) -> Response:
 
     The rows need the same arrays as the batch. With an ``Idempotency-Key``, a repeated request appends them only once.
     Appending does not extend the lifetime of the batch.
+
+    Examples
+    --------
+    >>> stored = client.upload([0.1, 0.9], [0, 1])
+    >>> client.append(stored.id, [0.4], [0]).n
+    3
+
+    >>> stored = client.upload_distribution([0.5], mean=[0.0], variance=[1.0])
+    >>> client.append_distribution(stored.id, [0.2], mean=[0.0], variance=[1.0]).n
+    2
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, RowsOptions, DistributionRowsOptions)

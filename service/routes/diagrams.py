@@ -26,7 +26,18 @@ from schemas.diagrams import (
 )
 from schemas.evaluations import Pictured
 from schemas.jobs import FINAL, JobRecord
-from service.calls import LABELS, OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, PREDICTIONS, Call, Calls, Sample, rows
+from service.calls import (
+    LABELS,
+    OF_ENDED_JOBS,
+    OF_EVALUATIONS,
+    OF_FORECASTS,
+    PREDICTIONS,
+    Call,
+    Calls,
+    ClientMethod,
+    Sample,
+    rows,
+)
 from service.context import Context, Here
 from service.errors import InvalidField, JobNotFinal, NoBins, NotFound, RequestError, TooLarge
 from service.formats.answers import choose
@@ -61,6 +72,22 @@ calls = Calls("diagrams")
         media=(SVG, PNG),
         queues="A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png",
         problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+        client=(
+            ClientMethod(
+                "diagram",
+                rows=DiagramOptions,
+                first="diagram",
+                media=SVG,
+                summary="Draw a diagram of a stored batch or of rows; with ``map``, before and after it.",
+            ),
+            ClientMethod(
+                "distribution_diagram",
+                rows=DistributionDiagramOptions,
+                first="diagram",
+                media=SVG,
+                summary="Draw a diagram of predictive distributions; a ``fan`` is in the order of ``times``.",
+            ),
+        ),
         samples=(
             Sample(
                 "as-numbers",
@@ -91,6 +118,14 @@ async def post_diagram(request: Request, here: Here) -> Response:
 
     With ``prediction_kind: "regression"``, the rows are predictive distributions, as for ``POST /evaluate``. A ``fan``
     has one row for each time, in the order of ``times``.
+
+    Examples
+    --------
+    >>> client.diagram("reliability", predictions=p, labels=y, form="png")[1:4]
+    b'PNG'
+
+    >>> client.distribution_diagram("pit", [0.0, 3.0], mean=[0.0, 2.0], variance=[1.0, 4.0], form="png")[1:4]
+    b'PNG'
     """
     kind = choose(read_header(request, b"accept"), (*FORMS, JSON))
     payload = await read_payload(request, here.settings)

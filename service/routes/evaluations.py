@@ -15,7 +15,18 @@ from schemas.evaluations import (
     ReportsAnswer,
 )
 from schemas.jobs import JobRecord
-from service.calls import LABELS, OF_ENDED_JOBS, OF_EVALUATIONS, OF_FORECASTS, PREDICTIONS, Call, Calls, Sample, rows
+from service.calls import (
+    LABELS,
+    OF_ENDED_JOBS,
+    OF_EVALUATIONS,
+    OF_FORECASTS,
+    PREDICTIONS,
+    Call,
+    Calls,
+    ClientMethod,
+    Sample,
+    rows,
+)
 from service.context import Here, answer
 from service.formats.answers import choose
 from service.formats.body import read_payload
@@ -28,6 +39,10 @@ from service.threads import run_in_thread
 
 calls = Calls("evaluate")
 
+#: Options of several batches or maps, and those that a report chooses.
+_SEVERAL = ("batches", "maps", "correction", "of")
+_CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
+
 
 @calls.add(
     Call(
@@ -39,6 +54,35 @@ calls = Calls("evaluate")
         media=(HTML,),
         queues="A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s",
         problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+        client=(
+            ClientMethod(
+                "evaluate",
+                rows=EvaluateOptions,
+                without=_SEVERAL,
+                answer=ReportAnswer,
+                summary="Measure the calibration of a stored batch or of rows; with ``map``, before and after it.",
+            ),
+            ClientMethod(
+                "report_html",
+                rows=EvaluateOptions,
+                without=_SEVERAL,
+                media=HTML,
+                summary="Create an HTML report of a stored batch or of rows, with a verdict and a recommended map.",
+            ),
+            ClientMethod(
+                "evaluate_distribution",
+                rows=EvaluateDistributionOptions,
+                answer=DistributionReportAnswer,
+                summary="Score predictive distributions and measure their calibration; with ``map``, also after it.",
+            ),
+            ClientMethod(
+                "distribution_report_html",
+                rows=EvaluateDistributionOptions,
+                without=_CHOSEN,
+                media=HTML,
+                summary="Create an HTML report of predictive distributions, with a fan chart if there are ``times``.",
+            ),
+        ),
         samples=(
             Sample(
                 "one-measure",
@@ -71,6 +115,22 @@ async def evaluate(request: Request, here: Here) -> Response:
 
     With ``prediction_kind: "regression"``, the rows are predictive distributions of a number, ``observed`` with
     ``mean`` and ``variance``, ``quantiles`` and ``levels``, ``samples``, or ``lower``, ``upper`` and ``level``.
+
+    Examples
+    --------
+    >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
+    >>> list(report.measures), report.measures["ece"].interval is not None
+    (['ece', 'brier'], True)
+
+    >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
+    True
+
+    >>> report = client.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+    >>> round(report.measures["crps"].value, 3)
+    0.5
+
+    >>> client.distribution_report_html([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])[:15]
+    '<!doctype html>'
     """
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
     payload = await read_payload(request, here.settings)

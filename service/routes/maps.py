@@ -64,6 +64,20 @@ calls = Calls("maps")
             "extra-not-installed",
             *OF_ENDED_JOBS,
         ),
+        client=(
+            ClientMethod(
+                "fit",
+                rows=FitOptions,
+                first="method",
+                summary="Fit a calibration map to a stored batch or to rows, and wait for it.",
+            ),
+            ClientMethod(
+                "fit_distribution",
+                rows=FitDistributionOptions,
+                first="method",
+                summary="Fit a calibration map of predictive distributions, and wait for it; a group is in one fold.",
+            ),
+        ),
     )
 )
 async def post_map(request: Request, here: Here) -> Response:
@@ -71,6 +85,15 @@ async def post_map(request: Request, here: Here) -> Response:
 
     Returns 201 and the map, or 202 and a job if the method is a long fit or the fit is estimated to take more than 2 s.
     With ``prediction_kind: "regression"``, fits a map of predictive distributions, with the methods of those.
+
+    Examples
+    --------
+    >>> client.fit("platt", name="spam", predictions=p, labels=y).method
+    'platt'
+
+    >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
+    >>> fitted.document["parameters"]
+    {'factor': 5.0, 'offset': 0.0}
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.client.calls.pictures import Form
+from calibrant.client.rows import Form
 from calibrant.plots.canvas import Caption
 from calibrant.plots.diagram import draw
 from service.stack import Stack

@@ -10,8 +10,8 @@ from calibrant.cli.results import Fitted, as_sent
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
-    from calibrant.client.calls.pictures import Theme
     from calibrant.client.frames import RowArguments
+    from calibrant.client.rows import Theme
     from calibrant.core.cells import Floats
     from calibrant.io.table import Sheet
 

@@ -58,7 +58,6 @@ from calibrant.client.answers.evaluations import Correction
 from calibrant.client.async_connection import AsyncConnection
 from calibrant.client.calls import (
     aliases,
-    batches,
     distributions,
     evaluations,
     jobs,
@@ -68,19 +67,10 @@ from calibrant.client.calls import (
     monitors,
     pictures,
 )
-from calibrant.client.calls.distributions import FitDistributionArguments
-from calibrant.client.calls.evaluations import Requested
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.calls.maps import (
-    Applied,
-    Bounds,
-    Documented,
-    FitArguments,
-    Floats,
-)
+from calibrant.client.calls.maps import Applied, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
 from calibrant.client.calls.monitors import Watched
-from calibrant.client.calls.pictures import Form, Theme
 from calibrant.client.declared import pages, removal, result
 from calibrant.client.events import JobEvent
 from calibrant.client.frames import (
@@ -89,11 +79,23 @@ from calibrant.client.frames import (
     ForecastArguments,
     FrameLike,
     RowArguments,
+    RowColumns,
     Series,
 )
 from calibrant.client.monitored import Encoding, RowFields
-from calibrant.client.requests import (
-    path_of,
+from calibrant.client.requests import path_of
+from calibrant.client.rows import (
+    Form,
+    Requested,
+    Theme,
+    fitted,
+    html,
+    media_of,
+    picture,
+    report,
+    stored,
+    with_class_rows,
+    with_forecast_rows,
 )
 
 if TYPE_CHECKING:
@@ -127,55 +129,61 @@ class AsyncCalibrant(AsyncConnection):
         method: str = "averaged",
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        description: str | None = None,
+        tags: Mapping[str, Any] | None = None,
         name: str | None = None,
-        reduction: str | None = None,
+        allow_shape_change: bool | None = None,
         options: Mapping[str, Any] | None = None,
-        seed: int = 0,
-        allow_shape_change: bool = False,
-        group_folds: bool = False,
+        reduction: str | None = None,
+        seed: int | None = None,
+        group_folds: bool | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
-        **arguments: Unpack[FitArguments],
+        **rows: Unpack[RowArguments],
     ) -> MapRecord:
         """Fit a calibration map to a stored batch or to rows, and wait for it.
 
         Parameters
         ----------
         method : str
-            Calibrator; see ``methods()``.
+            Method, from ``GET /methods``; by default ``averaged``.
         batch : str, BatchRecord or array_like, optional
-            A stored batch or its id, or predictions.
+            A stored batch or its id; or predictions.
         *own_labels : array_like
-            Labels of predictions that are given as the second argument.
+            Labels, after predictions.
+        description : str, optional
+            Free text.
+        tags : mapping, optional
+            Up to 32 short strings by name.
         name : str, optional
-            Name of the map; an existing name gets a new version.
-        reduction : str, optional
-            What the map calibrates, such as ``binary`` or ``classwise``.
+            Name of the map; a name in use gets its next version.
+        allow_shape_change : bool, optional
+            Allow the shape of the output to differ from that of the newest map with this name.
         options : mapping, optional
             Options of the method.
-        seed : int
-            Random seed.
-        allow_shape_change : bool
-            Whether the shape of the output may differ from that of the newest map of the name.
-        group_folds : bool
-            Whether the rows of a group are in one fold of every cross-validation; the rows need ``groups``.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        seed : int, optional
+            Random seed; by default ``0``.
+        group_folds : bool, optional
+            Keep the rows of a group in one fold of every cross-validation; needs ``groups`` in the rows.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
-            Called with the job on every change, if the fit is a job.
-        **arguments
-            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch;
-            and the fields of ``About``, such as ``tags`` and ``description``.
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
 
         Returns
         -------
         MapRecord
-            The stored map.
+            A stored map: its summary, the bins of its fit, and its document.
 
         Raises
         ------
         JobFailed
-            If the fit failed or was cancelled.
+            If the job failed or was cancelled.
         JobTimeout
             If the job has not ended after ``timeout`` seconds.
 
@@ -185,20 +193,807 @@ class AsyncCalibrant(AsyncConnection):
         'platt'
         """
         return await self._run(
-            maps.fit(
+            fitted(
                 self._patience,
-                method,
-                batch,
-                *own_labels,
-                name=name,
-                reduction=reduction,
-                options=options,
-                seed=seed,
-                allow_shape_change=allow_shape_change,
-                group_folds=group_folds,
-                timeout=timeout,
-                progress=progress,
-                **arguments,
+                with_class_rows(
+                    self._patience,
+                    "/maps",
+                    rows,
+                    {
+                        "description": description,
+                        "tags": tags,
+                        "name": name,
+                        "allow_shape_change": allow_shape_change,
+                        "method": method,
+                        "options": options,
+                        "reduction": reduction,
+                        "seed": seed,
+                        "group_folds": group_folds,
+                    },
+                    batch,
+                    own_labels,
+                ),
+                timeout,
+                progress,
+            )
+        )
+
+    async def upload(
+        self,
+        predictions: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        ttl: int | None = None,
+        **rows: Unpack[RowColumns],
+    ) -> BatchRecord:
+        """Store a batch of predictions.
+
+        Parameters
+        ----------
+        predictions : array_like
+            (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
+        labels : array_like, optional
+            (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
+            whose columns are named after them.
+        ttl : int, optional
+            Lifetime in seconds; default and maximum: the setting batch_ttl.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        BatchRecord
+            The record of a stored batch.
+
+        Examples
+        --------
+        >>> client.upload([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).positive_rate
+        0.5
+        """
+        return await self._run(
+            stored(
+                with_class_rows(
+                    self._patience, "/batches", rows, {"ttl": ttl}, predictions, [] if labels is None else [labels]
+                )
+            )
+        )
+
+    async def upload_distribution(
+        self, observed: ArrayLike | None = None, *, ttl: int | None = None, **rows: Unpack[DistributionRows]
+    ) -> BatchRecord:
+        """Store a batch of forecasts.
+
+        Parameters
+        ----------
+        observed : array_like, shape (n,), optional
+            Outcomes.
+        ttl : int, optional
+            Lifetime in seconds; default and maximum: the setting batch_ttl.
+        **rows
+            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
+
+        Returns
+        -------
+        BatchRecord
+            The record of a stored batch.
+
+        Examples
+        --------
+        >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
+        'quantiles'
+        """
+        return await self._run(stored(with_forecast_rows(self._patience, "/batches", rows, {"ttl": ttl}, observed)))
+
+    async def append(
+        self,
+        batch: str | BatchRecord,
+        predictions: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        **rows: Unpack[RowColumns],
+    ) -> BatchRecord:
+        """Append rows to a stored batch; retries are idempotent.
+
+        Parameters
+        ----------
+        batch : str or BatchRecord
+            Id of the batch.
+        predictions : array_like
+            (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
+        labels : array_like, optional
+            (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
+            whose columns are named after them.
+        key : str, optional
+            Idempotency key; a repeated call with the same key does not append again.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        BatchRecord
+            The record of a stored batch.
+
+        Examples
+        --------
+        >>> stored = client.upload([0.1, 0.9], [0, 1])
+        >>> client.append(stored.id, [0.4], [0]).n
+        3
+        """
+        return await self._run(
+            stored(
+                with_class_rows(
+                    self._patience,
+                    path_of("batches", batch, "rows"),
+                    rows,
+                    {},
+                    predictions,
+                    [] if labels is None else [labels],
+                    key=key,
+                )
+            )
+        )
+
+    async def append_distribution(
+        self,
+        batch: str | BatchRecord,
+        observed: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> BatchRecord:
+        """Append predictive distributions to a stored batch; retries are idempotent.
+
+        Parameters
+        ----------
+        batch : str or BatchRecord
+            Id of the batch.
+        observed : array_like, shape (n,), optional
+            Outcomes.
+        key : str, optional
+            Idempotency key; a repeated call with the same key does not append again.
+        **rows
+            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
+
+        Returns
+        -------
+        BatchRecord
+            The record of a stored batch.
+
+        Examples
+        --------
+        >>> stored = client.upload_distribution([0.5], mean=[0.0], variance=[1.0])
+        >>> client.append_distribution(stored.id, [0.2], mean=[0.0], variance=[1.0]).n
+        2
+        """
+        return await self._run(
+            stored(with_forecast_rows(self._patience, path_of("batches", batch, "rows"), rows, {}, observed, key=key))
+        )
+
+    async def evaluate(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        map: str | MapSummary | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> ReportAnswer:
+        """Measure the calibration of a stored batch or of rows; with ``map``, before and after it.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        measures : sequence of str or mapping, optional
+            Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
+        diagrams : sequence of str or mapping, optional
+            Diagrams to return as data: names of ``GET /diagrams``, or objects with name, options and ``as``.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        classes : sequence of int, optional
+            For (n, K): the classes to restrict predictions to.
+        map : str or MapSummary, optional
+            Id, name or name:version of a map to apply first.
+        interval : float, optional
+            Confidence level; default: none, but 0.95 with maps or batches.
+        resamples : int, optional
+            Number of resamples for intervals; by default ``1000``.
+        seed : int, optional
+            Random seed; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        ReportAnswer
+            The response of ``POST /evaluate``.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
+        >>> list(report.measures), report.measures["ece"].interval is not None
+        (['ece', 'brier'], True)
+        """
+        return await self._run(
+            report(
+                self._patience,
+                with_class_rows(
+                    self._patience,
+                    "/evaluate",
+                    rows,
+                    {
+                        "measures": measures,
+                        "diagrams": diagrams,
+                        "reduction": reduction,
+                        "classes": classes,
+                        "map": map,
+                        "interval": interval,
+                        "resamples": resamples,
+                        "seed": seed,
+                    },
+                    batch,
+                    own_labels,
+                ),
+                ReportAnswer,
+                timeout,
+                progress,
+            )
+        )
+
+    async def report_html(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        map: str | MapSummary | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> str:
+        """Create an HTML report of a stored batch or of rows, with a verdict and a recommended map.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        measures : sequence of str or mapping, optional
+            Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
+        diagrams : sequence of str or mapping, optional
+            Diagrams to return as data: names of ``GET /diagrams``, or objects with name, options and ``as``.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        classes : sequence of int, optional
+            For (n, K): the classes to restrict predictions to.
+        map : str or MapSummary, optional
+            Id, name or name:version of a map to apply first.
+        interval : float, optional
+            Confidence level; default: none, but 0.95 with maps or batches.
+        resamples : int, optional
+            Number of resamples for intervals; by default ``1000``.
+        seed : int, optional
+            Random seed; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        str
+            The HTML, which has no scripts and no external resources.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
+        True
+        """
+        return await self._run(
+            html(
+                self._patience,
+                with_class_rows(
+                    self._patience,
+                    "/evaluate",
+                    rows,
+                    {
+                        "measures": measures,
+                        "diagrams": diagrams,
+                        "reduction": reduction,
+                        "classes": classes,
+                        "map": map,
+                        "interval": interval,
+                        "resamples": resamples,
+                        "seed": seed,
+                    },
+                    batch,
+                    own_labels,
+                    accept="text/html",
+                ),
+                timeout,
+                progress,
+            )
+        )
+
+    async def evaluate_distribution(
+        self,
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        measures: Requested | None = None,
+        diagrams: Requested | None = None,
+        map: str | MapSummary | None = None,
+        against: Sequence[str | BatchRecord] | None = None,
+        score: str | None = None,
+        lags: int | None = None,
+        interval: float | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> DistributionReportAnswer:
+        """Score predictive distributions and measure their calibration; with ``map``, also after it.
+
+        Parameters
+        ----------
+        observed : array_like, shape (n,), or str or BatchRecord, optional
+            Outcomes; or a stored batch.
+        batch : str or BatchRecord, optional
+            Id of a stored batch, instead of the arrays.
+        measures : sequence of str or mapping, optional
+            Default: some that suit the kind of forecasts.
+        diagrams : sequence of str or mapping, optional
+            Names, or objects with name, options and ``as``.
+        map : str or MapSummary, optional
+            Id, name or name:version of a map to apply first.
+        against : sequence of str, optional
+            Ids of stored batches with other forecasts of the same outcomes, to compare.
+        score : str, optional
+            Of a comparison; default: one that all forecasts have.
+        lags : int, optional
+            Of a comparison of rows in time order: at least h - 1 for h steps ahead; by default ``0``.
+        interval : float, optional
+            Confidence level; default: none, but 0.95 of a comparison.
+        seed : int, optional
+            Random seed; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
+
+        Returns
+        -------
+        DistributionReportAnswer
+            The response of ``POST /evaluate`` for predictive distributions of a number.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> report = client.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
+        >>> round(report.measures["crps"].value, 3)
+        0.5
+        """
+        return await self._run(
+            report(
+                self._patience,
+                with_forecast_rows(
+                    self._patience,
+                    "/evaluate",
+                    rows,
+                    {
+                        "batch": batch,
+                        "measures": measures,
+                        "diagrams": diagrams,
+                        "map": map,
+                        "against": against,
+                        "score": score,
+                        "lags": lags,
+                        "interval": interval,
+                        "seed": seed,
+                    },
+                    observed,
+                ),
+                DistributionReportAnswer,
+                timeout,
+                progress,
+            )
+        )
+
+    async def distribution_report_html(
+        self,
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        map: str | MapSummary | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> str:
+        """Create an HTML report of predictive distributions, with a fan chart if there are ``times``.
+
+        Parameters
+        ----------
+        observed : array_like, shape (n,), or str or BatchRecord, optional
+            Outcomes; or a stored batch.
+        batch : str or BatchRecord, optional
+            Id of a stored batch, instead of the arrays.
+        map : str or MapSummary, optional
+            Id, name or name:version of a map to apply first.
+        seed : int, optional
+            Random seed; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
+
+        Returns
+        -------
+        str
+            The HTML, which has no scripts and no external resources.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> client.distribution_report_html([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])[:15]
+        '<!doctype html>'
+        """
+        return await self._run(
+            html(
+                self._patience,
+                with_forecast_rows(
+                    self._patience,
+                    "/evaluate",
+                    rows,
+                    {"batch": batch, "map": map, "seed": seed},
+                    observed,
+                    accept="text/html",
+                ),
+                timeout,
+                progress,
+            )
+        )
+
+    async def fit_distribution(
+        self,
+        method: str = "averaged",
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        description: str | None = None,
+        tags: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        allow_shape_change: bool | None = None,
+        options: Mapping[str, Any] | None = None,
+        scale: str | None = None,
+        support: tuple[float | None, float | None] | None = None,
+        output_levels: Sequence[float] | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> MapRecord:
+        """Fit a calibration map of predictive distributions, and wait for it; a group is in one fold.
+
+        Parameters
+        ----------
+        method : str
+            Method, from ``GET /methods?prediction_kind=regression``; by default ``averaged``.
+        observed : array_like, shape (n,), or str or BatchRecord, optional
+            Outcomes; or a stored batch.
+        batch : str or BatchRecord, optional
+            Id of a stored batch, instead of the arrays.
+        description : str, optional
+            Free text.
+        tags : mapping, optional
+            Up to 32 short strings by name.
+        name : str, optional
+            Name of the map; a name in use gets its next version.
+        allow_shape_change : bool, optional
+            Allow the shape of the output to differ from that of the newest map with this name.
+        options : mapping, optional
+            Options of the method.
+        scale : {"identity", "log1p"}, optional
+            Scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x); by default ``identity``.
+        support : sequence of float, optional
+            Lowest and highest possible outcome, such as [0, None] for counts.
+        output_levels : sequence of float, optional
+            Levels of the quantiles that quantile-recalibration and conformal return for normal forecasts and samples.
+        seed : int, optional
+            Random seed; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
+
+        Returns
+        -------
+        MapRecord
+            A stored map: its summary, the bins of its fit, and its document.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
+        >>> fitted.document["parameters"]
+        {'factor': 5.0, 'offset': 0.0}
+        """
+        return await self._run(
+            fitted(
+                self._patience,
+                with_forecast_rows(
+                    self._patience,
+                    "/maps",
+                    rows,
+                    {
+                        "batch": batch,
+                        "description": description,
+                        "tags": tags,
+                        "name": name,
+                        "allow_shape_change": allow_shape_change,
+                        "method": method,
+                        "options": options,
+                        "scale": scale,
+                        "support": support,
+                        "output_levels": output_levels,
+                        "seed": seed,
+                    },
+                    observed,
+                ),
+                timeout,
+                progress,
+            )
+        )
+
+    async def diagram(
+        self,
+        diagram: str | Mapping[str, Any] = "reliability",
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        theme: Theme | None = None,
+        width: int | None = None,
+        batches: Sequence[str | BatchRecord] | None = None,
+        reduction: str | None = None,
+        classes: Sequence[int | str] | None = None,
+        map: str | MapSummary | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        form: Form = "svg",
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> bytes:
+        """Draw a diagram of a stored batch or of rows; with ``map``, before and after it.
+
+        Parameters
+        ----------
+        diagram : str or mapping
+            Name of a diagram, or an object with name and options; also by-size and, for two batches, cost-plane; by
+            default ``reliability``.
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        theme : {"auto", "light", "dark"}, optional
+            Auto follows the reader's system preference, in SVG only; a PNG is then light; by default ``auto``.
+        width : int, optional
+            Width in pixels; a PNG has twice this width and height, for sharp displays; by default ``560``.
+        batches : sequence of str, optional
+            Ids of stored batches, instead of the arrays: one panel each.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        classes : sequence of int, optional
+            For (n, K): the classes to restrict predictions to.
+        map : str or MapSummary, optional
+            Draw the diagram before and after this map, overlaid.
+        interval : float, optional
+            Confidence level of the interval in the title; by default ``0.95``.
+        resamples : int, optional
+            Number of resamples for intervals; by default ``1000``.
+        seed : int, optional
+            Random seed; by default ``0``.
+        form : {"svg", "png"}
+            Format.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> client.diagram("reliability", predictions=p, labels=y, form="png")[1:4]
+        b'PNG'
+        """
+        return await self._run(
+            picture(
+                self._patience,
+                with_class_rows(
+                    self._patience,
+                    "/diagrams",
+                    rows,
+                    {
+                        "theme": theme,
+                        "width": width,
+                        "diagram": diagram,
+                        "batches": batches,
+                        "reduction": reduction,
+                        "classes": classes,
+                        "map": map,
+                        "interval": interval,
+                        "resamples": resamples,
+                        "seed": seed,
+                    },
+                    batch,
+                    own_labels,
+                    accept=media_of(form),
+                ),
+                form,
+                {"theme": theme, "width": width},
+                timeout,
+                progress,
+            )
+        )
+
+    async def distribution_diagram(
+        self,
+        diagram: str | Mapping[str, Any] = "coverage",
+        observed: ArrayLike | BatchRecord | None = None,
+        *,
+        batch: str | BatchRecord | None = None,
+        theme: Theme | None = None,
+        width: int | None = None,
+        map: str | MapSummary | None = None,
+        seed: int | None = None,
+        form: Form = "svg",
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[DistributionRows],
+    ) -> bytes:
+        """Draw a diagram of predictive distributions; a ``fan`` is in the order of ``times``.
+
+        Parameters
+        ----------
+        diagram : str or mapping
+            Name of a diagram, or an object with name and options; by default ``coverage``.
+        observed : array_like, shape (n,), or str or BatchRecord, optional
+            Outcomes; or a stored batch.
+        batch : str or BatchRecord, optional
+            Id of a stored batch, instead of the arrays.
+        theme : {"auto", "light", "dark"}, optional
+            Auto follows the reader's system preference, in SVG only; a PNG is then light; by default ``auto``.
+        width : int, optional
+            Width in pixels; a PNG has twice this width and height, for sharp displays; by default ``560``.
+        map : str or MapSummary, optional
+            Draw the diagram before and after this map, overlaid.
+        seed : int, optional
+            Random seed; by default ``0``.
+        form : {"svg", "png"}
+            Format.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
+            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> client.distribution_diagram("pit", [0.0, 3.0], mean=[0.0, 2.0], variance=[1.0, 4.0], form="png")[1:4]
+        b'PNG'
+        """
+        return await self._run(
+            picture(
+                self._patience,
+                with_forecast_rows(
+                    self._patience,
+                    "/diagrams",
+                    rows,
+                    {"batch": batch, "theme": theme, "width": width, "diagram": diagram, "map": map, "seed": seed},
+                    observed,
+                    accept=media_of(form),
+                ),
+                form,
+                {"theme": theme, "width": width},
+                timeout,
+                progress,
             )
         )
 
@@ -765,373 +1560,6 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(aliases.alias(self._patience, name, alias, version, new=new))
 
-    async def upload(
-        self,
-        predictions: ArrayLike,
-        labels: ArrayLike | None = None,
-        *,
-        class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
-        pos_label: Any = None,
-        weights: ArrayLike | None = None,
-        groups: Any = None,
-        scale: str = "probability",
-        weights_kind: str = "importance",
-        ttl: int | None = None,
-    ) -> BatchRecord:
-        """Store a batch of predictions.
-
-        Parameters
-        ----------
-        predictions : array_like
-            (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
-        labels : array_like, optional
-            (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
-            whose columns are named after them.
-        class_names : sequence, optional
-            Labels of the classes in the order of the columns, which the batch and its maps keep.
-        pos_label : str, int or bool, optional
-            Label of the positive class, for two classes.
-        weights : array_like, optional
-            (n,), at least 0.
-        groups : array_like or frame, optional
-            Group of each row, or several columns.
-        scale : {"probability", "logit"}
-            Scale of the predictions.
-        weights_kind : {"importance", "frequency"}
-            Kind of weights.
-        ttl : int, optional
-            Seconds until the batch expires; by default chosen by the server.
-
-        Returns
-        -------
-        BatchRecord
-            The stored batch.
-
-        Raises
-        ------
-        UnusableRows
-            If the rows cannot be sent.
-
-        Examples
-        --------
-        >>> client.upload([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).positive_rate
-        0.5
-        """
-        return await self._run(
-            batches.upload(
-                self._patience,
-                predictions,
-                labels,
-                class_names=class_names,
-                pos_label=pos_label,
-                weights=weights,
-                groups=groups,
-                scale=scale,
-                weights_kind=weights_kind,
-                ttl=ttl,
-            )
-        )
-
-    async def append(
-        self,
-        batch: str | BatchRecord,
-        predictions: ArrayLike,
-        labels: ArrayLike | None = None,
-        *,
-        weights: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        key: str | None = None,
-    ) -> BatchRecord:
-        """Append rows to a stored batch; retries are idempotent.
-
-        Parameters
-        ----------
-        batch : str or BatchRecord
-            Id of the batch.
-        predictions, labels, weights, groups
-            As for ``upload``.
-        key : str, optional
-            Idempotency key; a repeated call with the same key does not append again.
-
-        Returns
-        -------
-        BatchRecord
-            The batch after the append.
-
-        Examples
-        --------
-        >>> stored = client.upload([0.1, 0.9], [0, 1])
-        >>> client.append(stored.id, [0.4], [0]).n
-        3
-        """
-        return await self._run(
-            batches.append(self._patience, batch, predictions, labels, weights=weights, groups=groups, key=key)
-        )
-
-    async def evaluate_distribution(
-        self,
-        observed: ArrayLike | BatchRecord | None = None,
-        *,
-        batch: str | BatchRecord | None = None,
-        map: str | MapSummary | None = None,
-        measures: Requested | None = None,
-        diagrams: Requested | None = None,
-        against: Sequence[str | BatchRecord] | None = None,
-        score: str | None = None,
-        lags: int = 0,
-        interval: float | None = None,
-        seed: int = 0,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[DistributionRows],
-    ) -> DistributionReportAnswer:
-        """Score predictive distributions of a number and measure their calibration; with ``map``, before and after it.
-
-        Parameters
-        ----------
-        observed : array_like, shape (n,), or str or BatchRecord, optional
-            Outcomes; or a stored batch.
-        batch : str or BatchRecord, optional
-            Id of a stored batch, instead of rows.
-        map : str or MapSummary, optional
-            Map that is applied: id, name, ``name:version`` or ``name@alias``.
-        measures : sequence of str or mapping, optional
-            Names of measures, or mappings with ``name``, options and ``as``; see ``distribution_measures()``.
-        diagrams : sequence of str or mapping, optional
-            Diagrams whose data is returned; see ``distribution_diagrams()``.
-        against : sequence of str, optional
-            Ids of stored batches with other forecasts of the same outcomes, to compare.
-        score, lags
-            Score of a comparison, and for rows in time order its lags; see ``calibrant.compare_distributions``.
-        interval : float, optional
-            Level of the confidence intervals, in (0, 1); by default there are none, but those of a comparison.
-        seed : int
-            Random seed.
-        timeout : float, optional
-            Seconds to wait for a job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-        **rows
-            The forecasts: ``mean`` with ``variance`` or ``std``; ``quantiles`` with ``levels``; ``samples``; or ``lower``,
-            ``upper`` and ``level``. Also ``weights``, ``weights_kind``, ``groups``, ``clusters``, ``by`` and ``times``.
-
-        Returns
-        -------
-        DistributionReportAnswer
-            The report.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> report = client.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
-        >>> round(report.measures["crps"].value, 3)
-        0.5
-        """
-        return await self._run(
-            distributions.evaluate_distribution(
-                self._patience,
-                observed,
-                batch=batch,
-                map=map,
-                measures=measures,
-                diagrams=diagrams,
-                against=against,
-                score=score,
-                lags=lags,
-                interval=interval,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
-        )
-
-    async def distribution_report_html(
-        self,
-        observed: ArrayLike | BatchRecord | None = None,
-        *,
-        batch: str | BatchRecord | None = None,
-        map: str | MapSummary | None = None,
-        seed: int = 0,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[DistributionRows],
-    ) -> str:
-        """Return the report of predictive distributions as one HTML file.
-
-        It has the verdict, diagrams, measures, and either the results after ``map`` or a recommended map.
-
-        Parameters
-        ----------
-        observed, batch, map, seed, timeout, progress
-            As for ``evaluate_distribution``.
-        **rows
-            The forecasts as for ``evaluate_distribution``; with ``times``, the report has a fan chart.
-
-        Returns
-        -------
-        str
-            The HTML, which has no scripts and no external resources.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> client.distribution_report_html([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])[:15]
-        '<!doctype html>'
-        """
-        return await self._run(
-            distributions.distribution_report_html(
-                self._patience, observed, batch=batch, map=map, seed=seed, timeout=timeout, progress=progress, **rows
-            )
-        )
-
-    async def distribution_diagram(
-        self,
-        diagram: str | Mapping[str, Any] = "coverage",
-        observed: ArrayLike | BatchRecord | None = None,
-        *,
-        batch: str | BatchRecord | None = None,
-        map: str | MapSummary | None = None,
-        form: Form = "svg",
-        theme: Theme | None = None,
-        width: int | None = None,
-        seed: int = 0,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[DistributionRows],
-    ) -> bytes:
-        r"""Draw a diagram of predictive distributions.
-
-        Parameters
-        ----------
-        diagram : str or mapping
-            Name of a diagram, or a mapping with ``name`` and options; see ``distribution_diagrams()``.
-        observed, batch, map, seed, timeout, progress
-            As for ``evaluate_distribution``; with ``map``, the diagram shows the forecasts before and after it.
-        form, theme, width
-            As for ``diagram``.
-        **rows
-            The forecasts as for ``evaluate_distribution``; a ``fan`` is in the order of ``times``.
-
-        Returns
-        -------
-        bytes
-            The picture.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> client.distribution_diagram("pit", [0.0, 3.0], mean=[0.0, 2.0], variance=[1.0, 4.0], form="png")[:4]
-        b'\x89PNG'
-        """
-        return await self._run(
-            distributions.distribution_diagram(
-                self._patience,
-                diagram,
-                observed,
-                batch=batch,
-                map=map,
-                form=form,
-                theme=theme,
-                width=width,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
-        )
-
-    async def fit_distribution(
-        self,
-        method: str = "averaged",
-        observed: ArrayLike | BatchRecord | None = None,
-        *,
-        batch: str | BatchRecord | None = None,
-        name: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        scale: str = "identity",
-        support: tuple[float | None, float | None] = (None, None),
-        output_levels: Sequence[float] | None = None,
-        seed: int = 0,
-        allow_shape_change: bool = False,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **arguments: Unpack[FitDistributionArguments],
-    ) -> MapRecord:
-        """Fit a calibration map of predictive distributions to a stored batch or to rows, and wait for it.
-
-        Parameters
-        ----------
-        method : str
-            Calibrator; see ``distribution_methods()``.
-        observed : array_like, shape (n,), or str or BatchRecord, optional
-            Outcomes; or a stored batch.
-        batch : str or BatchRecord, optional
-            Id of a stored batch, instead of rows.
-        name, seed, timeout, progress
-            As for ``fit``.
-        options : mapping, optional
-            Options of the method.
-        scale : {"identity", "log1p"}
-            Scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x).
-        support : tuple of (float or None, float or None)
-            Lowest and highest possible outcome.
-        output_levels : sequence of float, optional
-            Levels of the quantiles that ``quantile-recalibration`` and ``conformal`` return for normal forecasts and
-            samples.
-        allow_shape_change : bool
-            Whether the map may return forecasts of another kind than the newest map of the name.
-        **arguments
-            The forecasts as for ``evaluate_distribution``; ``groups`` keep their rows in one fold. And the fields of
-            ``About``, such as ``tags`` and ``description``.
-
-        Returns
-        -------
-        MapRecord
-            The stored map; ``held_out_gain`` has the cross-fitted improvement of the score.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``fit``.
-
-        Examples
-        --------
-        >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
-        >>> fitted.document["parameters"]
-        {'factor': 5.0, 'offset': 0.0}
-        """
-        return await self._run(
-            distributions.fit_distribution(
-                self._patience,
-                method,
-                observed,
-                batch=batch,
-                name=name,
-                options=options,
-                scale=scale,
-                support=support,
-                output_levels=output_levels,
-                seed=seed,
-                allow_shape_change=allow_shape_change,
-                timeout=timeout,
-                progress=progress,
-                **arguments,
-            )
-        )
-
     @overload
     async def calibrate_distribution(
         self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
@@ -1226,156 +1654,6 @@ class AsyncCalibrant(AsyncConnection):
                 widen=widen,
                 narrow=narrow,
                 **forecasts,
-            )
-        )
-
-    async def upload_distribution(
-        self, observed: ArrayLike | None = None, *, ttl: int | None = None, **rows: Unpack[DistributionRows]
-    ) -> BatchRecord:
-        """Store a batch of forecasts.
-
-        Parameters
-        ----------
-        observed : array_like, shape (n,), optional
-            Outcomes.
-        ttl : int, optional
-            Seconds until the batch expires; by default chosen by the server.
-        **rows
-            The forecasts as for ``evaluate_distribution``.
-
-        Returns
-        -------
-        BatchRecord
-            The stored batch.
-
-        Examples
-        --------
-        >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
-        'quantiles'
-        """
-        return await self._run(distributions.upload_distribution(self._patience, observed, ttl=ttl, **rows))
-
-    async def append_distribution(
-        self,
-        batch: str | BatchRecord,
-        observed: ArrayLike | None = None,
-        *,
-        key: str | None = None,
-        **rows: Unpack[DistributionRows],
-    ) -> BatchRecord:
-        """Append forecasts to a stored batch; retries are idempotent.
-
-        Parameters
-        ----------
-        batch : str or BatchRecord
-            Id of the batch.
-        observed : array_like, shape (n,), optional
-            Outcomes.
-        key : str, optional
-            Idempotency key; a repeated call with the same key does not append again.
-        **rows
-            The forecasts as for ``evaluate_distribution``, of the kind and with the levels of the batch.
-
-        Returns
-        -------
-        BatchRecord
-            The batch after the append.
-
-        Examples
-        --------
-        >>> stored = client.upload_distribution([0.5], mean=[0.0], variance=[1.0])
-        >>> client.append_distribution(stored.id, [0.2], mean=[0.0], variance=[1.0]).n
-        2
-        """
-        return await self._run(distributions.append_distribution(self._patience, batch, observed, key=key, **rows))
-
-    async def evaluate(
-        self,
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *own_labels: ArrayLike,
-        measures: Requested | None = None,
-        diagrams: Requested | None = None,
-        reduction: str | None = None,
-        classes: Sequence[int | str] | None = None,
-        by_group: bool | None = None,
-        map: str | MapSummary | None = None,
-        interval: float | None = None,
-        resamples: int | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> ReportAnswer:
-        """Measure the calibration of a stored batch or of rows; with ``map``, before and after it.
-
-        If a measure or diagram runs as a job, this waits for it.
-
-        Parameters
-        ----------
-        batch : str, BatchRecord or array_like, optional
-            A stored batch or its id, or predictions.
-        *own_labels : array_like
-            Labels of predictions that are given as the first argument.
-        measures : sequence of str or mapping, optional
-            Names of measures, or mappings with ``name``, options and ``as``, the key of the result; see ``measures()``.
-        diagrams : sequence of str or mapping, optional
-            Names of diagrams, or mappings as for measures; see ``diagrams()``.
-        reduction : str, optional
-            What is measured, such as ``binary``, ``confidence`` or ``classwise``.
-        classes : sequence of int or str, optional
-            Classes to which the predictions are restricted; rows of other classes are left out.
-        by_group : bool, optional
-            Whether to measure each group.
-        map : str or MapSummary, optional
-            Map that is applied: its record, id, name, ``name:version`` or ``name@alias``.
-        interval : float, optional
-            Level of the confidence intervals, in (0, 1); by default there are none.
-        resamples : int, optional
-            Number of resamples for the intervals.
-        seed : int, optional
-            Random seed.
-        timeout : float, optional
-            Seconds to wait for a job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-        **rows
-            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch.
-
-        Returns
-        -------
-        ReportAnswer
-            The report.
-
-        Raises
-        ------
-        JobFailed
-            If the job failed or was cancelled.
-        JobTimeout
-            If the job has not ended after ``timeout`` seconds.
-
-        Examples
-        --------
-        >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
-        >>> list(report.measures), report.measures["ece"].interval is not None
-        (['ece', 'brier'], True)
-        """
-        return await self._run(
-            evaluations.evaluate(
-                self._patience,
-                batch,
-                *own_labels,
-                measures=measures,
-                diagrams=diagrams,
-                reduction=reduction,
-                classes=classes,
-                by_group=by_group,
-                map=map,
-                interval=interval,
-                resamples=resamples,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
             )
         )
 
@@ -1502,67 +1780,6 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    async def report_html(
-        self,
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *own_labels: ArrayLike,
-        measures: Requested | None = None,
-        diagrams: Requested | None = None,
-        reduction: str | None = None,
-        classes: Sequence[int | str] | None = None,
-        map: str | MapSummary | None = None,
-        interval: float | None = None,
-        resamples: int | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> str:
-        """Create a self-contained HTML report of a stored batch or of rows, with a verdict and a recommended map.
-
-        Parameters
-        ----------
-        batch, *own_labels
-            As for ``evaluate``.
-        measures, diagrams : sequence of str or mapping, optional
-            As for ``evaluate``; by default chosen by the server.
-        reduction, classes, map, interval, resamples, seed, timeout, progress, **rows
-            As for ``evaluate``.
-
-        Returns
-        -------
-        str
-            The HTML, which has no scripts and no external resources.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
-        True
-        """
-        return await self._run(
-            evaluations.report_html(
-                self._patience,
-                batch,
-                *own_labels,
-                measures=measures,
-                diagrams=diagrams,
-                reduction=reduction,
-                classes=classes,
-                map=map,
-                interval=interval,
-                resamples=resamples,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
-        )
-
     def events(self, job: str | JobSummary, *, after: str | None = None) -> AsyncIterator[JobEvent]:
         """Iterate over the events of a job until it ends, without gaps or duplicates.
 
@@ -1680,88 +1897,6 @@ class AsyncCalibrant(AsyncConnection):
             client.reject_proposal("inbox", if_match=proposed)
         """
         return await self._run(monitor_alarms.reject_proposal(self._patience, monitor, if_match=if_match))
-
-    async def diagram(
-        self,
-        diagram: str | Mapping[str, Any] = "reliability",
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *own_labels: ArrayLike,
-        batches: Sequence[str | BatchRecord] | None = None,
-        form: Form = "svg",
-        theme: Theme | None = None,
-        width: int | None = None,
-        map: str | MapSummary | None = None,
-        reduction: str | None = None,
-        classes: Sequence[int | str] | None = None,
-        interval: float | None = None,
-        resamples: int | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> bytes:
-        r"""Draw a diagram of a stored batch or of rows.
-
-        Parameters
-        ----------
-        diagram : str or mapping
-            Name of a diagram, or a mapping with ``name`` and options. In addition to the diagrams of ``diagrams()``:
-            ``by-size``, measures on random subsets of increasing size, such as
-            ``{"name": "by-size", "measures": ["ece", "ks"]}``; and ``cost-plane``, which of two models has the lower cost,
-            for two ``batches`` of the same rows.
-        batch, *own_labels
-            As for ``evaluate``.
-        batches : sequence of str, optional
-            Ids of several batches, which are drawn side by side.
-        form : {"svg", "png"}
-            Format.
-        theme : {"auto", "light", "dark"}, optional
-            An SVG with ``auto`` follows the colour scheme of the viewer.
-        width : int, optional
-            Width in pixels, 320 to 2000.
-        map : str or MapSummary, optional
-            Map; the diagram shows the predictions before and after it, and ``by-size`` the improvement of each measure.
-        reduction, classes, interval, resamples, seed, timeout, progress
-            As for ``evaluate``; ``interval`` is the level of the interval in the title.
-        **rows
-            ``predictions``, ``labels``, ``weights``, ``scale`` and ``weights_kind``, instead of a stored batch.
-
-        Returns
-        -------
-        bytes
-            The picture.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> client.diagram("reliability", predictions=p, labels=y, form="png")[:4]
-        b'\x89PNG'
-        """
-        return await self._run(
-            pictures.diagram(
-                self._patience,
-                diagram,
-                batch,
-                *own_labels,
-                batches=batches,
-                form=form,
-                theme=theme,
-                width=width,
-                map=map,
-                reduction=reduction,
-                classes=classes,
-                interval=interval,
-                resamples=resamples,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
-        )
 
     async def map_diagram(
         self, map: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.client.packing import Array
-from calibrant.client.requests import id_of
 from calibrant.core.arguments import meant_by
 from calibrant.core.arrays import (
     array_of,
@@ -151,16 +150,11 @@ def given_back(given: Any, values: npt.NDArray[np.float64], columns: Sequence[st
 # --- The rows of a call
 
 
-class RowArguments(TypedDict, total=False):
-    """Rows as keyword arguments; arrays, lists, or Series and DataFrames of pandas or polars.
+class RowColumns(TypedDict, total=False):
+    """What comes with predictions and labels, as keyword arguments; arrays, lists, or Series of pandas or polars.
 
     Attributes
     ----------
-    predictions : array_like
-        (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
-    labels : array_like
-        (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
-        whose columns are named after them.
     class_names : sequence
         Labels of the classes in the order of the columns; for (n,), of the negative and the positive class.
     pos_label : str, int or bool
@@ -175,8 +169,6 @@ class RowArguments(TypedDict, total=False):
         Kind of weights.
     """
 
-    predictions: ArrayLike
-    labels: ArrayLike | None
     class_names: Sequence[Any] | Mapping[Any, Any] | None
     pos_label: Any
     weights: ArrayLike | None
@@ -184,6 +176,22 @@ class RowArguments(TypedDict, total=False):
     groups: Any
     scale: str | None
     weights_kind: str | None
+
+
+class RowArguments(RowColumns, total=False):
+    """Rows as keyword arguments.
+
+    Attributes
+    ----------
+    predictions : array_like
+        (n,) for P(Y=1), or (n, K); the columns of a DataFrame are the classes in order.
+    labels : array_like
+        (n,), integers 0 to K - 1 or booleans; or others, with ``class_names``, ``pos_label`` or a frame of predictions
+        whose columns are named after them.
+    """
+
+    predictions: ArrayLike
+    labels: ArrayLike | None
 
 
 class ForecastArguments(TypedDict, total=False):
@@ -271,22 +279,6 @@ def refuse_unknown(rows: Mapping[str, Any], known: list[str]) -> None:
 _ARRAYS = ("predictions", "labels", "weights", "groups")
 _OPTIONS = ("scale", "weights_kind")
 _LABELS = ("class_names", "pos_label")
-
-
-def with_positional(
-    call: Callable[..., Any], batch: Any, labels: Sequence[Any], rows: Mapping[str, Any], *known: str
-) -> tuple[str | None, Mapping[str, Any]]:
-    """Return the id of a batch, or the rows of a call with predictions and labels as its first arguments.
-
-    ``known`` are other arguments of the call.
-    """
-    refuse_unknown(rows, [*arguments_of(call), *RowArguments.__annotations__, *known])
-    batch = id_of(batch)
-    if batch is None or (isinstance(batch, str) and not labels):
-        return batch, rows
-    if len(labels) > 1 or "predictions" in rows or (labels and "labels" in rows):
-        raise TypeError("pass the id of a batch, or predictions and labels")
-    return None, {"predictions": batch, **({"labels": labels[0]} if labels else {}), **rows}
 
 
 def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -33,10 +33,10 @@ from calibrant.client.answers import (
     ThresholdRule,
     decode,
 )
-from calibrant.client.calls.evaluations import evaluate
 from calibrant.client.declared import pages, result
 from calibrant.client.events import follow
 from calibrant.client.retries import Patience
+from calibrant.client.rows import report, with_class_rows
 from tests.unit.client.replies import answer, take
 
 JOB: dict[str, Any] = {"id": "job_1", "kind": "fit", "status": "queued", "created_at": "t"}
@@ -166,8 +166,9 @@ def test_an_answer_of_another_type_is_unreadable_and_names_the_field() -> None:
 
 def test_an_unreadable_report_of_a_job_and_an_unreadable_event_name_the_field() -> None:
     ended = orjson.dumps(JOB | {"status": "succeeded", "result": {"report": REPORT | {"n": None}}})
+    sent = with_class_rows(Patience(), "/evaluate", {}, {}, "batch_1")
     with pytest.raises(ProblemResponse, match="Unexpected response: /n must be an integer"):
-        take(evaluate(Patience(), "batch_1"), [answer(202, orjson.dumps(JOB)), answer(200, ended)])
+        take(report(Patience(), sent, ReportAnswer, None, None), [answer(202, orjson.dumps(JOB)), answer(200, ended)])
     lines = ["id: 1-0", "event: status", 'data: {"id": 3}', ""]
     for broken, why in (
         (lines, "/id must be a string"),

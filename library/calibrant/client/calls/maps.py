@@ -1,4 +1,4 @@
-"""Calibration maps: fit, apply, list, describe, export and import."""
+"""Calibration maps: apply, list, describe, export and import."""
 
 from __future__ import annotations
 
@@ -11,34 +11,27 @@ import orjson
 
 from calibrant.client.answers import (
     About,
-    BatchRecord,
-    JobAnswer,
     ListedMap,
     MapChanges,
     MapPage,
     MapRecord,
     MapSummary,
 )
-from calibrant.client.calls.jobs import Progress, wait
-from calibrant.client.declared import pages, result
+from calibrant.client.declared import pages
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
     ArrayLike,
     FrameLike,
-    RowArguments,
     Series,
     arguments_of,
-    by_number,
     given_back,
-    needs_names,
     predictions_of,
     refuse_unknown,
-    split_rows,
-    with_positional,
 )
 from calibrant.client.packing import Array, unpack
-from calibrant.client.requests import get, id_of, path_of, read, with_changes, with_fields, with_predictions, with_rows
+from calibrant.client.requests import get, path_of, read, with_changes, with_fields, with_predictions
 from calibrant.client.retries import Patience, send
+from calibrant.client.rows import class_names_of, reference
 from calibrant.client.steps import Answer, Items, Steps
 
 Floats = npt.NDArray[np.float64]
@@ -48,10 +41,6 @@ class Documented(Protocol):
     """A fitted map of the library."""
 
     def to_document(self) -> dict[str, Any]: ...  # noqa: D102
-
-
-class FitArguments(RowArguments, About, total=False):
-    """Rows as keyword arguments, and what is to be stored with the map."""
 
 
 class Applied(NamedTuple):
@@ -72,81 +61,6 @@ class Bounds(NamedTuple):
     p1: Any
 
 
-def fit(
-    patience: Patience,
-    method: str = "averaged",
-    batch: str | BatchRecord | ArrayLike | None = None,
-    *own_labels: ArrayLike,
-    name: str | None = None,
-    reduction: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    allow_shape_change: bool = False,
-    group_folds: bool = False,
-    timeout: float | None = None,
-    progress: Progress | None = None,
-    **arguments: Unpack[FitArguments],
-) -> Steps[MapRecord]:
-    """Fit a calibration map to a stored batch or to rows, and wait for it.
-
-    Parameters
-    ----------
-    method : str
-        Calibrator; see ``methods()``.
-    batch : str, BatchRecord or array_like, optional
-        A stored batch or its id, or predictions.
-    *own_labels : array_like
-        Labels of predictions that are given as the second argument.
-    name : str, optional
-        Name of the map; an existing name gets a new version.
-    reduction : str, optional
-        What the map calibrates, such as ``binary`` or ``classwise``.
-    options : mapping, optional
-        Options of the method.
-    seed : int
-        Random seed.
-    allow_shape_change : bool
-        Whether the shape of the output may differ from that of the newest map of the name.
-    group_folds : bool
-        Whether the rows of a group are in one fold of every cross-validation; the rows need ``groups``.
-    timeout : float, optional
-        Seconds to wait for a job; by default there is no limit.
-    progress : callable, optional
-        Called with the job on every change, if the fit is a job.
-    **arguments
-        ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, instead of a stored batch;
-        and the fields of ``About``, such as ``tags`` and ``description``.
-
-    Returns
-    -------
-    MapRecord
-        The stored map.
-
-    Raises
-    ------
-    JobFailed
-        If the fit failed or was cancelled.
-    JobTimeout
-        If the job has not ended after ``timeout`` seconds.
-
-    Examples
-    --------
-    >>> client.fit("platt", name="spam", predictions=p, labels=y).method
-    'platt'
-    """
-    if not isinstance(method, str):
-        raise TypeError('the first argument is the method: fit("averaged", predictions, labels)')
-    about, rows = split_about(arguments)
-    batch_id, given = with_positional(fit, batch, own_labels, rows, *About.__annotations__)
-    fields: dict[str, Any] = {"method": method, "batch": batch_id, "name": name, "reduction": reduction, "seed": seed}
-    fields |= {"options": dict(options or {}), **about}
-    fields |= {"allow_shape_change": allow_shape_change or None, "group_folds": group_folds or None}
-    arrays, how = split_rows(given)
-    fields = by_number(fields, how.get("class_names"))
-    answer = yield from send(patience, with_rows("/maps", arrays, fields | how))
-    return (yield from read_fit(patience, answer, timeout, progress))
-
-
 def split_about(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split keyword arguments into what is to be stored with a map, for JSON, and the others."""
     about = {
@@ -155,14 +69,6 @@ def split_about(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
         if name in About.__annotations__
     }
     return about, {name: value for name, value in arguments.items() if name not in about}
-
-
-def read_fit(patience: Patience, answer: Answer, timeout: float | None, progress: Progress | None) -> Steps[MapRecord]:
-    """Return the map of a fit; waits if it is a job."""
-    if answer.status != 202:
-        return read(MapRecord, answer)
-    job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)
-    return (yield from _map(patience, str((job.result or {})["map"])))
 
 
 @overload
@@ -270,27 +176,6 @@ def applied(answer: Answer, calibrated: Any) -> Applied:
         return Applied(calibrated, answer.headers["calibrant-map"], None if version is None else int(version))
     except (KeyError, ValueError) as error:
         raise unreadable(answer) from error
-
-
-def reference(map: Any) -> str | None:
-    """Return the id or the name of a map, given as a string or as its record, or None."""
-    found: Any = id_of(map)
-    if found is None or isinstance(found, str):
-        return found
-    how = "client.import_map(map, name=...) stores a CalibrationMap"
-    raise TypeError(f"map must be the id or the name of a stored map; {how}")
-
-
-def class_names_of(patience: Patience, refs: Sequence[str | None], rows: Mapping[str, Any]) -> Steps[list[str] | None]:
-    """Return the class names of the first of the maps that has them, if rows need names and have none."""
-    for ref in refs if needs_names(rows) else ():
-        if ref is not None and (names := (yield from _map(patience, ref)).class_names):
-            return names
-    return None
-
-
-def _map(patience: Patience, ref: str) -> Steps[MapRecord]:
-    return (yield from result(patience, "GET", path_of("maps", ref), MapRecord))
 
 
 def _calibrated(
