@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -221,37 +221,29 @@ def _as_good(candidate: Event | Vector, best: Event | Vector) -> bool:
 
 
 @dataclass(frozen=True)
-class CandidateTexts:
-    """A row of the table of candidates, as text."""
+class CandidateRow:
+    """A row of the table of compared maps, as text; each cell is a value and what is below it."""
 
     method: str
-    title: str
-    parameters: str
-    log_loss: str
-    gain: str
-    gain_interval: str
-    brier_gain: str
-    brier_interval: str
     note: str
+    cells: tuple[tuple[str, str], ...]
+    title: str = ""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A recommendation as text: headline, reasons, table, level of the intervals, and Python that fits the map.
-
-    ``scored`` is the reduction of all scores in the table.
-    """
+    """A recommendation as text: headline, reasons, Python that fits the map, and the table of the compared maps."""
 
     headline: str
     reasons: tuple[str, ...]
-    rows: tuple[CandidateTexts, ...]
-    level: str
-    scored: str
-    python: str | None
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[CandidateRow, ...]
+    python: str | None = None
 
 
-def advice(report: Mapping[str, Any]) -> Advice | None:
-    """Describe the ``recommendation`` of a report; returns None if it has none."""
+def advice(report: Mapping[str, Any], named: Callable[[str], str] = str) -> Advice | None:
+    """Describe the ``recommendation`` of a report, with the names of reductions; returns None if it has none."""
     found = report.get("recommendation")
     if not found:
         return None
@@ -262,9 +254,13 @@ def advice(report: Mapping[str, Any]) -> Advice | None:
         _compared(candidate, best=candidate is best, lowest=candidate is lowest) for candidate in found["candidates"]
     )
     of_vector = any(c["reduction"] in ("canonical", "classwise") for c in found["candidates"])
-    scored = "canonical" if of_vector else found["candidates"][0]["reduction"]
-    level = numbers.level(found["level"])
-    return Advice(_headline(found, best, report), _reasons(found, best, report), rows, level, scored, _fit(best))
+    of = named("canonical" if of_vector else found["candidates"][0]["reduction"])
+    caption = (
+        f"Compared maps, held-out scores for the reduction {of}; the {numbers.level(found['level'])} interval, "
+        "simultaneous over all maps, is below each improvement."
+    )
+    columns = ("Parameters", f"Log loss, {of}", "Improvement in log loss", "Improvement in Brier score")
+    return Advice(_headline(found, best, report), _reasons(found, best, report), caption, columns, rows, _fit(best))
 
 
 def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -390,20 +386,21 @@ def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"The slower method {found['job']}, which averages many maps, may be better.",)
 
 
-def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> CandidateTexts:
-    log_loss, brier = (candidate["gains"].get(score) for score in ("log-loss", "brier"))
-    entry = METHODS.get(candidate["method"])
-    count = candidate["parameters"]
-    return CandidateTexts(
+def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> CandidateRow:
+    entry, count, gains = METHODS.get(candidate["method"]), candidate["parameters"], candidate["gains"]
+    improvements = [
+        (numbers.number(gains[score]["value"]), numbers.interval(lookup.interval(gains[score])))
+        if gains.get(score) is not None
+        else ("", "")
+        for score in ("log-loss", "brier")
+    ]
+    log_loss = gains.get("log-loss")
+    loss = "" if log_loss is None else numbers.number(log_loss["parts"]["after"])
+    return CandidateRow(
         _named(candidate),
-        "" if entry is None else entry.title,
-        "data-dependent" if count is None else numbers.count(count),
-        "" if log_loss is None else numbers.number(log_loss["parts"]["after"]),
-        "" if log_loss is None else numbers.number(log_loss["value"]),
-        "" if log_loss is None else numbers.interval(lookup.interval(log_loss)),
-        "" if brier is None else numbers.number(brier["value"]),
-        "" if brier is None else numbers.interval(lookup.interval(brier)),
         ", ".join(["recommended"] * best + ["lowest log loss"] * lowest) or candidate["problem"] or "",
+        (("data-dependent" if count is None else numbers.count(count), ""), (loss, ""), *improvements),
+        "" if entry is None else entry.title,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,17 +46,26 @@ class Figure:
     caption: str
 
 
-def figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
-    """Draw the diagrams of a report, before and after a map in one picture; those that cannot be drawn are omitted."""
-    made = []
-    for name, caption in CAPTIONS.items():
+def figures(
+    report: Mapping[str, Any],
+    about: ReportSubject,
+    captions: Mapping[str, str] = CAPTIONS,
+    title_of: Callable[[Mapping[str, Any], Mapping[str, Any], ReportSubject, str | None], Caption] | None = None,
+) -> list[Figure]:
+    """Draw the diagrams of a report, before and after a map in one picture; those that cannot be drawn are omitted.
+
+    ``title_of`` returns what the picture says of one side of the report.
+    """
+    made, title_of = [], title_of or _about
+    for name, caption in captions.items():
         shown = lookup.drawn(report, name)
         if shown is None:
             continue
         later = lookup.drawn(report.get("after") or {}, name)
-        after = None if later is None else (later, _about(report, report["after"], about, about.map or "after the map"))
+        named = about.map or "after the map"
+        after = None if later is None else (later, title_of(report, report["after"], about, named))
         try:
-            drawn = draw(name, shown, _about(report, report, about, None), after=after, width=WIDTH)
+            drawn = draw(name, shown, title_of(report, report, about, None), after=after, width=WIDTH)
         except (NothingToDraw, UnknownPicture):
             continue
         made.append(figure(name, drawn, caption))

@@ -29,13 +29,13 @@ from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES, MeasuredForecasts, read_measure_requests
 from calibrant.distributions.pit import ForecastSize
 from calibrant.distributions.rows import is_in_sample, refuse_infinite
-from calibrant.plots.canvas import Caption, NothingToDraw
-from calibrant.plots.diagram import draw
+from calibrant.plots.canvas import Caption
 from calibrant.reports import lookup, numbers
-from calibrant.reports.figures import WIDTH, Figure, figure
+from calibrant.reports.advice import Advice, CandidateRow
+from calibrant.reports.figures import figures
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.reproduction import Reproduction, in_words
-from calibrant.reports.tables import MOST_GROUPS, GroupRow, GroupTable, MeasureRow, cell, measured, order_of, titled
+from calibrant.reports.tables import MOST_GROUPS, grouped, measured, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import ALPHA, Tone, Verdict
 
@@ -47,6 +47,8 @@ LEAST_ROWS = 100
 MOST_ROWS = 20_000
 
 _CALIBRATION = ("quantile-calibration-error", "pit-ks")
+#: Scores whose change by a map is reported.
+_PROPER = ("crps", "quantile-score", "interval-score")
 #: The measures of a report, and those of its groups.
 MEASURES: Mapping[str, tuple[str, ...]] = {
     "normal": ("crps", "log-score", "rmse", "coverage", "sharpness", *_CALIBRATION, "variance-ratio"),
@@ -343,28 +345,7 @@ def _percent(share: float, digits: int = 0) -> str:
 # --- Advice on the map
 
 
-@dataclass(frozen=True)
-class CandidateRow:
-    """A row of the table of compared maps, as text."""
-
-    method: str
-    note: str
-    score: str
-    gain: str
-    interval: str
-    relative: str
-
-
-@dataclass(frozen=True)
-class ForecastAdvice:
-    """The recommended map: headline, reasons, code that fits it, and the compared maps."""
-
-    headline: str
-    reasons: tuple[str, ...]
-    rows: tuple[CandidateRow, ...]
-
-
-def advice(report: Mapping[str, Any]) -> ForecastAdvice | None:
+def advice(report: Mapping[str, Any]) -> Advice | None:
     """Return the description of the recommendation of a report; None without one."""
     found = report.get("recommendation")
     if found is None:
@@ -374,24 +355,27 @@ def advice(report: Mapping[str, Any]) -> ForecastAdvice | None:
     for each in found["candidates"]:
         gain = each["gain"]
         note = "recommended" if each["method"] == name else each["problem"] or ""
-        if gain is None:
-            rows.append(CandidateRow(each["method"], note or "not compared", "", "", "", ""))
-            continue
-        half = z * gain["standard_error"]
-        relative = "" if gain.get("relative") is None else _signed_percent(gain["relative"])
-        ends = numbers.interval((gain["gain"] - half, gain["gain"] + half))
-        rows.append(CandidateRow(each["method"], note, gain["score"], numbers.number(gain["gain"]), ends, relative))
-    grouped = "rows of a cluster in one fold" if found["clusters"] else "rows as if they were independent"
-    how = f"Gains are cross-fitted on {n_rows(found['n'])}, {grouped}; intervals are simultaneous."
-    if name == "identity":
-        return ForecastAdvice("No map is proven to improve these forecasts", (how,), tuple(rows))
-    best = next(each["gain"] for each in found["candidates"] if each["method"] == name)
-    expected = "" if best.get("relative") is None else f", {_signed_percent(best['relative'])}"
-    return ForecastAdvice(
-        f"Fit {name}: expected gain in the {best['score']} {numbers.number(best['gain'])}{expected}",
-        (how, "It is the simplest map whose gain is proven and about as large as the largest."),
-        tuple(rows),
-    )
+        cells = [("", "")] * len(_COLUMNS)
+        if gain is not None:
+            half = z * gain["standard_error"]
+            ends = numbers.interval((gain["gain"] - half, gain["gain"] + half))
+            relative = "" if gain.get("relative") is None else _signed_percent(gain["relative"])
+            cells = [(gain["score"], ""), (numbers.number(gain["gain"]), ends), (relative, "")]
+        rows.append(CandidateRow(each["method"], note or ("" if gain else "not compared"), tuple(cells)))
+    folded = "rows of a cluster in one fold" if found["clusters"] else "rows as if they were independent"
+    reasons = [f"Gains are cross-fitted on {n_rows(found['n'])}, {folded}; intervals are simultaneous."]
+    headline = "No map is proven to improve these forecasts"
+    if name != "identity":
+        best = next(each["gain"] for each in found["candidates"] if each["method"] == name)
+        expected = "" if best.get("relative") is None else f", {_signed_percent(best['relative'])}"
+        headline = f"Fit {name}: expected gain in the {best['score']} {numbers.number(best['gain'])}{expected}"
+        reasons.append("It is the simplest map whose gain is proven and about as large as the largest.")
+    return Advice(headline, tuple(reasons), _COMPARED_MAPS, _COLUMNS, tuple(rows))
+
+
+#: The caption and the columns of the table of compared maps.
+_COMPARED_MAPS = "Compared maps by their cross-fitted gain per row; the simultaneous interval is below each gain."
+_COLUMNS = ("Score", "Gain", "Relative gain")
 
 
 def _signed_percent(share: float) -> str:
@@ -455,30 +439,40 @@ def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
 
 
 def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
-    """Return the values of the templates for a report of ``ForecastReport``."""
+    """Return the values of the templates that differ from those of classes."""
     after = report.get("after")
     options = {name: value for name, value in about.options.items() if name != "columns"}
+    command = [] if about.command is None else [about.command]
     return {
-        "article": "forecasts.html",
-        "about": about,
-        "level": numbers.level(LEVEL),
         "verdict": verdict(report),
         "verdict_after": None if after is None else verdict(after, in_sample=report["in_sample"]),
         "improved": _improved(report),
         "advice": advice(report),
         "fitting": _fitting(report, about),
-        "figures": _figures(report, about),
-        "measures": _measures(report),
-        "later": lookup.after_the_map(report),
-        "fewer": "",
-        "groups": _groups(report),
+        "figures": figures(report, about, CAPTIONS, _title),
+        "measures": measured(report, _meaning),
+        "groups": grouped(report, _meaning, (*_scores(report), _ERROR), _ERROR, _of_groups),
         "coverage_by": _coverage_by(report),
-        "group_figure": None,
         "facts": _facts(report, about),
-        "reproduction": Reproduction(
-            in_words(options), [] if about.command is None else [about.command], [], [], _python(about)
-        ),
+        "reproduction": Reproduction(in_words(options), command, [], [], _python(about)),
     }
+
+
+def _title(report: Mapping[str, Any], side: Mapping[str, Any], _: ReportSubject, name: str | None) -> Caption:
+    return Caption(report["n"], side["kind"], name)
+
+
+def _meaning(name: str) -> tuple[str, str]:
+    return TITLES.get(name, name), DISTRIBUTION_MEASURES[name].text
+
+
+#: The measure by which groups are ranked.
+_ERROR = "quantile-calibration-error"
+
+
+def _scores(report: Mapping[str, Any]) -> list[str]:
+    """Return the measures of groups beside their calibration error."""
+    return [key for key in MEASURES[report["kind"]] if key in (*_PROPER, "coverage")]
 
 
 def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -486,7 +480,7 @@ def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
     if report.get("after") is None:
         return ()
     sentences = []
-    for name in ("crps", "quantile-score", "interval-score"):
+    for name in _PROPER:
         was, now = (side["measures"].get(name) for side in (report, report["after"]))
         if was is None or now is None or was["value"] is None or now["value"] is None:
             continue
@@ -497,38 +491,6 @@ def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
     if report["in_sample"]:
         sentences.append("These results are in-sample and optimistic.")
     return tuple(sentences)
-
-
-def _measures(report: Mapping[str, Any]) -> list[MeasureRow]:
-    rows = measured(report)
-    return [
-        replace(row, title=TITLES.get(row.key, row.key), meaning=DISTRIBUTION_MEASURES[row.key].text) for row in rows
-    ]
-
-
-def _groups(report: Mapping[str, Any]) -> GroupTable | None:
-    groups = report.get("groups")
-    if not groups:
-        return None
-    keys = [key for key in MEASURES[report["kind"]] if key in ("crps", "quantile-score", "interval-score", "coverage")]
-    keys.append("quantile-calibration-error")
-
-    def size(item: tuple[str, Mapping[str, Any]]) -> float:
-        return -float(item[1]["measures"]["quantile-calibration-error"]["value"] or 0.0)
-
-    ranked = sorted(groups.items(), key=size)
-    sides = lookup.sides_of_groups(report)
-    rows = tuple(
-        GroupRow(
-            cleaned(name),
-            numbers.count(group["n"]),
-            tuple(cell(side.measures[name].get(key), None) for key in keys for side in sides),
-        )
-        for name, group in ranked[:MOST_GROUPS]
-    )
-    heads = [titled(TITLES[key], side.name) for key in keys for side in sides]
-    sentences = tuple(sentence for side in sides for sentence in _of_groups(side))
-    return GroupTable(heads, rows, sentences, len(ranked) - len(rows), order_of(sides))
 
 
 @dataclass(frozen=True)
@@ -583,25 +545,6 @@ def _of_groups(side: lookup.GroupSide) -> tuple[str, ...]:
     return (
         f"{which} is lowest in {cleaned(first)} ({_percent(low)}) and highest in {cleaned(last)} ({_percent(high)}).",
     )
-
-
-def _figures(report: Mapping[str, Any], about: ReportSubject) -> list[Figure]:
-    made = []
-    after = report.get("after")
-    for name, caption in CAPTIONS.items():
-        shown = report["diagrams"].get(name)
-        if shown is None or shown["data"] is None:
-            continue
-        later = None if after is None else after["diagrams"].get(name)
-        beside = None
-        if after is not None and later is not None and later["data"] is not None:
-            beside = (later, Caption(report["n"], after["kind"], about.map))
-        try:
-            picture = draw(name, shown, Caption(report["n"], report["kind"]), after=beside, width=WIDTH)
-        except NothingToDraw:
-            continue
-        made.append(figure(name, picture, caption))
-    return made
 
 
 def _facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:

@@ -63,17 +63,18 @@ def stylesheet() -> str:
 
 
 def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
+    """Return the values of the templates: those of both kinds of predictions, and those of one."""
+    own = _of_classes
     if report.get("prediction_kind") == "regression":
-        from calibrant.reports import forecasts
+        from calibrant.reports.forecasts import shown as own
+    both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
+    none = {"fewer": "", "group_figure": None, "contest": None, "coverage_by": None}
+    return {**both, **none, **own(report, about)}
 
-        return forecasts.shown(report, about)
-    after = report.get("after")
-    advised = advice(report)
+
+def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
+    after, advised = report.get("after"), advice(report, about.named)
     return {
-        "article": "sections.html",
-        "about": about,
-        "report": report,
-        "level": numbers.level(lookup.level(report)),
         "verdict": verdict(report, classes=about.classes),
         "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),
         "improved": improved(report),
@@ -81,7 +82,6 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "fitting": fitting(advised.python, about) if advised is not None and advised.python is not None else [],
         "figures": figures(report, about),
         "measures": measured(report),
-        "later": lookup.after_the_map(report),
         "fewer": fewer(report),
         "groups": grouped(report),
         "group_figure": group_figure(report, about),

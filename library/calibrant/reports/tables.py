@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from calibrant.core.results import n_rows
 from calibrant.measures.catalogue import MEASURES
@@ -15,6 +15,9 @@ from calibrant.reports.regions import error_interval
 from calibrant.reports.text import cleaned
 
 # --- Explanations of the measures
+
+#: Returns the title and the explanation of a measure.
+Meaning: TypeAlias = Callable[[str], tuple[str, str]]
 
 #: Title and explanation by name; for other measures, those of the catalogue are used.
 MEANINGS: Mapping[str, tuple[str, str]] = {
@@ -90,10 +93,10 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def column(key: str, definition: Mapping[str, Any]) -> str:
+def column(key: str, definition: Mapping[str, Any], meaning_of: Meaning | None = None) -> str:
     """Return the column title of a measure, with its key if that is not its name."""
     name = str(definition.get("name", key))
-    title = meaning(name)[0]
+    title = (meaning_of or meaning)(name)[0]
     return title if key == name else f"{title} ({key})"
 
 
@@ -128,12 +131,12 @@ class MeasureRow:
     problem: str
 
 
-def measured(report: Mapping[str, Any]) -> list[MeasureRow]:
+def measured(report: Mapping[str, Any], meaning_of: Meaning = meaning) -> list[MeasureRow]:
     """Return the rows of the table of measures, in the order of the request."""
     later = (report.get("after") or {}).get("measures", {})
     alike, alike_later = _alike(report), _alike(report.get("after"))
     return [
-        _measured(key, answer, later.get(key), alike=key in alike, alike_later=key in alike_later)
+        _measured(key, answer, later.get(key), meaning_of, alike=key in alike, alike_later=key in alike_later)
         for key, answer in report["measures"].items()
     ]
 
@@ -150,10 +153,15 @@ def _alike(side: Mapping[str, Any] | None) -> set[str]:
 
 
 def _measured(
-    key: str, answer: Mapping[str, Any], later: Mapping[str, Any] | None, *, alike: bool, alike_later: bool
+    key: str,
+    answer: Mapping[str, Any],
+    later: Mapping[str, Any] | None,
+    meaning_of: Meaning,
+    *,
+    alike: bool,
+    alike_later: bool,
 ) -> MeasureRow:
-    name = str(answer["definition"].get("name", key))
-    title, text = meaning(name)
+    title, text = meaning_of(str(answer["definition"].get("name", key)))
     problem = answer.get("problem") or (f"no interval: {NO_WIDTH}" if alike else "")
     return MeasureRow(
         key,
@@ -214,15 +222,26 @@ class GroupTable:
     resamples: str = ""
 
 
-def grouped(report: Mapping[str, Any]) -> GroupTable | None:
-    """Return the table of groups, the largest error first, before and after a map; None without groups."""
+def grouped(
+    report: Mapping[str, Any],
+    meaning_of: Meaning = meaning,
+    keys: Sequence[str] | None = None,
+    leading: str | None = None,
+    sentences: Callable[[lookup.GroupSide], Sequence[str]] | None = None,
+) -> GroupTable | None:
+    """Return the table of groups, the largest error first, before and after a map; None without groups.
+
+    ``keys`` are those of the measures that are shown, and ``leading`` that of the error; by default all and the first.
+    ``sentences`` are in place of those on the gaps.
+    """
     groups = report.get("groups")
     if not groups:
         return None
     sides = lookup.sides_of_groups(report)
-    first = next(iter(groups.values()))["measures"]
+    answers = next(iter(groups.values()))["measures"]
+    first = {key: answers[key] for key in keys or answers}
     kinds = [{key: lookup.kind(m[key] for m in side.measures.values()) for key in first} for side in sides]
-    leading = next(iter(first))
+    leading = leading or next(iter(first))
     ranked = sorted(groups, key=lambda name: -_size(groups[name]["measures"][leading], kinds[0][leading]))
     shown = [(key, side, kind[key]) for key in first for side, kind in zip(sides, kinds, strict=True)]
     rows = tuple(
@@ -233,12 +252,16 @@ def grouped(report: Mapping[str, Any]) -> GroupTable | None:
         )
         for name in ranked[:MOST_GROUPS]
     )
-    titles = {key: column(key, answer["definition"]) for key, answer in first.items()}
+    titles = {key: column(key, answer["definition"], meaning_of) for key, answer in first.items()}
     level = lookup.level(report)
-    gaps = tuple(
-        _gap(titled(titles[key], lookup.gap_kind(side.gaps[key], which), side.name), side.gaps[key], level)
-        for key, side, which in shown
-        if key in side.gaps
+    gaps = (
+        tuple(sentence for side in sides for sentence in sentences(side))
+        if sentences is not None
+        else tuple(
+            _gap(titled(titles[key], lookup.gap_kind(side.gaps[key], which), side.name), side.gaps[key], level)
+            for key, side, which in shown
+            if key in side.gaps
+        )
     )
     return GroupTable(
         [titled(titles[key], which, side.name) for key, side, which in shown],

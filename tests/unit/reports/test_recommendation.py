@@ -120,12 +120,12 @@ def test_the_advice_has_the_gain_and_the_line_that_fits_the_map() -> None:
     assert recommended is not None
     assert recommended.headline.startswith("Fit temperature: estimated to lower the log loss by 0.02")
     assert recommended.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'
-    losses = [float(row.log_loss) for row in recommended.rows]
+    losses = [float(row.cells[1][0]) for row in recommended.rows]
     assert [row.note for row in recommended.rows].count("lowest log loss") + ("lowest" in recommended.rows[0].note) == 1
     (lowest,) = [row for row in recommended.rows if "lowest log loss" in row.note]
-    assert float(lowest.log_loss) == min(losses)
+    assert float(lowest.cells[1][0]) == min(losses)
     assert recommended.rows[0].note.startswith("recommended")
-    assert recommended.scored == "binary"
+    assert recommended.columns[1] == "Log loss, binary"
     assert "averaged" in recommended.reasons[-1]
 
 
@@ -150,4 +150,4 @@ def test_scores_of_the_whole_vector_and_of_the_event_are_distinguished() -> None
         recommended = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})
         assert recommended is not None
         assert any("whole probability vector" in reason for reason in recommended.reasons) is apart
-        assert recommended.scored == ("canonical" if apart else "binary")
+        assert recommended.columns[1] == f"Log loss, {'canonical' if apart else 'binary'}"
