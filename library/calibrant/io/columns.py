@@ -71,21 +71,20 @@ def choose(columns: Sequence[Column], options: FileOptions, distinct: Distinct, 
     """
     cells = ColumnChoice(columns, options, distinct, labelled)
     # A column of labels that the wildcard of the predictions matches is none of them.
-    cells.labels = None if options.labels is None else cells.find(options.labels, "labels")
-    cells.stated = [at for name in options.predictions or () for at in _sorted(cells, name)]
+    cells.labels = cells.stated("labels", options.labels)
+    cells.stated_places = [at for name in options.predictions or () for at in _sorted(cells, name)]
     if labelled and cells.labels is None:
         cells.labels = cells.only("Labels")
-    groups = cells.groups(options.groups)
-    weights = cells.weights(options.weights, noted=labelled)
-    cells.family = _by_options(options, _as_stated(cells) if cells.stated else _inferred(cells))
-    for at in cells.family.places if not cells.stated else ():
+    groups, weights = cells.groups(), cells.weights(noted=labelled)
+    cells.family = _by_options(options, _as_stated(cells) if cells.stated_places else _inferred(cells))
+    for at in cells.family.places if not cells.stated_places else ():
         cells.choose(at, "predictions")
     _check_classes(cells)
     if labelled and cells.labels is None:
         cells.labels = cells.only("Labels, after the predictions")
         if cells.labels is None:
             raise _no_labels(cells)
-    if not cells.stated:
+    if not cells.stated_places:
         _check_gap(cells)
     if cells.labels is not None:
         check_one_hot(cells, cells.labels)
@@ -145,12 +144,12 @@ def _readings(cells: ColumnChoice, known: frozenset[str]) -> list[Family]:
 
 
 def _as_stated(cells: ColumnChoice) -> Family:
-    for at in cells.stated:
+    for at in cells.stated_places:
         if not may_be_numbers(cells.columns[at].sample) and not any(map(is_number, cells.texts(at))):
             raise _of_hard(cells, at)
-    names = [cells.names[at] for at in cells.stated]
+    names = [cells.names[at] for at in cells.stated_places]
     ends = [end for name in names if (end := suffix(name)) is not None]
-    family = Family(tuple(cells.stated), tuple(ends if len(set(ends)) == len(names) > 1 else names))
+    family = Family(tuple(cells.stated_places), tuple(ends if len(set(ends)) == len(names) > 1 else names))
     texts = cells.label_texts()
     return family if len(names) == 1 else family.named_by(texts)
 
@@ -217,7 +216,7 @@ def _label_name(cells: ColumnChoice) -> list[int]:
 def _names_of_columns(cells: ColumnChoice) -> list[int]:
     """A column of strings that are all names of columns of numbers, or ends of such names: the label of each row."""
     free = [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
-    names = [cells.names[at] for at in (*free, *cells.stated)]
+    names = [cells.names[at] for at in (*free, *cells.stated_places)]
     classes = {name.casefold() for name in (*names, *filter(None, map(suffix, names)))}
     families = [*after_word(names, PREDICTIONS | LOGITS), *before_word(names, PREDICTIONS | LOGITS)]
 
@@ -379,7 +378,7 @@ _FILE_ORDER = "classes: {names} (in the order of the file; name the columns for 
 def _is_ordered(cells: ColumnChoice) -> bool:
     """Whether the options state the order of the classes."""
     options = cells.options
-    is_named = len(cells.stated) == len(options.predictions or ()) > 0  # without a wildcard
+    is_named = len(cells.stated_places) == len(options.predictions or ()) > 0  # without a wildcard
     is_positive = options.pos_label is not None and bool(among({options.pos_label.strip()}, cells.family.classes))
     return is_named or is_positive or options.class_names is not None
 
@@ -421,7 +420,7 @@ def _file_order(cells: ColumnChoice) -> list[Family]:
 def _note(cells: ColumnChoice) -> None:
     """Note how the predictions were read, and that a single column without labels is named after class 0."""
     names, end = [cells.names[at] for at in cells.family.places], suffix(cells.names[cells.family.places[0]]) or ""
-    if cells.stated:
+    if cells.stated_places:
         if len(names) == 2:
             cells.notes.append(f"predictions: {span(names)}, of class 0 and of class 1")
         if not cells.labelled and len(names) == 1 and cells.options.class_names is None and is_negative(end):
@@ -447,7 +446,7 @@ def _predicted(cells: ColumnChoice) -> int | None:
     is_other = options.pos_label or options.reduction not in (None, "confidence")
     if is_other and (label := _pipeline(cells)) is not None:
         text = f"column {score} is the confidence in {cells.quoted(label)}, not P(Y=1); do not name a positive label"
-        raise UnclearColumns(f"{text} or another reduction than confidence", field="predictions")
+        raise UnclearColumns(f"{text} or another reduction than confidence")
     if is_other or options.mapping or options.class_names:
         return None
     for row in rules_of("Confidence of a predicted class"):
@@ -499,8 +498,7 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
         raise UnclearColumns(
             f"column {quoted(name)} can be the probability of class 1, or the confidence in "
             f"{cells.quoted(others[0])}, whose classes have other names than those of "
-            f"{cells.quoted(labels)}; name the positive label, or write the same names in both",
-            field="predictions",
+            f"{cells.quoted(labels)}; name the positive label, or write the same names in both"
         )
     if len(places) != 1 or pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None:
         return places if len(places) == 1 else []
@@ -553,8 +551,7 @@ def check_one_hot(cells: ColumnChoice, labels: int) -> None:
     if differ or all(any(name.endswith(of.casefold()) for name in folded) for of in family.classes):
         raise NotLabels(
             f"{span(names)} have a single 1 per row, like one-hot labels; write the class of each row in one column "
-            "instead, such as the argmax",
-            field="labels",
+            "instead, such as the argmax"
         )
 
 
@@ -568,13 +565,10 @@ def _check_classes(cells: ColumnChoice) -> None:
     if len(family.places) == 1:
         if len(names) == 2 and end is not None and among({end}, names) == [names[0]]:
             column = cells.quoted(family.places[0])
-            raise UnclearColumns(
-                f"column {column} is that of {quoted(names[0])}, and {quoted(names[1])} is class 1", field="predictions"
-            )
+            raise UnclearColumns(f"column {column} is that of {quoted(names[0])}, and {quoted(names[1])} is class 1")
     elif shared and len(shared) < len(names) == len(family.classes):
         raise UnclearColumns(
-            f"the columns of predictions are named after {listed(family.classes)}, but the classes are {listed(names)}",
-            field="predictions",
+            f"the columns of predictions are named after {listed(family.classes)}, but the classes are {listed(names)}"
         )
 
 
@@ -592,8 +586,7 @@ def _check_gap(cells: ColumnChoice) -> None:
     if missing is not None:
         columns = cells.span(family.places)
         raise UnclearColumns(
-            f"the predictions have one column per class, {columns}, but the column of class {missing} is missing",
-            field="predictions",
+            f"the predictions have one column per class, {columns}, but the column of class {missing} is missing"
         )
 
 
@@ -606,7 +599,7 @@ def _no_labels(cells: ColumnChoice) -> NoLabelColumn:
     else:
         hint = f", or choose one of {cells.listed(others)}" if others else " (no other column can be labels)"
     detail = f"no column of labels found; name it 'label'{hint}"
-    return NoLabelColumn(detail, field="labels", offer=tuple(others[:MAX_OFFERED]))
+    return NoLabelColumn(detail, offer=tuple(others[:MAX_OFFERED]))
 
 
 def _none_found(cells: ColumnChoice) -> TabularError:
@@ -615,7 +608,7 @@ def _none_found(cells: ColumnChoice) -> TabularError:
         return _named_as_logits(cells, families[0])
     first = {word(column.sample[0]) for column in cells.columns if column.sample}
     if first & (PREDICTIONS | LOGITS) and first & LABELS:
-        return NoPredictions("the names of the columns are in the second line; remove the first", field="predictions")
+        return NoPredictions("the names of the columns are in the second line; remove the first")
     for at in free:
         values = [(row, text) for row, text in enumerate(cells.columns[at].sample) if not is_missing(text)]
         if values and not any(is_number(text) for _, text in values) and all(is_numeric(text) for _, text in values):
@@ -632,13 +625,13 @@ def _none_found(cells: ColumnChoice) -> TabularError:
         return error
     if len(names) == 1:
         text = f"the file has only one column, {quoted(names[0])}; are its columns separated by commas?"
-        return NoPredictions(text, field="predictions", offer=tuple(names[at] for at in offer), columns=tuple(names))
+        return NoPredictions(text, offer=tuple(names[at] for at in offer), columns=tuple(names))
     text = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
     logits = _possible_logits(cells, free)
     if cells.options.scale == "logit" and logits:
         if len(logits[0]) > 1:
             text = f"no column of predictions found; if {span(logits[0])} are the logits of the classes, name them"
-            return UnclearColumns(text, field="predictions", readings=logits)
+            return UnclearColumns(text, readings=logits)
         offer = [names.index(name) for (name,) in logits]
     hint = "; for logits, set the scale to logit" if logits else ""
     labels = cells.labels
@@ -646,9 +639,7 @@ def _none_found(cells: ColumnChoice) -> TabularError:
     none = f" (no other column{but} has numbers in [0, 1]{hint})"
     text += f", or choose one of {cells.listed([names[at] for at in offer])}" if offer else none
     offered = tuple(names[at] for at in offer[:MAX_OFFERED])
-    error = NoPredictions(
-        text, field="predictions", offer=offered, columns=tuple(name for name in names[:MAX_OFFERED] if name)
-    )
+    error = NoPredictions(text, offer=offered, columns=tuple(name for name in names[:MAX_OFFERED] if name))
     error.logits = () if offer else logits
     return error
 
@@ -660,7 +651,7 @@ def _named_as_logits(cells: ColumnChoice, family: Family) -> LooksLikeLogits:
         return logarithms(called[0])
     verb = "seems" if len(called) == 1 else "seem"
     text = f"{span(called)} {verb} to be logits; if so, set the scale to logit"
-    return LooksLikeLogits(text, field="scale", offer=("logit",))
+    return LooksLikeLogits(text, offer=("logit",))
 
 
 def _possible_logits(cells: ColumnChoice, free: Sequence[int]) -> tuple[tuple[str, ...], ...]:
@@ -687,7 +678,6 @@ def _classes_without_names(cells: ColumnChoice, offer: Sequence[int]) -> Unclear
     return UnclearColumns(
         f"no column of predictions found, but the rows of {span(whole.classes)} sum to 1; if they are the predictions, "
         "name them",
-        field="predictions",
         offer=whole.classes[:MAX_OFFERED],
         readings=tuple(dict.fromkeys(orders)),
     )
@@ -719,7 +709,6 @@ def _of_hard(cells: ColumnChoice, at: int) -> NoPredictions:
     return NoPredictions(
         f"column {cells.quoted(at)} has predicted classes, not probabilities; save the probabilities too, such "
         f"as model.{save}",
-        field="predictions",
         offer=(),
     )
 
@@ -744,7 +733,6 @@ def numbered_classes(
         raise UnclearOrder(
             f"{span([columns[at].name for at in places])} can be the classes 0 to {len(places) - 1} in the order of "
             "the file or of their names, and fewer rows are predicted correctly in the order of the file; choose one",
-            field="predictions",
             readings=tuple(tuple(columns[at].name for at in order) for order in (by_name.places, places)),
         )
     names = tuple(names[0] for names in chosen.classes)
@@ -761,6 +749,5 @@ def check_confidence(places: ColumnPlaces, columns: Sequence[Column], confidence
     hint = "; if it is P(Y=1), name the positive label" if n_classes < 3 else ""
     raise UnclearColumns(
         f"column {name} is not the confidence in {predicted}, as {row_of(int(np.argmin(confidence)))} is below "
-        f"1/{max(2, n_classes)}{hint}",
-        field="predictions",
+        f"1/{max(2, n_classes)}{hint}"
     )

@@ -70,19 +70,21 @@ class TabularError(ValueError):
     """
 
     code: ClassVar[str] = "tabular-error"
+    #: The option that such errors concern, unless one names another.
+    about: ClassVar[Field] = "file"
 
     def __init__(
         self,
         detail: str,
         *,
-        field: Field = "file",
+        field: Field | None = None,
         offer: Offer | None = None,
         columns: tuple[str, ...] = (),
         encoding: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.field: Field = field
+        self.field: Field = field or self.about
         self.offer = offer
         self.columns = columns
         self.encoding = encoding
@@ -203,19 +205,20 @@ class UnclearColumns(TabularError):
     """
 
     code = "unclear-columns"
+    about = "predictions"
 
     def __init__(
         self,
         detail: str,
         *,
-        field: Field,
+        field: Field | None = None,
         offer: Offer | None = None,
         readings: tuple[tuple[str, ...], ...] = (),
         options: tuple[Field, ...] = (),
     ) -> None:
         super().__init__(detail, field=field, offer=offer)
         self.readings = readings
-        self.options = options or (field,) * len(readings)
+        self.options = options or (self.field,) * len(readings)
 
 
 class UnclearOrder(UnclearColumns):
@@ -228,6 +231,7 @@ class NoPredictions(TabularError):
     """A file in which no column of predictions was found; ``logits`` are columns that can be logits together."""
 
     code = "no-predictions"
+    about = "predictions"
     logits: tuple[tuple[str, ...], ...] = ()
 
 
@@ -241,6 +245,7 @@ class NoLabelColumn(TabularError):
     """A file in which no column of labels was found."""
 
     code = "no-labels"
+    about = "labels"
 
 
 class InvalidTimes(TabularError):
@@ -253,24 +258,28 @@ class TooManyGroups(TabularError):
     """More distinct groups than the library compares."""
 
     code = "too-many-groups"
+    about = "groups"
 
 
 class LooksLikePercent(TabularError):
     """Predictions that look like percentages."""
 
     code = "looks-like-percent"
+    about = "predictions"
 
 
 class LooksLikeLogits(TabularError):
     """Predictions that look like logits, or have such a name, although the scale is probability."""
 
     code = "looks-like-logits"
+    about = "scale"
 
 
 class UnclearScale(TabularError):
     """Predictions outside [0, 1] that look like neither percentages nor logits."""
 
     code = "out-of-range"
+    about = "predictions"
 
 
 class UnmatchedArrays(TabularError):
@@ -283,6 +292,7 @@ class NotLabels(TabularError):
     """A column that cannot be labels: it has fractions, or more values than there are classes."""
 
     code = "not-labels"
+    about = "labels"
 
 
 class LabelsNeedMapping(TabularError):
@@ -292,6 +302,7 @@ class LabelsNeedMapping(TabularError):
     """
 
     code = "labels-need-mapping"
+    about = "mapping"
     has_columns: bool = False
 
 
@@ -299,12 +310,14 @@ class UnmappedLabel(TabularError):
     """A label that is not in the mapping."""
 
     code = "unmapped-label"
+    about = "mapping"
 
 
 class BadMapping(TabularError):
     """A mapping to values that are not classes, or to a single class."""
 
     code = "bad-mapping"
+    about = "mapping"
 
 
 # --- Errors of request bodies: places are JSON Pointers, rows are counted from 0

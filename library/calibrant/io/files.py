@@ -40,7 +40,7 @@ from calibrant.io.errors import (
     WrongKind,
 )
 from calibrant.io.excel import read_workbook
-from calibrant.io.forecast_columns import choose_forecasts, read_distributions
+from calibrant.io.forecast_columns import ForecastChoice, read_distributions
 from calibrant.io.json_document import lines_of
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import ClassLabels, are_of_two_classes, in_order, read_labels, whether_equal
@@ -345,7 +345,6 @@ def _check_models(
         f"{span(names)} are read as the probabilities of {len(names)} classes, but {len(away):,} of "
         f"{len(predictions):,} rows do not sum to 1, first {row_of(int(away[0]))}; if each is P(Y=1) of a model, "
         "evaluate one at a time, or compare the models with calibrant.compare in Python",
-        field="predictions",
         offer=tuple(names),
         readings=tuple((name,) for name in names),
     )
@@ -368,7 +367,6 @@ def _positive_last(
         error = LabelsNeedMapping(
             f"the first or the second of two columns of predictions can be that of {quoted(names[1])}, as neither is "
             "named after a label; name the classes in the order of the columns",
-            field="mapping",
             offer={name: k for k, name in enumerate(names)},
         )
         error.has_columns = True
@@ -445,7 +443,7 @@ def _groups(columns: Sequence[Coded], table: OpenTable, places: ColumnPlaces) ->
 def _check_groups(count: int, names: Sequence[str]) -> None:
     if count > MAX_GROUPS:
         of = f"column {quoted(names[0])} has" if len(names) == 1 else f"columns {listed(names)} together have"
-        raise TooManyGroups(f"{of} more than {MAX_GROUPS:,} distinct groups", field="groups")
+        raise TooManyGroups(f"{of} more than {MAX_GROUPS:,} distinct groups")
 
 
 # --- Files of predictive distributions
@@ -503,7 +501,7 @@ def read_forecast_sheet(
     """
     limits = FileLimits(max_bytes, max_rows, budget=budget, spool=spool)
     with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
-        chosen = choose_forecasts(table.columns, options, labelled=labelled)
+        chosen = ForecastChoice(table.columns, options, labelled=labelled)
         numbers = dict(chosen.places.forecasts)
         with_gaps = numbers.pop("observed", ()) if options.known is not None else ()
         places = replace(chosen.places, forecasts=numbers) if with_gaps else chosen.places
@@ -511,7 +509,7 @@ def read_forecast_sheet(
             values = table.read(places)
         except MissingValue as error:
             raise _all_missing(table, places, error) from error
-        forecasts, notes = read_distributions(values.vectors, chosen, table.columns)
+        forecasts, notes = read_distributions(values.vectors, chosen)
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
         texts: dict[str, Any] = {
             field: None if at is None else _names(_texts(table, [at])[0], table.columns[at].name, field == "known")
@@ -627,7 +625,7 @@ def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
 def _names(cells: list[str], name: str, with_gaps: bool = False) -> list[str]:
     found = ["" if is_missing(cell) else cell.strip() for cell in cells] if with_gaps else _whole(cells, name)
     if max(map(len, found), default=0) > MAX_TEXT:
-        raise NotLabels(f"column {quoted(name)} has a value of more than {MAX_TEXT} characters")
+        raise NotLabels(f"column {quoted(name)} has a value of more than {MAX_TEXT} characters", field="file")
     return found
 
 

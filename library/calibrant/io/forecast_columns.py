@@ -63,19 +63,8 @@ _PERCENT = 50.0
 
 
 @dataclass(frozen=True)
-class ChosenForecasts:
-    """The chosen columns, the levels from their names or the options, notes, and columns of strings by field."""
-
-    places: ColumnPlaces
-    levels: tuple[float, ...] | None
-    level: float | None
-    notes: tuple[str, ...]
-    texts: Mapping[str, int | None]
-
-
-@dataclass(frozen=True)
 class _Reading:
-    """Columns that form a predictive distribution."""
+    """Columns that form a predictive distribution, and the levels in their names or in the options."""
 
     columns: Mapping[Field, tuple[int, ...]]
     levels: tuple[float, ...] | None = None
@@ -88,7 +77,7 @@ def are_of_forecasts(names: Sequence[str]) -> bool:
     >>> are_of_forecasts(["y", "mean", "std"]), are_of_forecasts(["y", "age", "income"])
     (True, False)
     """
-    choice = Choice([Column(name, ("0",)) for name in names])
+    choice = Choice([Column(name, ("0",)) for name in names], FileOptions())
     readings = [reading for row in rules_of("Predictive distributions") for reading in row.find(choice)]
     return any(sum(map(len, reading.columns.values())) > 1 for reading in readings)
 
@@ -198,30 +187,32 @@ def _stems(choice: Choice, pattern: re.Pattern[str]) -> dict[str, dict[int, str]
 # --- Choosing columns: those of the options, else those of the rules
 
 
-def choose_forecasts(columns: Sequence[Column], options: FileOptions, *, labelled: bool) -> ChosenForecasts:
-    """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous."""
-    choice = Choice(columns)
-    texts = {
-        name: None if (stated := getattr(options, name)) is None else choice.find(stated, name)
-        for name in ("clusters", "by", "times", "known")
-    }
-    observed = None if options.labels is None else choice.find(options.labels, "observed")
-    # Forecasts that are only recalibrated, by a map or in the order of time (``known``), have no use for weights.
-    needed = (labelled and options.known is None) or options.weights is not None
-    groups = choice.groups(options.groups)
-    explicit = None if options.predictions is None else _stated(choice, options.predictions)
-    weights = choice.weights(options.weights) if needed else None
-    if labelled and observed is None:
-        observed = choice.only("Outcomes, of regression")
-    reading = _inferred(choice, options, labelled) if explicit is None else explicit
-    if labelled and observed is None:
-        raise _no_outcomes(choice, reading)
-    if reading.level is not None and options.level is None:
-        choice.notes.append(f"level: {reading.level:g} (inferred from the names of the bounds)")
-    reading = _with_levels(reading, options)
-    parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
-    places = ColumnPlaces(weights=weights, groups=groups, forecasts=parts | dict(reading.columns))
-    return ChosenForecasts(places, reading.levels, reading.level, tuple(choice.notes), texts)
+class ForecastChoice(Choice):
+    """The columns that the options name or the rules infer; raises a ``TabularError`` if one is missing or ambiguous.
+
+    ``texts`` are columns of strings by field.
+    """
+
+    def __init__(self, columns: Sequence[Column], options: FileOptions, *, labelled: bool) -> None:
+        super().__init__(columns, options)
+        self.texts = {field: self.stated(field, getattr(options, field)) for field in _TEXTS}
+        observed = self.stated("observed", options.labels)
+        groups = self.groups()
+        stated = None if options.predictions is None else _stated(self, options.predictions)
+        # Forecasts that are only recalibrated, by a map or in the order of time (``known``), have no use for weights.
+        needed = (labelled and options.known is None) or options.weights is not None
+        weights = self.weights() if needed else None
+        if labelled and observed is None:
+            observed = self.only("Outcomes, of regression")
+        self.reading = _with_levels(stated, options) if stated is not None else _inferred(self, labelled)
+        if labelled and observed is None:
+            raise _no_outcomes(self)
+        parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
+        self.places = ColumnPlaces(weights=weights, groups=groups, forecasts=parts | dict(self.reading.columns))
+
+
+#: Columns of strings.
+_TEXTS: tuple[Field, ...] = ("clusters", "by", "times", "known")
 
 
 def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
@@ -240,8 +231,7 @@ def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
         if level is None or not name.startswith("q") or level in levels:
             raise UnclearColumns(
                 f"{quoted(name)} is no part of a predictive distribution, or is given twice; use mean with std or "
-                "variance, quantiles such as q0.05, lower and upper, or samples",
-                field="predictions",
+                "variance, quantiles such as q0.05, lower and upper, or samples"
             )
         levels[level] = choice.find(stated, "quantiles")
     if levels:
@@ -250,8 +240,7 @@ def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
     if set(columns) not in kinds:
         raise UnclearColumns(
             f"{', '.join(columns)} do not form one predictive distribution; give mean with std or variance, quantiles, "
-            "samples, or lower and upper",
-            field="predictions",
+            "samples, or lower and upper"
         )
     if "lower" in columns:  # the level in the names of both bounds
         ends = [_END.fullmatch(choice.names[columns[field][0]]) for field in ("lower", "upper")]
@@ -272,7 +261,7 @@ def _by_level(places: Sequence[int], levels: Sequence[float]) -> _Reading:
     return _Reading({"quantiles": tuple(places[i] for i in order)}, tuple(levels[i] for i in order))
 
 
-def _inferred(choice: Choice, options: FileOptions, labelled: bool) -> _Reading:
+def _inferred(choice: Choice, labelled: bool) -> _Reading:
     readings = [reading for row in rules_of("Predictive distributions") for reading in row.find(choice)]
     if not readings:
         raise _none_found(choice)
@@ -282,19 +271,17 @@ def _inferred(choice: Choice, options: FileOptions, labelled: bool) -> _Reading:
         flags = tuple(tuple(_flags(choice, reading)) for reading in readings)
         kinds = listed([flag for of in flags for flag in of[:2]])
         raise UnclearColumns(
-            f"the file has several predictive distributions, such as {kinds}; choose one",
-            field="predictions",
-            readings=flags,
+            f"the file has several predictive distributions, such as {kinds}; choose one", readings=flags
         )
-    reading: _Reading = readings[0]
-    if options.level is not None:
-        reading = replace(reading, columns={field: at for field, at in reading.columns.items() if field != "level"})
+    reading: _Reading = _with_levels(readings[0], choice.options)
     for field, places in reading.columns.items():
         names, levels = [choice.names[choice.choose(at, field)] for at in places], reading.levels
         what = "" if levels is None else f", at the levels {levels[0]:g} to {levels[-1]:g}"
         their = "its name" if len(names) == 1 else "their names"
         shown = _PART.format(field=field, columns=span(names), levels=what, their=their)
         choice.notes += [shown] if field != "levels" else []
+    if reading.level is not None and choice.options.level is None:
+        choice.notes.append(f"level: {reading.level:g} (inferred from the names of the bounds)")
     return reading
 
 
@@ -319,28 +306,33 @@ def _flags(choice: Choice, reading: _Reading) -> list[str]:
     return [flag for flag in flags if not flag.startswith("levels=")]
 
 
+#: The levels of intervals and of quantiles: field, column, and errors if there is no such column, or no level.
+_OF_COLUMNS: tuple[tuple[Field, Field, str, str], ...] = (
+    (
+        *("level", "lower", "a level is for intervals, with a column of lower and of upper bounds"),
+        "the level of the intervals is not in the file; set it, such as 0.9",
+    ),
+    (
+        *("levels", "quantiles", "levels are for quantiles, of which the file has none"),
+        "the levels of the quantiles are not in the file; set them, such as 0.05, 0.5 and 0.95",
+    ),
+)
+
+
 def _with_levels(reading: _Reading, options: FileOptions) -> _Reading:
     """Return the columns with the levels of the options; raises an error if they do not fit or are missing."""
-    columns = reading.columns
-    if options.level is not None and "lower" not in columns:
-        raise InvalidForecasts("a level is for intervals, with a column of lower and of upper bounds", field="level")
-    if options.levels is not None and "quantiles" not in columns:
-        raise InvalidForecasts("levels are for quantiles, of which the file has none", field="levels")
-    if "lower" in columns:
-        level = reading.level if options.level is None else options.level
-        if level is None and "level" not in columns:
-            text = "the level of the intervals is not in the file; set it, such as 0.9"
-            raise InvalidForecasts(text, field="level")
-        return replace(reading, level=level)
-    if options.levels is None:
-        if "quantiles" in columns and reading.levels is None and "levels" not in columns:
-            text = "the levels of the quantiles are not in the file; set them, such as 0.05, 0.5 and 0.95"
-            raise InvalidForecasts(text, field="levels")
-        return reading
-    if reading.levels is not None and reading.levels != options.levels:
-        raise InvalidForecasts("the levels are not those in the names of the columns", field="levels")
-    without: dict[Field, tuple[int, ...]] = {field: at for field, at in columns.items() if field != "levels"}
-    return replace(reading, columns=without, levels=options.levels)
+    for field, part, unused, missing in _OF_COLUMNS:
+        stated, named = getattr(options, field), getattr(reading, field)
+        if part not in reading.columns and stated is not None:
+            raise InvalidForecasts(unused, field=field)
+        if part in reading.columns and stated is None and named is None and field not in reading.columns:
+            raise InvalidForecasts(missing, field=field)
+        if None not in (stated, named) and stated != named:
+            raise InvalidForecasts("the levels are not those in the names of the columns", field=field)
+        if stated is not None:
+            others = {name: at for name, at in reading.columns.items() if name != field}
+            reading = replace(reading, columns=others, **{field: stated})
+    return reading
 
 
 # --- Errors
@@ -371,13 +363,12 @@ def _none_found(choice: Choice) -> NoPredictions | UnclearColumns:
     return NoPredictions(
         "no predictive distribution found; name the columns mean with std or variance, q0.05, q0.5 and so on, lower "
         f"and upper, or sample_0, sample_1 and so on, or name the column of each part, such as mean=m{has}",
-        field="predictions",
         columns=tuple(free[:MAX_OFFERED]),
     )
 
 
-def _no_outcomes(choice: Choice, reading: _Reading) -> NoLabelColumn:
-    used = _places(reading)
+def _no_outcomes(choice: ForecastChoice) -> NoLabelColumn:
+    used = _places(choice.reading)
     free = [at for at, name in enumerate(choice.names) if name not in ("", "id") and at not in used]
     offer = tuple(choice.names[at] for at in free if choice.is_free(at))
     hint = f", or choose one of {listed(offer)}" if offer else " (no other column has numbers)"
@@ -407,21 +398,19 @@ def _levels(texts: Sequence[str]) -> list[float] | None:
 # --- From columns to checked distributions
 
 
-def read_distributions(
-    vectors: Mapping[Field, Floats], chosen: ChosenForecasts, columns: Sequence[Column]
-) -> tuple[Forecasts, tuple[str, ...]]:
+def read_distributions(vectors: Mapping[Field, Floats], chosen: ForecastChoice) -> tuple[Forecasts, tuple[str, ...]]:
     """Return the distributions of the columns that were read, and notes.
 
     Raises ``InvalidForecasts`` with the column and the first bad rows.
     """
     values: dict[str, Any] = {field: array for field, array in vectors.items() if field != "observed"}
-    names = {field: [columns[at].name for at in places] for field, places in chosen.places.forecasts.items()}
+    names = {field: [chosen.names[at] for at in places] for field, places in chosen.places.forecasts.items()}
     tables = {field: values[field] for field in ("quantiles", "samples") if field in values}
     values |= {field: table.reshape(len(table), -1) for field, table in tables.items()}
-    if chosen.levels is not None:
-        values["levels"] = np.array(chosen.levels)
+    if chosen.reading.levels is not None:
+        values["levels"] = np.array(chosen.reading.levels)
     if "lower" in values:
-        of_rows = np.unique(values["level"] if chosen.level is None else chosen.level)
+        of_rows = np.unique(values["level"] if chosen.reading.level is None else chosen.reading.level)
         if len(of_rows) > 1:
             column = quoted(names["level"][0])
             raise InvalidForecasts(f"column {column} must have one level for all rows", field="level")

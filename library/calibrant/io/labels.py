@@ -145,8 +145,7 @@ def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
     if named and named[0].casefold() != pos_label.casefold():
         raise BadMapping(
             f"by its name, the column of predictions is that of {quoted(named[0])}, but the positive label is "
-            f"{quoted(pos_label)}",
-            field="mapping",
+            f"{quoted(pos_label)}"
         )
 
 
@@ -156,7 +155,6 @@ def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> ClassLabels 
         if is_negation(event) and {*lower} == {negative, positive}:
             raise LabelsNeedMapping(
                 f"by its name, the column of predictions is that of {quoted(event)}; name the label of this class",
-                field="mapping",
                 offer={positive: 0, negative: 1},
             )
         if is_negative(event) and {*lower} <= {negative, positive}:
@@ -171,8 +169,7 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
     """Convert labels of two values, of which one is the positive class."""
     if n_classes != 2:
         raise BadMapping(
-            f"a positive label is for two classes, but the predictions have {n_classes}; name the classes instead",
-            field="mapping",
+            f"a positive label is for two classes, but the predictions have {n_classes}; name the classes instead"
         )
     positive_text, whole = pos_label.strip(), integer(pos_label.strip())
     if booleans(coded.texts) is not None:  # in any case
@@ -185,8 +182,7 @@ def _of_positive(coded: Coded, name: str, pos_label: str, n_classes: int) -> Cla
         what = "has more than two" if any(is_positive) else "does not have it"
         raise UnmappedLabel(
             f"the positive label must be one of two labels, but column {quoted(name)} {what}; "
-            f"the labels are {listed(sorted(coded.texts, key=in_order))}",
-            field="mapping",
+            f"the labels are {listed(sorted(coded.texts, key=in_order))}"
         )
     names = (others[0] if others else f"not {positive_text}", positive_text)
     plain = names in (("0", "1"), ("False", "True"), ("0.0", "1.0"))
@@ -200,13 +196,11 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
     if len(names) != n_classes:
         given = "1 class name" if len(names) == 1 else f"{len(names)} class names"
         raise BadMapping(
-            f"the predictions have {n_classes} classes, but there are {given} (of the option or of the map)",
-            field="mapping",
+            f"the predictions have {n_classes} classes, but there are {given} (of the option or of the map)"
         )
     if len(set(names)) != n_classes or not all(names):
         raise BadMapping(
-            f"the class names must be {n_classes} different names in the order of the columns of predictions",
-            field="mapping",
+            f"the class names must be {n_classes} different names in the order of the columns of predictions"
         )
     plain = [text if (k := integer(text)) is None else str(k) for text in coded.texts]
     if not all(text in names for text in plain) and all(text in map(str, range(n_classes)) for text in plain):
@@ -221,8 +215,7 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
         if text not in names and plain[code] not in names:
             raise UnmappedLabel(
                 f"the label {quoted(text)}, first in {row_of(coded.first(code))} of column {quoted(name)}, is not one "
-                f"of the class names: {listed(names)}",
-                field="mapping",
+                f"of the class names: {listed(names)}"
             )
     of_code = [names.index(text if text in names else other) for text, other in zip(coded.texts, plain, strict=True)]
     return ClassLabels(_classes(of_code, coded), names)
@@ -301,10 +294,7 @@ def _checked(mapping: Mapping[str, int], n_classes: int) -> dict[str, int]:
     """Check that the values of a mapping are classes; adds integer keys in their plain form."""
     for text, k in mapping.items():
         if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k < n_classes:
-            raise BadMapping(
-                f"the mapping of {quoted(text)} must be a class, an integer from 0 to {n_classes - 1}",
-                field="mapping",
-            )
+            raise BadMapping(f"the mapping of {quoted(text)} must be a class, an integer from 0 to {n_classes - 1}")
     found = {text.strip(): k for text, k in mapping.items()}
     return {str(whole): k for text, k in found.items() if (whole := integer(text)) is not None} | found
 
@@ -317,13 +307,12 @@ def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int)
         if k is None:
             raise UnmappedLabel(
                 f"the mapping has no class for {quoted(text)}, first in {row_of(coded.first(code))} of column "
-                f"{quoted(name)}",
-                field="mapping",
+                f"{quoted(name)}"
             )
         of_code.append(k)
     different = {*map(_number_or_text, coded.texts)}
     if len({*of_code}) < 2 <= len(different):
-        raise BadMapping("the mapping gives all labels the same class; it must use at least two", field="mapping")
+        raise BadMapping("the mapping gives all labels the same class; it must use at least two")
     of_class = {k: text for text, k in mapping.items()}
     names = tuple(of_class.get(k, "") for k in range(n_classes))
     note = "labels: mapped as requested, " + ", ".join(
@@ -339,27 +328,26 @@ def _refusal(
     where, texts = f"column {quoted(name)}", sorted(plain, key=in_order)
     numbers = [text for text in texts if is_number(text)]
     if any(integer(text) is None for text in numbers):
-        return NotLabels(f"{where} has fractions, which cannot be labels; is this the right column?", field="labels")
+        return NotLabels(f"{where} has fractions, which cannot be labels; is this the right column?")
     if numbers and len(numbers) < len(texts):
         stray = next(text for text in coded.texts if not is_number(text))
         row = row_of(coded.first(coded.texts.index(stray)))
         gap = "; remove rows without a label" if stray.casefold() in _UNKNOWN else ""
-        return NotLabels(f"{where} mixes numbers and strings: {row} is {quoted(stray)}{gap}", field="labels")
+        return NotLabels(f"{where} mixes numbers and strings: {row} is {quoted(stray)}{gap}")
     hint = "is this the right column, or are columns of predictions missing?"
     if numbers and not _is_near(numbers, n_classes):
         strange = next(code for code, text in enumerate(plain) if not 0 <= int(text) < n_classes)
         what = f"{row_of(coded.first(strange))} of {where} is not one of the classes 0 to {n_classes - 1}"
-        return NotLabels(f"{what} of the predictions; {hint}", field="labels")
+        return NotLabels(f"{what} of the predictions; {hint}")
     if len(texts) > n_classes:
         what = f"{where} has {len(texts):,} distinct labels, but the predictions have {n_classes} classes"
-        return NotLabels(f"{what}; {hint}", field="labels")
+        return NotLabels(f"{what}; {hint}")
     offer = _offer(texts, numbers, n_classes)
     hint = "; or name the columns of predictions after the labels" if len(aliases) > 1 and not numbers else ""
     return LabelsNeedMapping(
         f"the labels are {listed(texts)}; map each of them to a class"
         + (f", such as {_shown(offer)}" if offer and None not in offer.values() else "")
         + hint,
-        field="mapping",
         offer=offer,
     )
 

@@ -94,11 +94,15 @@ Reading = TypeVar("Reading")
 class Choice:
     """The columns of a table, what was chosen of them for which field, and notes on what was inferred."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
-        self.columns = columns
+    def __init__(self, columns: Sequence[Column], options: FileOptions) -> None:
+        self.columns, self.options = columns, options
         self.names = [column.name for column in columns]
         self.chosen: dict[int, Field] = {}
         self.notes: list[str] = []
+
+    def stated(self, field: Field, name: str | None) -> int | None:
+        """Choose the column that an option names, if it does; raises ``UnknownColumn``."""
+        return None if name is None else self.find(name, field)
 
     def find(self, stated: str, field: Field) -> int:
         """Choose the column of this name; raises ``UnknownColumn``."""
@@ -137,20 +141,20 @@ class Choice:
         """Return the columns that are not chosen yet and have one of these names."""
         return [at for at, name in enumerate(self.names) if at not in self.chosen and word(name) in known]
 
-    def weights(self, stated: str | None, *, noted: bool = True) -> int | None:
+    def weights(self, *, noted: bool = True) -> int | None:
         """Choose the column of weights that the options name; others are noted, and are no labels or predictions."""
-        if stated is not None:
-            return self.find(stated, "weights")
+        if self.options.weights is not None:
+            return self.find(self.options.weights, "weights")
         for row in rules_of("Weights") if noted else ():
             for at in row.find(self):
                 self.note(row, [at])
         self.chosen |= dict.fromkeys(self.called(WEIGHTS), "weights")
         return None
 
-    def groups(self, stated: Sequence[str] | None) -> tuple[int, ...]:
+    def groups(self) -> tuple[int, ...]:
         """Choose the columns of groups that the options name, or the only one with such a name."""
-        if stated:
-            return tuple(self.find(name, "groups") for name in stated)
+        if self.options.groups:
+            return tuple(self.find(name, "groups") for name in self.options.groups)
         return () if (at := self.only("Groups")) is None else (at,)
 
     def only(self, step: str) -> int | None:
@@ -208,14 +212,14 @@ class ColumnChoice(Choice):
     """What the rules see of a table, the names of its columns and their first values, and what they chose."""
 
     def __init__(self, columns: Sequence[Column], options: FileOptions, distinct: Distinct, labelled: bool) -> None:
-        super().__init__(columns)
-        self.options, self.labelled, self._read_distinct = options, labelled, distinct
+        super().__init__(columns, options)
+        self.labelled, self._read_distinct = labelled, distinct
         self.labels: int | None = None
         #: The known names of predictions, and the names that may be theirs; those of readings so far are empty.
         self.known: frozenset[str] = PREDICTIONS
         self.free_names: list[str] = []
         #: The columns of the options.
-        self.stated: Sequence[int] = ()
+        self.stated_places: Sequence[int] = ()
         self.family = Family((), ())
         #: The event that has the name of the labels and the number of its class; the reduction that the file implies.
         self.event: str | None = None
@@ -224,7 +228,7 @@ class ColumnChoice(Choice):
         self.by_name: Family | None = None
         self.reduction: str | None = None
         #: All chosen columns, and the column of times; for each class, the names that its column gives it.
-        self.places, self.times = ColumnPlaces(), None if options.times is None else self.find(options.times, "times")
+        self.places, self.times = ColumnPlaces(), self.stated("times", options.times)
         self.classes: tuple[tuple[str, ...], ...] = ()
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}

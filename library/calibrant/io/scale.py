@@ -44,7 +44,6 @@ def check_scale(predictions: Floats, scale: Scale, names: Sequence[str]) -> tupl
     if low < -TOLERANCE:
         raise LooksLikeLogits(
             f"values of {what} are negative, so they are not probabilities; if they are logits, set the scale to logit",
-            field="scale",
             offer=("logit",),
         )
     if high <= _WHOLE * (1 + TOLERANCE) and _sums_to_hundred(predictions):
@@ -54,8 +53,7 @@ def check_scale(predictions: Floats, scale: Scale, names: Sequence[str]) -> tupl
     first = ", ".join(str(row + 1) for row in rows[:_ROWS_SHOWN])
     raise UnclearScale(
         f"values of {what} are outside [0, 1] in {len(rows):,} of {len(predictions):,} rows, first in "
-        f"row{'s' if len(rows) > 1 else ''} {first}; if they are logits, set the scale to logit",
-        field="predictions",
+        f"row{'s' if len(rows) > 1 else ''} {first}; if they are logits, set the scale to logit"
     )
 
 
@@ -73,8 +71,7 @@ def scale_error(name: str, numbers: AbstractSet[float]) -> TabularError | None:
 def percentages(what: str, or_: str = "") -> LooksLikePercent:
     """Return the error for columns of percentages."""
     return LooksLikePercent(
-        f"values of {what} are above 1 but not above 100; they look like percentages{or_}: divide by 100",
-        field="predictions",
+        f"values of {what} are above 1 but not above 100; they look like percentages{or_}: divide by 100"
     )
 
 
