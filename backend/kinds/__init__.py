@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import numpy.typing as npt
 
 from backend.requester import Requester
+from backend.store.clock import stamp
 from calibrant.core.errors import PredictionKindMismatch
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES
 from schemas.distributions import PredictionKind
+from schemas.maps import MapRecord, Registration
 
 if TYPE_CHECKING:
     from backend.kinds.classes import ClassPredictions
     from backend.kinds.distributions import Distributions
+    from calibrant.distributions.maps.distribution_map import DistributionMap
+    from calibrant.maps.calibration_map import CalibrationMap
     from schemas.batches import BatchRecord
 
 #: A kind of predictions; both have the same use cases, for different types of options and rows.
@@ -65,6 +69,16 @@ def check_kind(record: BatchRecord, kind: PredictionKind, pointer: str = "/batch
     """Raise ``PredictionKindMismatch`` unless a batch is of this kind."""
     if record.prediction_kind != kind:
         raise PredictionKindMismatch.at(pointer, f"is a batch of {record.prediction_kind}, not of {kind}")
+
+
+def record_of(
+    map_id: str, fitted: CalibrationMap | DistributionMap, registration: Registration, **own: Any
+) -> MapRecord:
+    """The record of a map, which storing assigns its version; ``own`` fields are those of its kind and of its fit."""
+    unknown = dict.fromkeys(("version", "reduction", "scale", "n_classes", "n", "seed"))
+    made = {"method": fitted.method, "options": {}, "created_at": stamp(), "document": fitted.to_document()}
+    about = {"name": registration.name, "digest": fitted.training_digest, **registration.about()}
+    return MapRecord.model_validate({"id": map_id, **unknown, **made, **about, **own})
 
 
 def take_slot_for(requester: Requester, batch_id: str) -> None:

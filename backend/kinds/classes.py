@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from backend.held_maps import HeldMap, classifier_of
-from backend.kinds import Arrays, Calibrated, Work, check_kind
+from backend.kinds import Arrays, Calibrated, Work, check_kind, record_of
 from backend.requester import Requester
 from backend.store.batches import BatchStore
-from backend.store.clock import stamp
 from backend.store.errors import NoLabels, UnknownMap
 from backend.store.jobs.runs import Run, is_join
 from backend.store.server.connection import patiently
@@ -259,26 +258,20 @@ class CalibrationRequest:
 
 
 def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch) -> MapRecord:
-    """The record of a map fitted to ``batch`` according to ``spec``; storing it assigns its version."""
+    """The record of a map fitted to ``batch`` according to ``spec``."""
     seen = in_sample(batch, fitted)
     names = None if spec.class_names is None else tuple(spec.class_names)
     trained = with_training(fitted, batch, spec.options, spec.seed, names)
     gain = trained.diagnostics.get("held_out_gain")
-    return MapRecord(
-        id=map_id,
-        name=spec.name,
-        version=None,
-        method=fitted.method,
+    return record_of(
+        map_id,
+        trained,
+        spec,
+        **_of_classes(fitted, spec.class_names),
         options=spec.options,
-        reduction=fitted.reduction,
-        scale=fitted.scale,
-        n_classes=fitted.n_classes,
-        class_names=spec.class_names,
         n=seen.n,
         seed=spec.seed,
-        created_at=stamp(),
         created_by=spec.created_by,
-        **spec.about(),
         digest=seen.digest,
         label_rate=seen.label_rate,
         in_sample=InSample(before=seen.before.scores, after=seen.after.scores),
@@ -286,8 +279,17 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         bins=FitBins(of=seen.binned, before=_bins(seen.before), after=_bins(seen.after)),
         held_out_gain=None if gain is None else _gain(gain),
         warning=trained.warning,
-        document=trained.to_document(),
     )
+
+
+def _of_classes(fitted: CalibrationMap, class_names: Sequence[str] | None) -> dict[str, Any]:
+    names = None if class_names is None else list(class_names)
+    return {
+        "reduction": fitted.reduction,
+        "scale": fitted.scale,
+        "n_classes": fitted.n_classes,
+        "class_names": names,
+    }
 
 
 def _gain(found: Mapping[str, Any]) -> HeldOutGain:
@@ -310,25 +312,8 @@ def record_without_fit(
     imported: bool = False,
 ) -> MapRecord:
     """The record of a map that was imported or derived from another, without a summary of a fit to rows."""
-    return MapRecord(
-        id=map_id,
-        name=registration.name,
-        version=None,
-        method=fitted.method,
-        options={},
-        reduction=fitted.reduction,
-        scale=fitted.scale,
-        n_classes=fitted.n_classes,
-        class_names=None if fitted.class_names is None else list(fitted.class_names),
-        n=None,
-        seed=None,
-        created_at=stamp(),
-        created_by=who,
-        **registration.about(),
-        digest=fitted.training_digest,
-        imported=imported,
-        document=fitted.to_document(),
-    )
+    own = _of_classes(fitted, fitted.class_names)
+    return record_of(map_id, fitted, registration, **own, created_by=who, imported=imported)
 
 
 def _bins(fit: FitSummary) -> Bins:

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from backend.held_maps import HeldMap, distribution_of
-from backend.kinds import Arrays, Calibrated, Work, check_kind, stored_bytes, take_slot_for, work_bytes
+from backend.kinds import Arrays, Calibrated, Work, check_kind, record_of, stored_bytes, take_slot_for, work_bytes
 from backend.kinds.classes import stored_kind
 from backend.requester import Requester
-from backend.store.clock import stamp
 from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store
@@ -38,7 +37,7 @@ from calibrant.kinds.distributions import (
 )
 from calibrant.reports.forecasts import ForecastReport, report_options
 from schemas.batches import BatchRecord, DistributionRowsOptions
-from schemas.distributions import ForecastShape, HeldOutGain, PredictionKind
+from schemas.distributions import ForecastShape, PredictionKind
 from schemas.evaluations import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateSpec
 from schemas.maps import (
     CalibrateDistributionOptions,
@@ -189,31 +188,11 @@ def distribution_record(
 ) -> MapRecord:
     """The record of a map of predictive distributions, fitted to ``n`` rows, or imported by ``who``."""
     accepts, returns = map(shape_of, accepted_and_returned(fitted))
-    fit = spec if isinstance(spec, FitDistributionSpec) else None
-    gain = fitted.diagnostics.get("held_out_gain")
-    return MapRecord(
-        id=map_id,
-        prediction_kind="regression",
-        name=spec.name,
-        version=None,
-        method=fitted.method,
-        options={} if fit is None else fit.options,
-        reduction=None,
-        scale=None,
-        n_classes=None,
-        n=n,
-        seed=None if fit is None else fit.seed,
-        created_at=stamp(),
-        created_by=who if fit is None else fit.created_by,
-        **spec.about(),
-        imported=fit is None,
-        digest=fitted.training_digest,
-        accepts=accepts,
-        returns=returns,
-        held_out_gain=None if fit is None or gain is None else HeldOutGain.model_validate(gain),
-        warning=None if fit is None else fitted.warning,
-        document=fitted.to_document(),
-    )
+    own: dict[str, Any] = {"created_by": who, "imported": True}
+    if isinstance(spec, FitDistributionSpec):
+        own = {"options": spec.options, "seed": spec.seed, "created_by": spec.created_by, "warning": fitted.warning}
+        own |= {"held_out_gain": fitted.diagnostics.get("held_out_gain")}
+    return record_of(map_id, fitted, spec, prediction_kind="regression", n=n, accepts=accepts, returns=returns, **own)
 
 
 # --- Calibrated forecasts
