@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calibrant.cli.sample import boosted
+from calibrant.cli.commands.sample import boosted
 
 SAMPLE = Path(__file__).parents[1] / "service" / "assets" / "sample.csv"
 

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, sync_playwright
 
-from calibrant.cli.sample import Classifier, boosted, naive_bayes
+from calibrant.cli.commands.sample import Classifier, boosted, naive_bayes
 from calibrant.client import Calibrant
 from service.stack import stack
 from tests.browser.checks import DECODED

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from calibrant.cli.sample import Classifier, boosted, naive_bayes
+from calibrant.cli.commands.sample import Classifier, boosted, naive_bayes
 from calibrant.client import Calibrant
 from calibrant.client.answers import JobAnswer, MeasureAnswer
 from service.stack import stack

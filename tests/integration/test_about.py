@@ -11,7 +11,7 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from backend.store.api_keys import ApiKeyStore
-from calibrant.cli.maps import maps as maps_command
+from calibrant.cli.commands.maps import maps as maps_command
 from calibrant.client import Calibrant
 from schemas.keys import Scope
 from schemas.maps import About, MapChanges

@@ -5,60 +5,73 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import EvaluateFlags, Fit, PictureFlags, read_json
-from calibrant.cli.output import STANDARD
-from calibrant.cli.results import Fitted
+from calibrant.cli.options import read_json
+from calibrant.cli.output import STANDARD, bar
 from calibrant.cli.server_url import client_of
 
 if TYPE_CHECKING:
-    from calibrant.core.cells import Floats
-    from calibrant.io.table import Sheet
+    from calibrant.client import Calibrant
+    from calibrant.io.table import ForecastSheet, Sheet
 
 
-class Engine(Protocol):
-    """Runs the operations of the commands."""
+class Engine(NamedTuple):
+    """The process of a command, or the server of a client. Rows are sent with each call: a server stores maps alone."""
 
-    def evaluate(self, rows: Sheet, request: EvaluateFlags) -> dict[str, Any]:
-        """Evaluate the rows; returns the JSON of ``POST /evaluate``."""
-        ...
+    client: Calibrant | None = None
 
-    def fit(self, rows: Sheet, request: Fit) -> Fitted:
-        """Fit a map to the rows."""
-        ...
+    def function(self, name: str, /) -> Callable[..., Any]:
+        """Return the function of the library with this name, or the method of the client with the same arguments."""
+        import calibrant
 
-    def document(self, map: str | dict[str, Any]) -> dict[str, Any]:
-        """Return the document of a map."""
-        ...
+        function: Callable[..., Any] = getattr(calibrant if self.client is None else self.client, name)
+        return function
 
-    def calibrate(self, rows: Sheet, map: str | dict[str, Any]) -> Floats:
-        """Apply a map to the predictions."""
-        ...
+    def call(self, name: str, rows: Sheet | ForecastSheet, /, **options: Any) -> Any:
+        """Return what the function or method with this name makes of the rows; its jobs have a progress bar."""
+        from calibrant.core.progress import reporting
 
-    def draw(self, rows: Sheet, request: PictureFlags) -> bytes:
-        """Draw a diagram of the rows; returns the SVG or PNG of ``POST /diagrams``."""
-        ...
+        function, arguments = self.function(name), {**arguments_of(rows), **options}
+        with bar() as shown:
+            if self.client is None:
+                with reporting(shown):
+                    return function(**arguments)
+            if "progress" in signature(function).parameters:
+                arguments["progress"] = shown.of_job
+            return function(**arguments)
+
+
+def arguments_of(rows: Sheet | ForecastSheet) -> dict[str, Any]:
+    """Return the rows of a file as arguments of functions and of methods of the client, without those that are None."""
+    from calibrant.io.table import ForecastSheet
+
+    arguments: dict[str, Any] = {"weights_kind": None if rows.weights is None else rows.weights_kind}
+    if isinstance(rows, ForecastSheet):
+        columns: tuple[str, ...] = ("observed", "weights", "groups", "clusters", "by", "times")
+        arguments |= rows.forecasts
+    else:
+        columns = ("predictions", "labels", "weights", "groups", "scale")
+        arguments["class_names"] = None if rows.labels is None else rows.classes
+    arguments |= {name: getattr(rows, name) for name in columns}
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 @contextlib.contextmanager
 def engine_of(server: str | None) -> Iterator[Engine]:
-    """Open the local or the remote engine; an error ends the command with one line."""
+    """Open this process or a server; an error ends the command with one line."""
     if not server:
-        from calibrant.cli.local import Local
-
         with errors_in_a_line():
-            yield Local()
+            yield Engine()
         return
-    from calibrant.cli.remote import Remote
-
     with client_of(server, "maps") as client:
-        yield Remote(client)
+        yield Engine(client)
 
 
 def read_map(text: str | None, server: str | None) -> str | dict[str, Any] | None:

@@ -11,32 +11,30 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from calibrant.cli import commands
 from calibrant.cli.exits import EXIT_CODES
 
 GROUP = "calibrant.commands"
-#: The built-in commands and their one-line help. Each is in the module of its name, which ``--help`` does not import.
-OWN: Mapping[str, str] = MappingProxyType(
-    {
-        "evaluate": "Measure the calibration of predictions; with --map, before and after the map.",
-        "fit": "Fit a calibration map.",
-        "calibrate": "Apply a calibration map to a file of predictions, or recalibrate forecasts in the order of time.",
-        "report": "Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations.",
-        "diagram": "Draw a diagram as SVG or PNG; with --map, before and after the map.",
-        "sample": "Write the predictions of a naive Bayes classifier for 1,797 handwritten digits as CSV.",
-        "maps": "List, show, export, import, delete and alias the maps on a server.",
-        "jobs": "List, watch, cancel and delete the jobs on a server.",
-        "monitors": "Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
-    }
-)
+#: The first commands of the list; others of ``calibrant.cli.commands`` follow by name, then those of other packages.
+_FIRST = ("evaluate", "fit", "calibrate", "report", "diagram", "sample", "maps", "jobs", "monitors")
+
+
+@cache
+def own_commands() -> Mapping[str, str]:
+    """Return the help of each command of the library, the docstring of its module, without importing it."""
+    sources = {path.stem: path for folder in commands.__path__ for path in Path(folder).glob("[!_]*.py")}
+    names = [*(name for name in _FIRST if name in sources), *sorted(sources.keys() - set(_FIRST))]
+    return {name: sources[name].read_text("utf-8").split('"""', 2)[1].strip() for name in names}
 
 
 #: Names that other tools use -> commands and options.
@@ -141,23 +139,26 @@ class Commands(TyperGroup):
 
     @cached_property
     def _added(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
+        return {point.name: point for point in entry_points(group=GROUP) if point.name not in own_commands()}
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, built-in ones first."""
-        return [*OWN, *self._added]
+        return [*own_commands(), *self._added]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         """Return the command with this name, or None."""
-        if cmd_name in OWN and self._is_listed:
-            return typer.core.TyperCommand(cmd_name, help=OWN[cmd_name])
-        if cmd_name in OWN:
-            return self._command(cmd_name, getattr(import_module(f"calibrant.cli.{cmd_name}"), cmd_name))
+        text = own_commands().get(cmd_name)
+        if text is not None and self._is_listed:
+            return typer.core.TyperCommand(cmd_name, help=text)
+        if text is not None:
+            module = import_module(f"{commands.__name__}.{cmd_name}")
+            return self._command(cmd_name, getattr(module, cmd_name), text)
         if cmd_name not in self._added:
             return None
         point = self._added[cmd_name]
         try:
-            return self._command(cmd_name, point.load())
+            target = point.load()
+            return self._command(cmd_name, target, _help_of(target))
         except Exception as error:  # whatever another package raises
             problem = f"the command {cmd_name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
             return _broken(cmd_name, problem)
@@ -183,9 +184,8 @@ class Commands(TyperGroup):
         finally:
             self._is_listed = False
 
-    def _command(self, name: str, target: Any) -> Any:
+    def _command(self, name: str, target: Any, text: str | None) -> Any:
         if self._is_listed:
-            text = target.info.help if isinstance(target, typer.Typer) else inspect.getdoc(target)
             return typer.core.TyperCommand(name, help=text)
         if not isinstance(target, typer.Typer):
             function, target = target, _app()
@@ -193,8 +193,12 @@ class Commands(TyperGroup):
         for registered in target.registered_commands:
             registered.cls = Command
         command = typer.main.get_command(target)
-        command.name = name
+        command.name, command.help = name, text
         return command
+
+
+def _help_of(target: Any) -> str | None:
+    return target.info.help if isinstance(target, typer.Typer) else inspect.getdoc(target)
 
 
 def _app(**options: Any) -> typer.Typer:

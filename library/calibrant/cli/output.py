@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from calibrant.client.answers import JobAnswer, JobSummary
-    from calibrant.client.calls.maps import Applied
 
 
 # --- Results, on standard output or in a file
@@ -45,11 +44,6 @@ Out = Annotated[Path, typer.Option("--out", callback=in_a_folder, help="Output f
 def say(line: str) -> None:
     """Write a message to standard error."""
     typer.echo(f"calibrant: {line}", err=True)
-
-
-def say_map(answer: Applied) -> None:
-    """Write the map that a server applied to standard error: a name or an alias does not tell the version."""
-    say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
 
 
 def write_json(content: Any, out: Path = STANDARD) -> None:

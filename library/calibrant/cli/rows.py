@@ -20,6 +20,7 @@ from calibrant.io.errors import InvalidFileOption, TabularError
 from calibrant.io.options import OPTIONS, PARTS, FileOptions
 
 if TYPE_CHECKING:
+    from calibrant.core.batch import Batch
     from calibrant.io.table import ForecastSheet, Sheet
 
 #: The option for each field of ``calibrant.io``.
@@ -142,6 +143,13 @@ def read_forecast_rows(
 
     read = partial(read_forecast_sheet, options=options_of(columns, "numbers"), max_rows=None, labelled=labelled)
     return _read(file, columns, source, read, unused=unused)
+
+
+def batch_of(rows: Sheet) -> Batch:
+    """Return the checked rows of a file; raises a ``CalibrationError``."""
+    from calibrant.core.batch import read_batch
+
+    return read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale, kind=rows.weights_kind)
 
 
 Read = TypeVar("Read", "Sheet", "ForecastSheet")

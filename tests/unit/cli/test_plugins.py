@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from calibrant.cli.main import OWN, app
+from calibrant.cli import commands
+from calibrant.cli.main import app, own_commands
 
 #: A package with two commands, of which one cannot be loaded, and one that has the name of the library's own.
 ENTRY_POINTS = """[calibrant.commands]
@@ -61,10 +65,17 @@ def test_the_librarys_own_commands_cannot_be_replaced() -> None:
     assert "Measure the calibration of predictions" in CliRunner().invoke(app, ["evaluate", "--help"]).stdout
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_the_line_of_a_command_in_the_list_is_that_of_its_help(name: str) -> None:
-    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
-    assert " ".join(command.help.split("\n\n")[0].split()) == OWN[name]
+def test_every_module_of_the_folder_is_a_command_with_the_help_of_the_module() -> None:
+    group: Any = typer.main.get_command(app)
+    assert sorted(own_commands()) == [module.name for module in iter_modules(commands.__path__)]
+    for name, text in own_commands().items():
+        module = import_module(f"{commands.__name__}.{name}")
+        assert group.get_command(None, name).help == text == (module.__doc__ or "").strip()
+
+
+def test_the_list_of_commands_begins_with_those_about_files() -> None:
+    group: Any = typer.main.get_command(app)
+    assert group.list_commands(None)[:5] == ["evaluate", "fit", "calibrate", "report", "diagram"]
 
 
 def test_the_list_of_commands_loads_neither_server_nor_numbers() -> None:

@@ -7,8 +7,7 @@ import orjson
 import pytest
 
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.cli.local import as_answered
-from calibrant.cli.results import as_sent
+from calibrant.cli.commands.evaluate import as_answered, as_sent
 from calibrant.client.answers import ReportAnswer, decode
 from calibrant.core.batch import read_batch
 from calibrant.diagrams.catalogue import read_diagrams

@@ -1,27 +1,31 @@
-"""``calibrant calibrate``: apply a calibration map to a file of predictions."""
+"""Apply a calibration map to a file of predictions, or recalibrate forecasts in the order of time.
+
+The suffix of --out determines the format: .csv, .csv.gz, .tsv, .jsonl, .parquet, .arrow, .feather or .npz. The
+default is CSV, with the separator of the file.
+
+The new columns are calibrated, or one per class, such as calibrated_bird. They follow the columns of a CSV
+or JSON Lines file; in Parquet, Arrow and JSON Lines output, also those of a Parquet or Arrow file. In all other
+cases, the output has only the new columns. NPZ output has only the array calibrated.
+
+For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
+so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
 
 import typer
 
-from calibrant.cli.engine import engine_of, read_map
+from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
-from calibrant.cli.regression import (
-    InOrderFlags,
-    SupportOf,
-    check_alone,
-    forecasts_of,
-    read_support,
-    recalibrated,
-)
+from calibrant.cli.regression import SupportOf, check_alone, map_for, read_support
 from calibrant.cli.rows import (
     Columns,
     File,
@@ -32,11 +36,77 @@ from calibrant.cli.rows import (
     reads_a_file,
     source_of,
 )
-from calibrant.cli.server_url import Server, client_of
+from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
+    from calibrant.client.calls.maps import Applied
+    from calibrant.client.frames import ForecastArguments
     from calibrant.core.cells import Floats
+    from calibrant.distributions.adaptive import AdaptiveForecasts
     from calibrant.distributions.forecasts import Forecasts
+    from calibrant.distributions.maps.distribution_map import DistributionMap, Support
+    from calibrant.io.table import ForecastSheet, Sheet
+
+
+# --- Application of a map, in this process or on a server
+
+
+def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
+    """Apply a map to the predictions."""
+    if engine.client is not None:
+        answer = engine.client.calibrate(applied, rows.predictions, scale=rows.scale, return_map=True)
+        _say_map(answer)
+        calibrated: Floats = answer.calibrated
+        return calibrated
+    from calibrant.core.batch import read_predictions
+    from calibrant.maps.calibration_map import load
+
+    return load(applied).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
+
+
+def _calibrated_forecasts(engine: Engine, rows: ForecastSheet, applied: Any) -> Forecasts:
+    """Apply a map to the forecasts."""
+    if engine.client is not None:
+        forecasts = cast("ForecastArguments", {**rows.forecasts, "by": rows.by})
+        answer = engine.client.calibrate_distribution(applied, return_map=True, **forecasts)
+        _say_map(answer)
+        calibrated: Forecasts = answer.calibrated
+        return calibrated
+    fitted: DistributionMap = applied
+    return fitted.apply_checked(rows.forecasts, by=rows.by)
+
+
+def _say_map(answer: Applied) -> None:
+    """Print the map that a server applied: a name or an alias does not tell the version."""
+    say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
+
+
+class InOrderFlags(NamedTuple):
+    """Options of a recalibration in the order of time; ``scale`` is the value of --scale."""
+
+    half_life: float
+    scale: str
+    support: Support
+    options: Mapping[str, Any]
+
+
+def _recalibrated(engine: Engine, rows: ForecastSheet, how: InOrderFlags) -> AdaptiveForecasts:
+    """Recalibrate the rows in the order of time."""
+    unknown = [name for name in how.options if name not in ("shift", "widen", "narrow")]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
+    found: AdaptiveForecasts = engine.function("recalibrate_in_order")(
+        rows.observed,
+        rows.times,
+        rows.known,
+        half_life=how.half_life,
+        horizon=rows.by,
+        scale="identity" if how.scale == "probability" else how.scale,
+        support=how.support,
+        **rows.forecasts,
+        **how.options,
+    )
+    return found
 
 
 # --- Writing the calibrated probabilities; for a text file, next to its own columns
@@ -169,31 +239,14 @@ def calibrate(
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
-    """Apply a calibration map to a file of predictions, or recalibrate forecasts in the order of time.
-
-    The suffix of --out determines the format: .csv, .csv.gz, .tsv, .jsonl, .parquet, .arrow, .feather or .npz. The
-    default is CSV, with the separator of the file.
-
-    The new columns are calibrated, or one per class, such as calibrated_bird. They follow the columns of a CSV
-    or JSON Lines file; in Parquet, Arrow and JSON Lines output, also those of a Parquet or Arrow file. In all other
-    cases, the output has only the new columns. NPZ output has only the array calibrated.
-
-    For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
-    so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.
-    """
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
         if map_of is not None:
             raise typer.BadParameter("cannot be combined with --map", param_hint="--half-life")
         with errors_in_a_line():
-            _in_order(
-                file,
-                columns,
-                InOrderFlags(half_life, columns["scale"], read_support(support), read_options(option)),
-                out,
-                server,
-            )
+            how = InOrderFlags(half_life, columns["scale"], read_support(support), read_options(option))
+            _in_order(file, columns, how, out, server)
         return
     in_order = {"--label": columns["labels"], "--time": columns["times"], "--known": columns["known"]}
     for flag, given in {**in_order, "--support": support, "--option": option}.items():
@@ -205,19 +258,16 @@ def calibrate(
         applied: Any = read_map(map_of, server)
         from calibrant.kinds import is_of_distributions
 
-        document = engine.document(applied)
+        document = applied if engine.client is None else engine.client.map(applied).document
         regression = is_of_distributions(document)
         check_alone(regression=regression, columns=columns)
         with source_of(file) as source:
             if regression:
                 sheet = read_forecast_rows(file, columns, labelled=False, unused=("groups",), source=source)
-                with forecasts_of(server) as forecasts:
-                    fitted: Any = forecasts.map(applied)
-                    calibrated_forecasts = forecasts.calibrate(sheet, fitted)
-                _write_forecasts(source, file, calibrated_forecasts, out, columns)
+                _write_forecasts(source, file, _calibrated_forecasts(engine, sheet, map_for(applied)), out, columns)
                 return
             rows = read_rows(file, columns_for(columns, document), labelled=False, unused=("groups",), source=source)
-            calibrated = engine.calibrate(rows, applied)
+            calibrated = _calibrated(engine, rows, applied)
             classes = document.get("class_names") or rows.classes
             write_calibrated(source, file, calibrated, classes, out, columns["decimal"], columns["encoding"])
 
@@ -229,13 +279,8 @@ def _in_order(file: Path, columns: Columns, how: InOrderFlags, out: Path, server
             raise typer.BadParameter("is needed with --half-life", param_hint=flag)
     with source_of(file) as source:
         sheet = read_forecast_rows(file, columns, unused=("groups",), source=source)
-        if server:
-            with client_of(server, "maps") as client:
-                found = recalibrated(client.recalibrate_in_order, sheet, how)
-        else:
-            from calibrant.distributions.adaptive import recalibrate_in_order
-
-            found = recalibrated(recalibrate_in_order, sheet, how)
+        with engine_of(server) as engine:
+            found = _recalibrated(engine, sheet, how)
         changed = int((found.n_known > 0).sum())
         say(f"recalibrated {changed:,} of {counted(len(sheet))}; before the others no outcome was known")
         _write_forecasts(source, file, found.forecasts, out, columns)

@@ -1,4 +1,4 @@
-"""``calibrant maps``: the map registry of a server."""
+"""List, show, export, import, delete and alias the maps on a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.cli.server_url import NeededServer, client_of
 if TYPE_CHECKING:
     from calibrant.client.answers import ListedMap, MapRecord
 
-maps = typer.Typer(help="List, show, export, import, delete and alias the maps on a server.", no_args_is_help=True)
+maps = typer.Typer(no_args_is_help=True)
 
 Ref = Annotated[str, typer.Argument(help="Id, name (newest version), name:3 or name@alias.")]
 Exact = Annotated[str, typer.Argument(help="Id or name:3. A name or an alias alone is not accepted.")]

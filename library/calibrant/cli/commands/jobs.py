@@ -1,4 +1,4 @@
-"""``calibrant jobs``: list, watch, cancel and delete jobs on a server."""
+"""List, watch, cancel and delete the jobs on a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from calibrant.client.answers import JobSummary
 
-jobs = typer.Typer(help="List, watch, cancel and delete the jobs on a server.", no_args_is_help=True)
+jobs = typer.Typer(no_args_is_help=True)
 
 JobId = Annotated[str, typer.Argument(help="Id of the job.")]
 _WHOSE = "jobs"

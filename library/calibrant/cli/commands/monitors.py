@@ -1,4 +1,4 @@
-"""``calibrant monitors``: manage the monitors on a server."""
+"""Create, list, show and delete monitors on a server, send rows to them and watch their alarms."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
         WindowReading,
     )
 
-monitors = typer.Typer(
-    help="Create, list, show and delete monitors on a server, send rows to them and watch their alarms.",
-    no_args_is_help=True,
-)
+monitors = typer.Typer(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the monitor.")]
 _WHOSE = "monitors"

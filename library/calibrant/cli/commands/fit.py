@@ -1,34 +1,33 @@
-"""``calibrant fit``: fit a calibration map to a file of predictions and labels."""
+"""Fit a calibration map.
+
+Without a server, the command writes the map as JSON: to --out, or to standard output. If that is a terminal, it
+writes a file in the working directory instead, such as preds.json for preds.csv. With --server, the server stores
+the map and the command prints its name and version, or its id.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
-from calibrant.cli.engine import engine_of
+from calibrant.cli.commands.evaluate import EvaluateFlags, EvaluateForecasts, evaluated, evaluated_forecasts
+from calibrant.cli.engine import Engine, engine_of
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, AllowShapeChange, EvaluateFlags, Fit, Seed, read_options
-from calibrant.cli.output import STANDARD, counted, in_a_folder, say, weighted, write_json, write_lines
-from calibrant.cli.regression import (
-    EvaluateForecasts,
-    FitForecasts,
-    SupportOf,
-    check_alone,
-    forecasts_of,
-    read_distribution_map,
-    read_support,
-    summarize,
-)
+from calibrant.cli.options import SEED, AllowShapeChange, Seed, read_options
+from calibrant.cli.output import STANDARD, bar, counted, in_a_folder, say, weighted, write_json, write_lines
+from calibrant.cli.regression import SupportOf, check_alone, map_for, read_distribution_map, read_support
 from calibrant.cli.rows import (
     SCALE_OF_MAP,
     Columns,
     File,
     Regression,
+    batch_of,
     read_forecast_rows,
     read_rows,
     reads_a_file,
@@ -37,11 +36,91 @@ from calibrant.cli.rows import (
 from calibrant.cli.server_url import Server
 
 if TYPE_CHECKING:
-    from calibrant.cli.engine import Engine
-    from calibrant.cli.regression import LocalForecasts, RemoteForecasts
-    from calibrant.cli.results import Fitted
+    from calibrant.client.answers import MapRecord
     from calibrant.core.batch import Integers
+    from calibrant.distributions.maps.distribution_map import DistributionMap, Support
     from calibrant.io.table import ForecastSheet, Sheet
+
+# --- Fits, in this process or on a server
+
+
+class Fitted(NamedTuple):
+    """A fitted map: its document, its in-sample scores, and its reference on the server."""
+
+    document: dict[str, Any]
+    in_sample: dict[str, Any] | None = None
+    ref: str | None = None
+
+
+@dataclass(frozen=True)
+class FitFlags:
+    """Options of a fit."""
+
+    method: str
+    options: dict[str, Any]
+    name: str | None = None
+    reduction: str | None = None
+    seed: int = SEED
+    allow_shape_change: bool = False
+    group_folds: bool = False
+
+
+def _fitted(engine: Engine, rows: Sheet, request: FitFlags) -> Fitted:
+    """Fit a map to the rows, which only a server stores."""
+    if engine.client is not None:
+        return _stored(engine.call("fit", rows, **vars(request)))
+    from calibrant.calibrators import FitContext, Fitting
+    from calibrant.calibrators.fitting import with_training
+    from calibrant.core.batch import grouped
+    from calibrant.core.options import read_seed
+    from calibrant.diagrams.in_sample import in_sample
+
+    fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
+    read_seed(request.seed)
+    batch = batch_of(rows)
+    if request.group_folds and rows.groups is not None:
+        batch = grouped(batch, rows.groups)
+    fitting.check(batch)
+    with bar() as shown:
+        fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
+    change = in_sample(batch, fitted)
+    document = with_training(fitted, batch, request.options, request.seed, rows.classes).to_document()
+    return Fitted(document, {"before": change.before.scores, "after": change.after.scores})
+
+
+@dataclass(frozen=True)
+class FitForecasts:
+    """Options of a fit of predictive distributions."""
+
+    method: str
+    options: Mapping[str, Any]
+    scale: str = "identity"
+    support: Support = (None, None)
+    seed: int = SEED
+    name: str | None = None
+    allow_shape_change: bool = False
+
+
+def _fitted_forecasts(engine: Engine, rows: ForecastSheet, request: FitForecasts) -> Fitted:
+    """Fit a map to the rows, which only a server stores."""
+    if engine.client is not None:
+        return _stored(engine.call("fit_distribution", rows, **vars(request)))
+    from calibrant.core.progress import reporting
+    from calibrant.distributions.calibrators import DistributionFitting
+
+    fitting = DistributionFitting.read(
+        request.method, request.options, scale=request.scale, support=request.support, seed=request.seed
+    )
+    with bar() as shown, reporting(shown):
+        return Fitted(fitting.run(fitting.check(rows)).to_document())
+
+
+def _stored(record: MapRecord) -> Fitted:
+    scores = None if record.in_sample is None else record.in_sample.to_dict()
+    return Fitted(record.document, scores, record.id if record.name is None else f"{record.name}:{record.version}")
+
+
+# --- The command
 
 Method = Annotated[str, typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature.")]
 Options = Annotated[
@@ -94,12 +173,6 @@ def fit(
     as_json: FitJson = False,
     server: Server = None,
 ) -> None:
-    """Fit a calibration map.
-
-    Without a server, the command writes the map as JSON: to --out, or to standard output. If that is a terminal, it
-    writes a file in the working directory instead, such as preds.json for preds.csv. With --server, the server stores
-    the map and the command prints its name and version, or its id.
-    """
     if not server and name is not None:
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
     if holdout is not None and not 0 < holdout < 1:
@@ -110,10 +183,10 @@ def fit(
         raise typer.BadParameter("needs --regression", param_hint="--support")
     if regression:
         scale = "identity" if columns["scale"] == "probability" else columns["scale"]
-        with forecasts_of(server) as forecasts:
+        with engine_of(server) as engine:
             options, limits = read_options(option), read_support(support)
-            request = FitForecasts(method, options, scale, limits, seed, name, allow_shape_change)
-            made = _fit_forecasts(forecasts, read_forecast_rows(file, columns), request, holdout)
+            of_forecasts = FitForecasts(method, options, scale, limits, seed, name, allow_shape_change)
+            made = _fit_forecasts(engine, read_forecast_rows(file, columns), of_forecasts, holdout)
             _write(made, file, out, as_json=as_json)
         return
     with engine_of(server) as engine:
@@ -127,9 +200,8 @@ def fit(
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
-        fitted = engine.fit(
-            rows, Fit(method, options, name, reduction, seed, allow_shape_change, bool(columns["groups"]))
-        )
+        request = FitFlags(method, options, name, reduction, seed, allow_shape_change, bool(columns["groups"]))
+        fitted = _fitted(engine, rows, request)
         _summarize(fitted, len(rows))
         if held is not None:
             _summarize_held_out(engine, held, fitted, seed)
@@ -150,17 +222,15 @@ def _write(fitted: Fitted, file: Path, out: Path | None, *, as_json: bool) -> No
         write_lines(fitted.ref)
 
 
-def _fit_forecasts(
-    forecasts: LocalForecasts | RemoteForecasts, rows: ForecastSheet, request: FitForecasts, holdout: float | None
-) -> Fitted:
+def _fit_forecasts(engine: Engine, rows: ForecastSheet, request: FitForecasts, holdout: float | None) -> Fitted:
     """Fit a map of predictive distributions, and print its summary."""
     rows, held = _split(rows, holdout, request.seed)
-    made = forecasts.fit(rows, request)
-    summarize(read_distribution_map(made.document), len(rows))
+    made = _fitted_forecasts(engine, rows, request)
+    _summarize_forecasts(read_distribution_map(made.document), len(rows))
     if held is not None:
         measures: list[Any] = ["interval-score" if rows.forecasts.kind == "interval" else "crps", "coverage"]
-        fitted = forecasts.map(made.ref or made.document)
-        found = forecasts.evaluate(held, EvaluateForecasts(measures, fitted, seed=request.seed))
+        fitted = map_for(made.ref or made.document)
+        found = evaluated_forecasts(engine, held, EvaluateForecasts(measures, fitted, seed=request.seed))
         changes = [
             f"{name} {was['value']:.4g} -> {found['after']['measures'][name]['value']:.4g}"
             for name, was in found["measures"].items()
@@ -249,13 +319,25 @@ def _summarize(fitted: Fitted, n: int) -> None:
         say(str(warning))
 
 
+def _summarize_forecasts(fitted: DistributionMap, n: int) -> None:
+    """Print the method, the number of rows, the cross-fitted gain and warnings."""
+    say(f"fitted {fitted.method} ({fitted.kind}) to {counted(n)}{weighted(fitted.diagnostics)}")
+    gain = fitted.diagnostics.get("held_out_gain")
+    if gain is not None:
+        relative = "" if gain.get("relative") is None else f", {100 * gain['relative']:.1f} %"
+        error = f"standard error {gain['standard_error']:.3g}"
+        say(f"cross-fitted gain of the {gain['score']}: {gain['gain']:.4g}{relative} ({error})")
+    if "warning" in fitted.diagnostics:
+        say(str(fitted.diagnostics["warning"]))
+
+
 def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) -> None:
     """Print the scores of the held-out rows before and after the map, of the same reductions as those of the fit."""
     from calibrant.maps.calibration_map import VECTORS, binned, scored
 
     def changes(reduction: str, **titles: str) -> str:
         requested = EvaluateFlags(list(titles), None, reduction, fitted.ref or fitted.document, seed=seed)
-        report = engine.evaluate(held, requested)
+        report = evaluated(engine, held, requested)
         before, after = report["measures"], report["after"]["measures"]
         return ", ".join(
             f"{title} {before[name]['value']:.4f} -> {after[name]['value']:.4f}"

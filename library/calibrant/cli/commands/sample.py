@@ -1,4 +1,8 @@
-"""``calibrant sample``: predictions of a real classifier, for trying out the other commands."""
+"""Write the predictions of a naive Bayes classifier for 1,797 handwritten digits as CSV.
+
+The columns are label and prob_0 to prob_9. The predictions are out-of-sample (5-fold cross-validation). The
+classifier is strongly overconfident.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,6 @@ if TYPE_CHECKING:
 
 
 def sample() -> None:
-    """Write the predictions of a naive Bayes classifier for 1,797 handwritten digits as CSV.
-
-    The columns are label and prob_0 to prob_9. The predictions are out-of-sample (5-fold cross-validation). The
-    classifier is strongly overconfident.
-    """
     write_sample(sys.stdout)
 
 

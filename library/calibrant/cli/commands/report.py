@@ -1,4 +1,4 @@
-"""``calibrant report``: a calibration report as one HTML file."""
+"""Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli.engine import engine_of, read_map
+from calibrant.cli.commands.evaluate import EvaluateFlags, evaluated
+from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
-from calibrant.cli.local import batch_of
-from calibrant.cli.options import SEED, EvaluateFlags, Seed
+from calibrant.cli.options import SEED, Seed
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
     FAN_TIME,
-    RemoteForecasts,
     SupportOf,
     check_alone,
     read_distribution_map,
@@ -26,6 +25,7 @@ from calibrant.cli.rows import (
     Columns,
     File,
     Regression,
+    batch_of,
     columns_for,
     command_line,
     name_of,
@@ -36,11 +36,10 @@ from calibrant.cli.rows import (
     reads_a_file,
     reduction_of,
 )
-from calibrant.cli.server_url import Server, client_of
+from calibrant.cli.server_url import Server
 from calibrant.core.version import __version__
 
 if TYPE_CHECKING:
-    from calibrant.cli.engine import Engine
     from calibrant.distributions.maps.distribution_map import Support
     from calibrant.io.options import FileOptions
     from calibrant.io.table import Sheet
@@ -108,7 +107,6 @@ def report(
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
-    """Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
     time, reduction = columns["times"], columns["reduction"]
     check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
@@ -153,10 +151,10 @@ def _forecast_page_of(
     if support is not None or columns["scale"] != "probability":
         flag = "--scale" if support is None else "--support"
         raise typer.BadParameter("cannot be combined with --regression and --server", param_hint=flag)
-    with client_of(server, "maps") as client:
-        forecasts = RemoteForecasts(client)
-        applied = forecasts.map(read_map(map_of, server))
-        return forecasts.report(read_forecast_rows(file, columns), applied, seed).encode()
+    with engine_of(server) as engine:
+        applied = read_map(map_of, server)
+        page: str = engine.call("distribution_report_html", read_forecast_rows(file, columns), map=applied, seed=seed)
+        return page.encode()
 
 
 def _forecast_page(
@@ -198,10 +196,10 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
-    found = engine.evaluate(replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
+    found = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
-        found = joined(found, engine.evaluate(rows, EvaluateFlags(reduction=reduction, map=applied, **grouped)))
+        found = joined(found, evaluated(engine, rows, EvaluateFlags(reduction=reduction, map=applied, **grouped)))
     with working("comparing maps"):
         found |= _beside(rows, reduction, seed, recommended=applied is None)
     return found, options if reduction is None else {**options, "reduction": reduction}
