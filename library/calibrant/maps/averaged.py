@@ -117,7 +117,7 @@ class Averaged(Parametric):
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the calibrated probability of each logit ``z (n,)``. O(n log t)."""
-        calibrated: Floats = expit(self.log_odds(CurvePlaces.at_logits(z)))
+        calibrated: Floats = expit(interpolate(z, self.knots, self.logits))
         return calibrated
 
     def log_odds(self, of: Predicted) -> Floats:

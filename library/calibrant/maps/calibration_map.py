@@ -523,6 +523,9 @@ class _Event:
 
 
 def _event_of(predictions: Predictions, reduction: str) -> _Event:
+    if predictions.given.ndim == 1:  # the event itself, whatever the reduction
+        logits = predictions.logits
+        return _Event(logits, predictions.given if logits is None else None)
     logit = event_logit(predictions, reduction)
     return _Event(logit, event_probability(predictions, reduction) if logit is None else None)
 

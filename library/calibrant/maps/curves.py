@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Protocol, Self
@@ -19,6 +20,8 @@ PROBABILITY_CLIP = 2.0**-52
 _WIDEST = 1e70
 #: Probabilities that are processed at once, so that they fit in the processor cache.
 _BLOCK = 1 << 14
+#: Below this many points, interpolation does not look at all knots.
+_FEW = 256
 #: From this many points on, interpolation uses a look-up on an even grid with this many intervals.
 _MANY, _GRID = 1 << 15, 1 << 16
 
@@ -186,6 +189,10 @@ def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
     O(n + t) if few knots share an interval of the grid, otherwise O(n log t).
     """
     t = len(knots)
+    if len(x) < min(t, _FEW):  # the slopes of all segments would take longer
+        found = np.interp(x, knots, heights)
+        if math.isfinite(sum(found.tolist())):
+            return found
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         slope = np.append(np.diff(heights) / np.diff(knots), 0.0)
     if not np.isfinite(slope).all():
