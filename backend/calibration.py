@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+
 from backend.batches import find_rows, reserve_work
 from backend.held_maps import HeldMap
 from backend.kinds import Arrays, Calibrated, kind_of
 from backend.requester import Requester
-from backend.telemetry.observed import traced
+from backend.telemetry.observed import note_rows, traced
+from calibrant.core.batch import Predictions
 from calibrant.io.errors import InvalidField
 from schemas.maps import CalibrateDistributionOptions, CalibrateOptions, InOrderOptions
 
@@ -30,6 +33,17 @@ def calibrate(
     request = kind.calibration(held or requester.find_map(options.map), cast(Any, options))
     _refuse_fields(arrays, kind.applied)
     return request.on(requester, find_rows(requester, arrays, request.options, labelled=False))
+
+
+@traced("work")
+def calibrate_few(held: HeldMap, predictions: list[float]) -> list[float]:
+    """Apply a map of a classifier to a few probabilities in [0, 1]."""
+    note_rows((len(predictions),))
+    checked = Predictions(np.array(predictions, dtype=np.float64), "probability")
+    found: list[float] = held.map.apply_checked(checked, clip=False).tolist()
+    if min(found) > 0.0 and max(found) <= 1.0:
+        return found
+    return held.map.apply_checked(checked).tolist()  # type: ignore[no-any-return]
 
 
 @traced("work")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 import calibrant
 from service import openapi, problems
@@ -19,6 +21,17 @@ from service.process import Process
 from service.route_table import RouteTable
 from service.routing import HeadAsGet, Shortcut
 from service.settings import Settings
+
+
+class _Application(FastAPI):
+    """An application around which ``Observe`` answers errors, without FastAPI's own middleware for them."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """The stack from ``Observe`` inwards."""
+        stack: Any = super().build_middleware_stack()
+        while not isinstance(stack, Observe):
+            stack = stack.app
+        return stack
 
 
 def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
@@ -35,7 +48,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         async with process.running():
             yield
 
-    app = FastAPI(
+    app = _Application(
         title="Calibrant",
         version=calibrant.__version__,
         description="Measures, fixes and monitors the calibration of classifiers.",

@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 from threading import Lock
@@ -41,6 +42,8 @@ LATER = MappingProxyType(
     }
 )
 _READING = ("GET", "HEAD", "OPTIONS")
+#: Paths whose access is kept in memory.
+_MOST_PATHS = 256
 
 
 class RouteTable:
@@ -55,15 +58,17 @@ class RouteTable:
         self._paths: defaultdict[Access, list[str]] = defaultdict(list, {"open": [r"/openapi\.json", "/assets/.*"]})
         self._patterns: dict[Access, re.Pattern[str]] = {}
         self._storeless: set[str] = set()
+        # A path is compared with patterns only once, until routes are added.
+        self._needs = lru_cache(maxsize=_MOST_PATHS)(self._matches)
+        self._unloaded = lru_cache(maxsize=_MOST_PATHS)(self._match_later)
         later = {name for names in LATER.values() for name in names}
         found = (f"{routes.__name__}.{module.name}" for module in iter_modules(routes.__path__))
         self._add(calls for name in found if name not in later for calls in _calls_of(name))
 
     async def load(self, path: str) -> None:
         """Import the calls whose pattern the path of a request matches."""
-        for pattern in [*self._later]:
-            if pattern.fullmatch(path):
-                await asyncio.to_thread(self._import, pattern)
+        for pattern in self._unloaded(path):
+            await asyncio.to_thread(self._import, pattern)
 
     def load_all(self) -> None:
         """Import all calls."""
@@ -94,7 +99,10 @@ class RouteTable:
         """Whether requests for a path are refused while the store is unavailable."""
         return path not in self._storeless
 
-    def _needs(self, access: Access, path: str) -> bool:
+    def _match_later(self, path: str) -> list[re.Pattern[str]]:
+        return [pattern for pattern in self._later if pattern.fullmatch(path)]
+
+    def _matches(self, access: Access, path: str) -> bool:
         pattern = self._patterns.get(access)
         return pattern is not None and pattern.fullmatch(path) is not None
 
@@ -103,6 +111,7 @@ class RouteTable:
             if pattern in self._later:  # no other request did so in the meantime
                 self._add(calls for name in LATER[pattern] for calls in _calls_of(name))
                 self._later.remove(pattern)
+                self._unloaded.cache_clear()
 
     def _add(self, added: Iterable[Calls]) -> None:
         for call, route in (pair for calls in added for pair in calls.routes):
@@ -113,6 +122,7 @@ class RouteTable:
             if not call.needs_store:
                 self._storeless.add(call.path)
         self._patterns = {access: re.compile("|".join(paths)) for access, paths in self._paths.items()}
+        self._needs.cache_clear()
 
 
 def _calls_of(module: str) -> Iterator[Calls]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -59,6 +60,7 @@ class Calibrated(NamedTuple):
     arrays: dict[str, Any]
 
 
+@cache
 def kind_of(name: str) -> Kind:
     """The kind with this name; that of distributions is imported on first use."""
     module = {"classification": "classes", "regression": "distributions"}[name]

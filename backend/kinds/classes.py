@@ -489,8 +489,9 @@ class ClassPredictions:
 
     def calibration(self, held: HeldMap, options: CalibrateOptions) -> CalibrationRequest:
         """Check the options of applying a map."""
-        scale = held.map.scale if options.batch is None and options.scale is None else options.scale
-        return CalibrationRequest(held, options.model_copy(update={"scale": scale}))
+        if options.batch is None and options.scale is None and held.map.scale != "probability":
+            options = options.model_copy(update={"scale": held.map.scale})
+        return CalibrationRequest(held, options)
 
     def imported(self, map_id: str, options: ImportOptions, fitted: CalibrationMap, who: str | None) -> MapRecord:
         """The record of a map that ``who`` imports."""

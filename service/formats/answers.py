@@ -86,16 +86,21 @@ async def respond(request: Request, kind: str, fields: Mapping[str, Any], arrays
     The map that was applied is in headers too, because some types have only arrays. HTTP/1.0 has no chunked encoding,
     so its clients receive the whole response with its length.
     """
-    pieces = WRITERS[kind](fields, arrays)
-    headers = {"Vary": "Accept"}
-    for field, header in OF_MAPS.items():
-        if fields.get(field) is not None:
-            headers[header] = str(fields[field])
-    if sum(array.nbytes for array in arrays.values()) <= _SMALL_BYTES:
-        if kind == JSON:
-            rows = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-            return Response(orjson.dumps({**fields, **rows}, option=orjson.OPT_SERIALIZE_NUMPY), 200, headers, kind)
-    elif request.scope.get("http_version") != "1.0":
+    is_small = sum(array.nbytes for array in arrays.values()) <= _SMALL_BYTES
+    if is_small and kind == JSON:
+        return respond_small({**fields, **{name: np.ascontiguousarray(array) for name, array in arrays.items()}})
+    pieces, headers = WRITERS[kind](fields, arrays), _headers_of(fields)
+    if not is_small and request.scope.get("http_version") != "1.0":
         return StreamingResponse(iterate_in_thread(pieces), headers=headers, media_type=kind)
     content = await run_in_thread(b"".join, pieces)
     return Response(content, headers=headers, media_type=kind)
+
+
+def respond_small(fields: Mapping[str, Any]) -> Response:
+    """Respond with a few numbers as JSON, in lists or arrays."""
+    return Response(orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY), 200, _headers_of(fields), JSON)
+
+
+def _headers_of(fields: Mapping[str, Any]) -> dict[str, str]:
+    named = {header: str(fields[field]) for field, header in OF_MAPS.items() if fields.get(field) is not None}
+    return {"Vary": "Accept"} | named

@@ -27,6 +27,7 @@ from service.formats.body import read_payload
 from service.formats.catalogue import WRITERS
 from service.formats.media import JSON
 from service.formats.options import read_options, read_options_of_kind
+from service.short_bodies import calibrate_short
 from service.threads import run_in_thread
 
 calls = Calls("calibrate", direct=True)
@@ -63,6 +64,10 @@ async def calibrate(request: Request) -> Response:
     Returns calibrated probabilities or forecasts in the format that ``Accept`` prefers.
     """
     here = await context_of(request)
+    short = await calibrate_short(request, here)
+    if isinstance(short, Response):
+        return short
+    request = short
     kind = choose_type(request)
     payload = await read_payload(request, here.settings)
     if "in_order" in payload.options:
