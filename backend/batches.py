@@ -26,6 +26,17 @@ class RowOptions(Protocol):
     def batch(self) -> str | None: ...  # noqa: D102
 
 
+class JobOptions(RowOptions, Protocol):
+    """The options of a request that may become a job."""
+
+    @property
+    def keep_batch(self) -> bool: ...  # noqa: D102
+
+
+#: Seconds that the rows of a job are stored if it is not queued, because the process of the request died before.
+_UNQUEUED_SECONDS = 600
+
+
 def find_rows(requester: Requester, arrays: Arrays, options: RowOptions, *, labelled: bool = True) -> Rows:
     """Check the rows of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``, ``Busy``.
 
@@ -74,6 +85,14 @@ def store_rows(requester: Requester, kind: Kind, rows: Rows, ttl: int | None = N
         raise BatchFull(f"a batch may have at most {most} rows")
     record = record_of(requester.new_id("batch"), kind, rows, stored)
     return requester.store.batches.put(record, stored, ttl=requester.settings.batch_ttl if ttl is None else ttl)
+
+
+def batch_for_job(requester: Requester, rows: Rows, options: JobOptions) -> tuple[str, bool]:
+    """The batch of a job, in which the rows of its request are stored, and whether it is deleted with the end of it."""
+    if options.batch is not None:
+        return options.batch, False
+    ttl = None if options.keep_batch else _UNQUEUED_SECONDS
+    return store_rows(requester, kind_of(options.prediction_kind), rows, ttl).id, not options.keep_batch
 
 
 def append_rows(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, NamedTuple, cast
 
-from backend.batches import find_rows, record_of, store_rows
+from backend.batches import batch_for_job, find_rows, record_of
 from backend.jobs import place_for_job, queue, run_inline
 from backend.kinds import Arrays, Work, kind_of
 from backend.kinds.classes import CLASSES, EvaluationRequest, of_batches
@@ -69,11 +70,9 @@ def _evaluate(
     if found is not None:
         return found, work
     with place_for_job(requester) as job_id:
-        spec = work.spec
-        if work.rows is not None:
-            batch_id = options.batch or store_rows(requester, kind, work.rows).id
-            spec = spec.model_copy(update={"batch": batch_id})
-        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=work.seconds)
+        batch_id, temporary = (None, False) if work.rows is None else batch_for_job(requester, work.rows, options)
+        spec = work.spec.model_copy(update={"batch": batch_id}).model_dump()
+        return queue(requester, "evaluate", job_id, spec, seconds=work.seconds, temporary=temporary)
 
 
 def _work_on_batches(
@@ -107,10 +106,12 @@ def _work_on_batches(
 def stored_report(store: Store, job: JobRecord) -> WholeReport:
     """The full report of a job that evaluated one batch."""
     spec = kind_of(job.spec.get("prediction_kind", CLASSES.name)).spec.model_validate(job.spec)
-    try:
-        batch = store.batches.record(spec.batch or "")
-    except UnknownBatch:
-        batch = None
+    batch = job.rows
+    if batch is None:  # a job of a version that did not describe its rows
+        with contextlib.suppress(UnknownBatch):
+            batch = store.batches.record(spec.batch or "")
+    if job.temporary_batch is not None:
+        spec = spec.model_copy(update={"batch": None})
     return WholeReport((job.result or {})["report"], spec, batch)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from backend.batches import find_rows, store_rows
+from backend.batches import batch_for_job, find_rows
 from backend.jobs import place_for_job, queue, run_inline
 from backend.kinds import Arrays, kind_of
 from backend.kinds.classes import CLASSES
@@ -30,9 +30,18 @@ def fit_or_queue(
     if draft is not None:
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
     with place_for_job(requester) as job_id:
-        batch_id = options.batch or store_rows(requester, kind, work.rows).id
+        batch_id, temporary = batch_for_job(requester, work.rows, options)
         spec = work.spec.model_copy(update={"batch": batch_id}).model_dump()
-        return queue(requester, "fit", job_id, spec, seconds=work.seconds, pieces=work.pieces, gpu=work.gpu)
+        return queue(
+            requester,
+            "fit",
+            job_id,
+            spec,
+            seconds=work.seconds,
+            pieces=work.pieces,
+            gpu=work.gpu,
+            temporary=temporary,
+        )
 
 
 def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:

@@ -86,18 +86,19 @@ def queue(
     seconds: float,
     pieces: int = 1,
     gpu: bool = False,
+    temporary: bool = False,
 ) -> JobRecord:
     """Queue a job with a reserved place, for the current state of the batches in its spec; raises ``UnknownBatch``.
 
     ``seconds`` is an estimate; shorter jobs run first. The job is split into ``pieces``; with ``gpu`` it goes to a GPU
-    worker if one is running.
+    worker if one is running. A ``temporary`` batch is deleted when the job ends.
     """
     store, settings = requester.store, requester.settings
     timeout = settings.fit_timeout if kind == "fit" else settings.evaluate_timeout
     ids = batches_of(spec)
     for batch_id in ids:
         store.batches.keep(batch_id, _QUEUEING_SECONDS)
-    parts = [store.batches.record(batch_id).parts for batch_id in ids]
+    batches = [store.batches.record(batch_id) for batch_id in ids]
     record = JobRecord(
         id=job_id,
         kind=kind,
@@ -105,13 +106,15 @@ def queue(
         created_at=stamp(),
         created_by=requester.who,
         ttl=settings.job_ttl,
-        spec=spec | {"parts": parts[0]},
+        spec=spec | {"parts": batches[0].parts},
         queue=GPU_FITS if gpu and serves(store.redis, GPU_FITS) else QUEUE_OF[kind],
         timeout=timeout,
         seconds=min(seconds, timeout),
         carried=carried(),
         parts=pieces,
         left=pieces,
+        temporary_batch=ids[0] if temporary else None,
+        rows=batches[0] if kind == "evaluate" and spec["batch"] is not None else None,
     )
     return store.jobs.submit(record)
 

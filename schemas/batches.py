@@ -23,6 +23,14 @@ WEIGHTS_KIND = (
 RequestWeightsKind = Annotated[
     WeightsKind | None, Field(description=f"default: that of the batch, otherwise importance; {WEIGHTS_KIND}")
 ]
+#: Of requests that may become a job.
+KeepBatch = Annotated[
+    bool,
+    Field(
+        description="if rows in the request become a job: keep them as a batch, which the job names, for the setting "
+        "batch_ttl; by default they are deleted when the job ends"
+    ),
+]
 Predictions = list[float] | list[list[float]]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import Arrays, ClassNames, RequestWeightsKind, Scale, WeightsKind
+from schemas.batches import Arrays, ClassNames, KeepBatch, RequestWeightsKind, Scale, WeightsKind
 from schemas.distributions import DistributionArrays, ForecastKind, Level
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
@@ -72,6 +72,7 @@ class EvaluateOptions(Document):
 
     prediction_kind: Literal["classification"] = "classification"
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    keep_batch: KeepBatch = False
     batches: list[str] | None = Field(
         None,
         min_length=2,
@@ -330,6 +331,7 @@ class EvaluateDistributionOptions(Document):
 
     prediction_kind: Literal["regression"]
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    keep_batch: KeepBatch = False
     level: Level | None = Field(None, description="of intervals")
     weights_kind: RequestWeightsKind = None
     measures: list[str | dict[str, Any]] | None = Field(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Timestamp
+from schemas.batches import BatchRecord
 from schemas.pages import PageQuery
 from schemas.problems import Problem
 
@@ -48,7 +49,11 @@ class JobSummary(JobState):
     map: str | None = Field(
         None, description="name of the map that a fit stores, or id of the map that an evaluation applies; null: none"
     )
-    batch: str | None = Field(None, description="id of the batch; null for an evaluation of several batches")
+    batch: str | None = Field(
+        None,
+        description="id of the batch; null for an evaluation of several batches, and for rows of the request that are "
+        "deleted when the job ends",
+    )
     batches: list[str] | None = Field(None, description="ids of the batches of an evaluation of several; null for one")
     expires_at: Timestamp | None = Field(None, description="when the ended job is deleted; null before its end")
 
@@ -83,7 +88,8 @@ class JobRecord(JobState):
     ``seconds`` the estimated duration. ``run`` is the number of the latest run, counted from 1; only this run may write
     results. ``losses`` counts the runs whose process was lost, and ``kills`` those of them that may have caused the
     loss. ``carried`` is the trace context of the request. A job with several ``parts`` counts how many are ``left``; a
-    part refers to its ``parent`` and has its own number.
+    part refers to its ``parent`` and has its own number. ``temporary_batch`` stores rows of the request, and is deleted
+    when the job ends. ``rows`` describes the rows of an evaluation of one batch, which may be gone before the report.
     """
 
     format: int = 3
@@ -101,6 +107,8 @@ class JobRecord(JobState):
     left: int = 0
     parent: str | None = None
     part: int | None = None
+    temporary_batch: str | None = None
+    rows: BatchRecord | None = None
 
     def answer(self) -> JobAnswer:
         """The fields that the caller sees."""
@@ -114,6 +122,8 @@ class JobRecord(JobState):
         """The state, and the fields that follow from the task."""
         fields = {name: getattr(self, name) for name in JobState.model_fields}
         fields |= {name: self.spec.get(name) for name in ("method", "batch", "batches")}
+        if self.temporary_batch is not None:
+            fields["batch"] = None
         if self.finished_at is not None:
             end = datetime.fromisoformat(self.finished_at) + timedelta(seconds=self.ttl)
             fields["expires_at"] = end.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
-from schemas.batches import Arrays, ClassNames, Predictions, RequestWeightsKind, Scale
+from schemas.batches import Arrays, ClassNames, KeepBatch, Predictions, RequestWeightsKind, Scale
 from schemas.distributions import (
     DistributionArrays,
     ForecastFields,
@@ -58,6 +58,7 @@ class FitOptions(Registration):
     method: str = Field("averaged", examples=["pl3"], description="method, from `GET /methods`")
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    keep_batch: KeepBatch = False
     scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
     weights_kind: RequestWeightsKind = None
     class_names: ClassNames | None = None
@@ -83,6 +84,7 @@ class FitDistributionOptions(Registration):
     )
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"shape": "pl"}])
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    keep_batch: KeepBatch = False
     level: Level | None = Field(None, description="of intervals")
     weights_kind: RequestWeightsKind = None
     scale: OutcomeScale = Field(

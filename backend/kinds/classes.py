@@ -212,7 +212,7 @@ class FitRequest:
         if options.name is not None and not options.allow_shape_change:
             requester.store.maps.check_shape(options.name, output_shape(fitting.resolve(n_classes), n_classes))
         requester.store.charges.check_maps()
-        given = options.model_dump(exclude={"prediction_kind", "batch", "scale", "weights_kind"})
+        given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch", "scale", "weights_kind"})
         given["class_names"] = None if rows.class_names is None else list(rows.class_names)
         spec = FitSpec(**given, batch="", created_by=requester.who)
         seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), n_classes)
@@ -433,7 +433,7 @@ class ClassPredictions:
             read[record.id] = record
             return record.id
 
-        given = options.model_dump(exclude={"prediction_kind", "scale", "weights_kind", "class_names"})
+        given = options.model_dump(exclude={"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names"})
         if options.map is not None:
             given["map"] = find(options.map)
         if options.maps is not None:

@@ -152,7 +152,7 @@ class ForecastFitRequest:
         """Check the rows, and return the work on them, whose result is the record of the map."""
         requester.store.charges.check_maps()
         checked = self.fitting.check(rows)
-        given = self.options.model_dump(exclude={"batch", "level", "weights_kind"})
+        given = self.options.model_dump(exclude={"batch", "keep_batch", "level", "weights_kind"})
         spec = FitDistributionSpec(**given, batch="", created_by=requester.who)
         size = len(rows) * (rows.forecasts.width + 2 + len(self.options.output_levels or ()))
 
@@ -339,7 +339,8 @@ class Distributions:
         if options.batch in ids or len(set(ids)) < len(ids):
             raise InvalidField.at("/against", "must be distinct batches")
         held = None if options.map is None else requester.find_map(options.map)
-        given = options.model_dump(exclude={"level", "weights_kind"}) | {"map": None if held is None else held.id}
+        given = options.model_dump(exclude={"keep_batch", "level", "weights_kind"})
+        given["map"] = None if held is None else held.id
         spec = EvaluateDistributionSpec(**{**given, "batch": options.batch or ""}, report=report)
         fitted = None if held is None else held.distribution
         return ForecastEvaluationRequest(spec, read_operation(spec, fitted), options)

@@ -15,8 +15,10 @@ from backend.store.jobs.events import StoredJobEvent
 from schemas.jobs import FINAL, JobRecord, JobsQuery, JobSummary
 from schemas.maps import MapRecord
 from service.calls import Call
+from service.errors import NotFound
 from service.jobs import EventStream, Write, changes, read_last_id
 from service.paging import page_request, read_query
+from service.reports import has_report, report_page, whole_of
 from service.threads import run_in_thread
 from service.web.forms import page_calls
 from service.web.reports import makes_page
@@ -133,6 +135,15 @@ async def job(job_id: str, visit: Visiting) -> Response:
     """One job, updated while it runs."""
     view = await run_in_thread(view_of, visit, job_id)
     return visit.page("job_state.html" if visit.wants_part else "job.html", view=view)
+
+
+@calls.add(Call("GET", "/ui/jobs/{job_id}/report.html"))
+async def job_report(job_id: str, visit: Visiting) -> Response:
+    """The report of a job as one self-contained file; it needs no stored rows."""
+    record = await run_in_thread(visit.here.store.jobs.get, job_id)
+    if not has_report(record):
+        raise NotFound("the job has no report")
+    return await report_page(visit.here, await run_in_thread(whole_of, visit.here, record))
 
 
 @calls.add(Call("GET", "/ui/jobs/{job_id}/events"))

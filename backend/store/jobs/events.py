@@ -72,6 +72,8 @@ def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
 
 #: The field of a held batch with its previous time of expiry, in milliseconds since 1970.
 HELD_EXPIRES = "expires"
+#: A time of expiry that has passed.
+_AT_RELEASE = "1"
 
 _HOLD, _RELEASE = Script("events/hold"), Script("events/release")
 
@@ -81,12 +83,14 @@ def batches_of(spec: Mapping[str, Any]) -> list[str]:
     return list(spec.get("batches") or filter(None, [spec.get("batch"), *(spec.get("against") or ())]))
 
 
-def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
+def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str], temporary: str | None = None) -> None:
     """Queue the commands that keep batches from expiring until the job releases them; missing batches are skipped.
 
-    A repeated hold by the same job has no effect.
+    A repeated hold by the same job has no effect. The ``temporary`` batch is deleted by its last release.
     """
-    _each(pipe, _HOLD, keys, job_id, batch_ids)
+    for batch_id in batch_ids:
+        expires = _AT_RELEASE if batch_id == temporary else ""
+        _HOLD.run(pipe, (keys.batch(batch_id), keys.batch_holds(batch_id)), job_id, HELD_EXPIRES, expires)
 
 
 def release(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
@@ -94,12 +98,8 @@ def release(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str
 
     If that time has passed, the batch expires immediately. Without a hold this has no effect.
     """
-    _each(pipe, _RELEASE, keys, job_id, batch_ids)
-
-
-def _each(pipe: Pipeline, script: Script, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
     for batch_id in batch_ids:
-        script.run(pipe, (keys.batch(batch_id), keys.batch_holds(batch_id)), job_id, HELD_EXPIRES)
+        _RELEASE.run(pipe, (keys.batch(batch_id), keys.batch_holds(batch_id)), job_id, HELD_EXPIRES)
 
 
 # --- The changes of a job, each written in one transaction with its record, and published
@@ -133,8 +133,8 @@ def write_job(
 ) -> None:
     """Queue the writes of a changed job: its record and, if the change has a ``name``, its event and notification.
 
-    A job that does not run has no lease. An ending job is counted, releases its batches and its place, and is used to
-    measure throughput, unless it is restored (not ``measured``).
+    A job that does not run has no lease. An ending job is counted, releases its batches and its place, deletes its
+    temporary batch, and is used to measure throughput, unless it is restored (not ``measured``).
     """
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
@@ -149,6 +149,9 @@ def write_job(
         pipe.expire(events, ttl)
         count(pipe, record)
         release(pipe, keys, record.id, batches_of(record.spec))
+        if record.temporary_batch is not None:
+            pipe.zrem(keys.batches(), record.temporary_batch)
+            pipe.hdel(keys.batch_bytes(), record.temporary_batch)
         if measured:
             ended(pipe, record)
         end(pipe, keys, record)

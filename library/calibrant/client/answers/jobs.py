@@ -36,7 +36,9 @@ class JobSummary(WireAnswer):
     problem: Problem | None = None  # why the job failed; None otherwise
     method: str | None = None  # name of the method of a fit; None for an evaluation
     map: str | None = None  # name of the map that a fit stores, or id of the map that an evaluation applies; None: none
-    batch: str | None = None  # id of the batch; None for an evaluation of several batches
+    #: id of the batch; None for an evaluation of several batches, and for rows of the request that are deleted when
+    #: the job ends
+    batch: str | None = None
     batches: list[str] | None = None  # ids of the batches of an evaluation of several; None for one
     expires_at: str | None = None  # when the ended job is deleted; None before its end
 
