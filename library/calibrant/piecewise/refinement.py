@@ -37,8 +37,7 @@ _BETWEEN, _DAMPED = 2, 3
 _SHARES_OF_KNOT, _LEAST_GAIN = (1.0, 0.25, 0.05), 1e-11
 #: Places in a gap that are compared; the end of a gap is the start of the next one.
 _SHARES_OF_GAP = (0.0, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99)
-#: Share of a gap on both sides of the best ones of these places that is searched if the loss is not convex, and how
-#: often it is halved.
+#: Share of a gap on both sides of the best ones of these places that is searched, and how often it is halved.
 _NEARBY, _HALVINGS = 0.15, 5
 #: Changes of single heights, as logits, that are compared if the loss is not convex.
 _CHANGES = tuple(sign * size for size in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0) for sign in (1.0, -1.0))
@@ -53,9 +52,10 @@ def refine(
 ) -> tuple[Floats, Floats, Floats, Bools]:
     """Return ``knots`` and ``heights (M, B+1)``, the mean losses ``(M,)``, and which models have converged.
 
-    No change of a single height or knot lowers the loss of these by more than ``tolerance``. For a loss that is not
-    convex in the values of the curve, the Brier score of PL3, a knot is compared at ten places of each gap, and near
-    the best ones. All models have the same number of pieces, and the arrays are those of NumPy. O(M C) per step.
+    No change of a single height or knot lowers the loss of these by more than ``tolerance``. A knot is compared at ten
+    places of each gap in which a bound allows a gain, and near the best ones; in all gaps if the loss is not convex in
+    the values of the curve, the Brier score of PL3. All models have the same number of pieces, and the arrays are those
+    of NumPy. O(M C) per step.
     """
     knots, heights, loss = knots.copy(), heights.copy(), np.empty(len(line))
     moving = np.arange(len(line))
@@ -111,7 +111,10 @@ def _newton(data: Data, line: Ints, knots: Floats, heights: Floats, tolerance: f
         sums[:, at], slope[at] = new_sums[:, better], new_slope[better]
         small = better & (gain <= tolerance)
         worse = ~better & (tried == _DAMPED)
-        done = np.where(worse, (gain > -1e-14) | (mu >= _MOST_DAMPING), small & (tried >= _BETWEEN) & (mu <= 1e-3))
+        # Heights that followed a knot to a cell have not had a step of their own.
+        stopped = ((low < high) & ((moved[:, 1:-1] == low) | (moved[:, 1:-1] == high))).any(axis=1)
+        finished = small & ~stopped & (tried >= _BETWEEN) & (mu <= 1e-3)
+        done = np.where(worse, (gain > -1e-14) | (mu >= _MOST_DAMPING), finished)
         damping[going] = (mu * np.where(worse, 100.0, 0.01)).clip(_LEAST_DAMPING, _MOST_DAMPING)
         again = np.where(small | (tried >= _BETWEEN), _BETWEEN, 0)
         attempt[going] = np.where(better, again, np.minimum(tried + 1, _DAMPED))
@@ -236,18 +239,15 @@ def _moved(
     start, stop = possible.start[order][left], possible.stop[order][left]
     tried = np.stack([start + share * (stop - start) for share in _SHARES_OF_GAP])
     gain = np.stack([compare(model, knot, position) for position in tried])
-    if not gaps.convex:
-        best = gain.argmax(axis=0)
-        each = model * size + knot
-        order = np.lexsort((-gain.max(axis=0), each))
-        near = order[np.arange(len(order)) - np.searchsorted(each[order], each[order]) < _CHOICES]
-        position, reach = tried[best[near], near], _NEARBY * (stop - start)[near]
-        for _ in range(_HALVINGS if len(near) else 0):
-            around = np.stack(
-                [(position + side * reach).clip(start[near], stop[near]) for side in (-1, -0.5, 0, 0.5, 1)]
-            )
-            best = np.stack([compare(model[near], knot[near], place) for place in around]).argmax(axis=0)
-            position, reach = around[best, np.arange(len(near))], reach / 2.0
+    best = gain.argmax(axis=0)
+    each = model * size + knot
+    order = np.lexsort((-gain.max(axis=0), each))
+    near = order[np.arange(len(order)) - np.searchsorted(each[order], each[order]) < _CHOICES]
+    position, reach = tried[best[near], near], _NEARBY * (stop - start)[near]
+    for _ in range(_HALVINGS if len(near) else 0):
+        around = np.stack([(position + side * reach).clip(start[near], stop[near]) for side in (-1, -0.5, 0, 0.5, 1)])
+        best = np.stack([compare(model[near], knot[near], place) for place in around]).argmax(axis=0)
+        position, reach = around[best, np.arange(len(near))], reach / 2.0
     # Knots whose pieces do not overlap move together.
     odd = np.arange(size) % 2 == 1
     together = np.where((gains[:, odd].sum(axis=1) >= gains[:, ~odd].sum(axis=1))[:, None], odd, ~odd)

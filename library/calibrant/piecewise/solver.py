@@ -15,7 +15,17 @@ import numpy as np
 
 from calibrant.core.cells import Floats
 from calibrant.core.progress import report
-from calibrant.piecewise.arrays import Bools, Ints, empty, namespace, range_sums, ranks, repeat, solve_positive
+from calibrant.piecewise.arrays import (
+    Bools,
+    Ints,
+    empty,
+    highest_so_far,
+    namespace,
+    range_sums,
+    ranks,
+    repeat,
+    solve_positive,
+)
 from calibrant.piecewise.families import Family, bounds, knots_of, terms, valid_heights
 from calibrant.piecewise.options import Loss
 
@@ -225,13 +235,15 @@ def projected_step(data: Data, heights: Floats, here: Expansion, damping: Floats
 def _fixed(data: Data, heights: Floats, gradient: Floats) -> Bools:
     """Return the heights ``(M, B+1)`` at a bound that the gradient holds there.
 
-    The heights of a monotone curve at one bound are together there, and leave it together.
+    A monotone curve leaves its lower bound by the last of the heights there, and its upper bound by the first.
     """
     low, high = bounds(data.family)
     bottom, top = heights <= low, heights >= high
     downwards, upwards = gradient * bottom, gradient * top
     if data.monotone:
-        downwards, upwards = downwards.sum(axis=1)[:, None], upwards.sum(axis=1)[:, None]
+        downwards = -highest_so_far(-_summed(downwards, 1))
+        xp = namespace(upwards)
+        upwards = xp.flip(highest_so_far(xp.flip(upwards.cumsum(1), (1,))), (1,))
     fixed: Bools = (bottom & (downwards > 0.0)) | (top & (upwards < 0.0))
     return fixed
 

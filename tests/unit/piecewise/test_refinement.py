@@ -237,14 +237,21 @@ def _lowest_of_knot(fits: CrossFit, knots: Floats, heights: Floats, i: int) -> f
 def _largest_gain(seed: int, shape: int, family: Family, loss: Loss) -> float:
     random = np.random.default_rng(seed)
     pieces = int(random.integers(2, 9))
-    cells = fold_cells(_rows(random, shape), 5, 0)
-    options = PiecewiseOptions(loss=loss, folds=5)
+    return _gain_left(_rows(random, shape), pieces, family, PiecewiseOptions(loss=loss, folds=5))
+
+
+def _gain_left(rows: SortedRows, pieces: int, family: Family, options: PiecewiseOptions) -> float:
+    """Return how much a change of one height or knot lowers the mean loss of a fit to these rows."""
+    cells = fold_cells(rows, options.folds, 0)
     fits = cross_fit(family, cells, (pieces,), options, device="cpu", all_rows=True).refined([0])
     knots, heights = fits.knots[0][0], fits.heights[0][0]
     np.testing.assert_array_equal(fits.data.x, abscissa(family, cells))
     lowest = [_lowest_of_knot(fits, knots, heights, i) for i in range(1, pieces)]
+    low, high = bounds(family)
     for i in range(pieces + 1):
-        others = (heights[i] + STEPS * (1.0 if family == "pl" else 10.0)).clip(*bounds(family))
+        if options.monotone:
+            low, high = heights[i - 1] if i else low, heights[i + 1] if i < pieces else bounds(family)[1]
+        others = (heights[i] + STEPS * (1.0 if family == "pl" else 10.0)).clip(low, high)
         lowest.append(float(_losses_of_fits(fits, np.tile(knots, (len(others), 1)), _with(heights, i, others)).min()))
     assert fits.converged == (1,)
     return float(_losses_of_fits(fits, knots[None], heights[None])[0]) - min(lowest)
@@ -266,3 +273,31 @@ def test_no_knot_or_height_of_a_random_fit_can_be_moved_with_a_gain(family: Fami
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_knot_or_height_of_many_random_fits_can_be_moved_with_a_gain(family: Family, loss: Loss) -> None:
     _scan(range(100, 150), family, loss)
+
+
+def _bent_rows(p: Floats, random: np.random.Generator) -> SortedRows:
+    y = (random.random(len(p)) < np.where(p < 0.4, 0.3 * p, p**0.7)).astype(np.int8)
+    y[:2] = 0, 1
+    return sort_rows(p, y)
+
+
+def test_the_last_ones_of_equal_heights_at_a_bound_leave_it() -> None:
+    random = np.random.default_rng(47)
+    p, y = random.beta(1, 300, 80), np.zeros(80, dtype=np.int8)
+    y[random.integers(80)] = 1
+    options = PiecewiseOptions(folds=5, monotone=True)
+    assert _gain_left(sort_rows(p, y), 4, "pl", options) < ROW
+
+
+def test_heights_are_optimal_after_a_knot_stops_at_a_cell() -> None:
+    random = np.random.default_rng(46)
+    rows = _bent_rows(random.choice(np.linspace(0.0, 1.0, 20), 80), random)
+    assert _gain_left(rows, 3, "pl", PiecewiseOptions(loss="brier", folds=5, monotone=True)) < ROW
+
+
+def test_a_gain_in_a_small_part_of_a_gap_is_found() -> None:
+    random = np.random.default_rng(1105)
+    random.integers(6)
+    p = random.beta(0.3, 0.3, 600)
+    p[:9] = 5 * [0.0] + 4 * [1.0]
+    assert _gain_left(_bent_rows(p, random), 3, "pl", PiecewiseOptions(folds=5)) < ROW
