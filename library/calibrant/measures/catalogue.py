@@ -10,6 +10,7 @@ from calibrant.core.errors import InvalidOption, UnknownMeasure, plain_name
 from calibrant.core.options import Catalogue, read_entries
 from calibrant.measures import (
     binned,
+    clinical,
     confidence,
     cumulative,
     dirichlet,
@@ -18,6 +19,7 @@ from calibrant.measures import (
     kernel,
     proper,
     smooth,
+    smoothers,
 )
 from calibrant.measures.measure import Measure, MeasureRequest
 
@@ -25,7 +27,19 @@ from calibrant.measures.measure import Measure, MeasureRequest
 MAX_MEASURES = 64
 
 #: The families in the order of the documentation.
-_FAMILIES = (binned, cumulative, smooth, kernel, hypothesis_tests, fitted, proper, dirichlet, confidence)
+_FAMILIES = (
+    binned,
+    cumulative,
+    smooth,
+    kernel,
+    hypothesis_tests,
+    fitted,
+    proper,
+    dirichlet,
+    confidence,
+    clinical,
+    smoothers,
+)
 
 #: Names that other libraries use -> names here.
 FAMILIAR: Mapping[str, str] = MappingProxyType(
@@ -39,6 +53,7 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "roc-auc": "auroc",
         "roc-auc-score": "auroc",
         "brier-score": "brier",
+        "calibration-in-the-large": "calibration-intercept",
         "brier-score-loss": "brier",
         "calibration-error": "ece",
         "cross-entropy": "log-loss",
@@ -58,8 +73,7 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
 #: Names that are no measures -> what to use.
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("calibration-intercept", "calibration-slope", "intercept", "slope"),
-        'is unknown; the calibration slope and intercept are parameters of the map that fit("platt", ...) returns',
+        ("intercept", "slope"), "is unknown; use calibration-slope, calibration-intercept or logistic-intercept"
     ),
     **dict.fromkeys(("adaece", "adaptive-ece", "equal-mass-ece"), "is unknown; ece has bins of equal mass by default"),
     **dict.fromkeys(("classwise-ece", "cw-ece"), 'is unknown; use ece with reduction="classwise"'),

@@ -1,0 +1,533 @@
+"""Measures of clinical validation and of rates: logistic recalibration, ratios, and their tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc, chdtri, expit, ndtr, ndtri
+
+from calibrant.core.cells import Cells, Floats, effective
+from calibrant.core.errors import NotConverged, OneClass, OutOfRange
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.measure import Compute, Measure, MeasureResult
+from calibrant.measures.scores import centred, clipped_parts, mean_score, row_scores
+
+_FAMILY = "Clinical and rates"
+_SOURCE = "Cox (1958); Van Calster et al. (2019)"
+Likelihood = Literal["plain", "firth"]
+Limits = Literal["profile", "wald"]
+#: Most Newton steps, and most halvings of one.
+_STEPS, _HALVINGS = 100, 30
+#: Converged if no logit changes by more than this; the largest change of a logit in one step.
+_CONVERGED, _LONGEST = 1e-10, 4.0
+
+
+# --- Logistic recalibration: logit P(Y = 1) = intercept + slope logit p
+
+
+class Model(NamedTuple):
+    """A logistic model of cells: ``x (m, d)`` its features, ``offset (m,)`` a known part of the logit."""
+
+    x: Floats
+    offset: Floats
+    w: Floats
+    wy: Floats
+    firth: bool = False
+
+    def at(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log likelihood, its gradient ``(d,)`` and the information ``(d, d)``, penalised for Firth's."""
+        logit = self.offset + self.x @ theta
+        chance = expit(logit)
+        variance = self.w * chance * (1.0 - chance)
+        information = (self.x.T * variance) @ self.x
+        value, residual = float(self.wy @ logit - self.w @ np.logaddexp(0.0, logit)), self.wy - self.w * chance
+        if self.firth:
+            sign, size = np.linalg.slogdet(information)
+            value += float(size) / 2.0 if sign > 0 else -math.inf
+            leverage = variance * ((self.x @ np.linalg.pinv(information)) * self.x).sum(axis=1)
+            residual = residual + leverage * (0.5 - chance)
+        return value, self.x.T @ residual, information
+
+    def without(self, column: int, value: float) -> Model:
+        """Return the model in which one parameter has a known value."""
+        return self._replace(x=np.delete(self.x, column, axis=1), offset=self.offset + value * self.x[:, column])
+
+
+def maximum(model: Model, theta: Floats) -> tuple[Floats, float, Floats]:
+    """Return the parameters of the largest likelihood, that likelihood and the information there; Newton's method."""
+    value, gradient, information = model.at(theta)
+    for _ in range(_STEPS):
+        step = _solved(information, gradient)
+        reach = float(np.abs(model.x @ step).max(initial=0.0))
+        step *= min(1.0, _LONGEST / max(reach, 1e-300))
+        for _ in range(_HALVINGS):
+            after = model.at(theta + step)
+            if after[0] >= value - 1e-10 * abs(value):
+                break
+            step = step / 2.0
+        theta, (value, gradient, information) = theta + step, after
+        if reach < _CONVERGED:
+            return theta, value, information
+    raise NotConverged("the logistic recalibration did not converge")
+
+
+def _solved(matrix: Floats, vector: Floats) -> Floats:
+    try:
+        found: Floats = np.linalg.solve(matrix, vector).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        raise NotConverged("the logistic recalibration did not converge: too few different predictions") from None
+    return found
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """Logistic recalibration of an event; with ``free`` the slope is estimated, otherwise it is 1."""
+
+    model: Model
+    theta: Floats
+    log_likelihood: float
+    information: Floats
+
+    @classmethod
+    def of(cls, event: Event, *, free: bool, likelihood: Likelihood = "plain") -> Recalibration:
+        """Fit the event. O(n log n)."""
+        model = model_of(event.cells, free=free, firth=likelihood == "firth")
+        if free and not model.firth and _separated(event.cells):
+            raise NotConverged(
+                "the predictions separate the outcomes, so that the slope is infinite; the option "
+                "likelihood=firth has a finite one"
+            )
+        return cls(model, *maximum(model, np.append(0.0, np.ones(model.x.shape[1] - 1))))
+
+    def influence(self, event: Event) -> Floats:
+        """Return the influence of each row on the parameters: ``(n, d)``, weighted mean 0."""
+        logit = logits(event.p, event.logit)
+        x = np.column_stack([np.ones_like(logit), logit])[:, : self.model.x.shape[1]]
+        known = 0.0 if x.shape[1] > 1 else logit
+        off = event.y - expit(x @ self.theta + known)
+        found: Floats = (x * off[:, None]) @ np.linalg.inv(self.information) * self.model.w.sum()
+        return found
+
+    def covariance(self, cells: Cells) -> Floats:
+        """Return the covariance of the parameters, by a sandwich for importance weights: ``(d, d)``."""
+        inverse: Floats = np.linalg.inv(self.information).astype(np.float64, copy=False)
+        if cells.kind == "frequency":
+            return inverse
+        chance = expit(self.model.offset + self.model.x @ self.theta)
+        squares = cells.w2y * (1.0 - 2.0 * chance) + cells.w2 * chance**2
+        found: Floats = inverse @ ((self.model.x.T * squares) @ self.model.x) @ inverse
+        return found
+
+    def limits(self, column: int, how: Limits, level: float) -> tuple[float, float]:
+        """Return the confidence interval of a parameter, from the likelihood of frequency weights."""
+        error = math.sqrt(float(np.linalg.inv(self.information)[column, column]))
+        reach = float(ndtri((1.0 + level) / 2.0)) * error
+        ends = (self.theta[column] - reach, self.theta[column] + reach)
+        if how == "profile":
+            lost = float(chdtri(1.0, 1.0 - level)) / 2.0
+            ends = (self._end(column, ends[0], lost), self._end(column, ends[1], lost))
+        return float(ends[0]), float(ends[1])
+
+    def _end(self, column: int, start: float, lost: float) -> float:
+        """Return the value of a parameter at which the profile likelihood has ``lost`` this much, from a start."""
+        side = 1.0 if start > self.theta[column] else -1.0
+        other = np.delete(self.theta, column)
+
+        def above(value: float) -> float:
+            nonlocal other
+            largest, other = self.profile(column, value, other)
+            return largest - self.log_likelihood + lost
+
+        from scipy.optimize import brentq
+
+        low, high = float(self.theta[column]), start
+        for _ in range(_STEPS):
+            if above(high) < 0.0:
+                return float(brentq(above, min(low, high), max(low, high), xtol=1e-11, rtol=1e-12))
+            low, high = high, high + side * abs(high - low)
+        raise NotConverged("the likelihood does not fall enough for an interval; the option limits=wald has one")
+
+    def profile(self, column: int, value: float, other: Floats) -> tuple[float, Floats]:
+        """Return the largest likelihood with one parameter fixed, and the other parameters, from a start for those."""
+        if not self.model.firth:
+            other, largest, _ = maximum(self.model.without(column, value), other)
+            return largest, other
+        # The penalty has the information of all parameters, also of the fixed one.
+        if not len(other):
+            return self.model.at(np.array([value]))[0], other
+        from scipy.optimize import minimize_scalar
+
+        def loss(free: float) -> float:
+            return -self.model.at(np.insert(np.array([free]), column, value))[0]
+
+        width = 4.0 * math.sqrt(float(np.linalg.inv(self.information)[1 - column, 1 - column]))
+        found = minimize_scalar(loss, bracket=(float(other[0]) - width, float(other[0]) + width), tol=1e-12)
+        return -float(found.fun), np.array([float(found.x)])
+
+
+def counts_rows(event: Event) -> bool:
+    """Return whether weights, if there are any, count rows."""
+    return event.w is None or event.kind == "frequency"
+
+
+def logits(p: Floats, given: Floats | None) -> Floats:
+    """Return the logits of predictions ``(n,)``; raise ``OutOfRange`` for those of exactly 0 or 1."""
+    if given is not None:
+        return given
+    extreme = int(np.count_nonzero((p == 0.0) | (p == 1.0)))
+    if extreme:
+        count = f"{extreme} different values" if extreme > 1 else "a value"
+        raise OutOfRange(f"the predictions have {count} of exactly 0 or 1, whose logit is infinite")
+    found: Floats = np.log(p) - np.log1p(-p)
+    return found
+
+
+def model_of(cells: Cells, *, free: bool, firth: bool = False) -> Model:
+    """Return the logistic recalibration of cells; raise ``OneClass`` or ``OutOfRange`` if there is none."""
+    logit = logits(cells.p, cells.logit)
+    events = float(cells.wy.sum())
+    if (not events or events == float(cells.w.sum())) and not firth:
+        raise OneClass("labels contain one class")
+    one = np.ones_like(logit)
+    if free:
+        return Model(np.column_stack([one, logit]), np.zeros_like(logit), cells.w, cells.wy, firth)
+    return Model(one[:, None], logit, cells.w, cells.wy, firth)
+
+
+def _separated(cells: Cells) -> bool:
+    """Return whether one cell at most has both outcomes, with one outcome below it and the other above."""
+    events, others = np.flatnonzero(cells.wy > 0.0), np.flatnonzero(cells.w - cells.wy > 0.0)
+    return bool(others[-1] <= events[0] or events[-1] <= others[0])
+
+
+def _parameter(column: int, *, free: bool) -> tuple[Compute, Callable[..., Floats]]:
+    """Return the value and the influence of a parameter; its interval is from the likelihood if rows are counted."""
+
+    def compute(event: Event, resampling: Resampling, *, likelihood: Likelihood, limits: Limits) -> MeasureResult:
+        fitted = Recalibration.of(event, free=free, likelihood=likelihood)
+        cells, value = event.cells, float(fitted.theta[column])
+        target = float(column)
+        counted = counts_rows(event)
+        if not counted:
+            error = math.sqrt(float(fitted.covariance(cells)[column, column]))
+            p_value = float(2.0 * ndtr(-abs(value - target) / error))
+        else:
+            gain = fitted.log_likelihood - fitted.profile(column, target, np.delete(fitted.theta, column))[0]
+            p_value = float(chdtrc(1.0, max(2.0 * gain, 0.0)))
+        interval = None
+        if resampling.level is not None and counted and event.per_row == 1:
+            interval = fitted.limits(column, limits, resampling.level)
+        return MeasureResult(value, interval=interval, p_value=p_value)
+
+    def influence(event: Event, _: Resampling, *, likelihood: Likelihood, limits: Limits) -> Floats:  # noqa: ARG001 - of counted rows
+        found: Floats = Recalibration.of(event, free=free, likelihood=likelihood).influence(event)[:, column]
+        return found
+
+    return compute, influence
+
+
+def _unreliability(event: Event, _: Resampling) -> MeasureResult:
+    fitted, cells = Recalibration.of(event, free=True), event.cells
+    off = fitted.theta - np.array([0.0, 1.0])
+    if counts_rows(event):
+        statistic = 2.0 * (fitted.log_likelihood - fitted.model.at(np.array([0.0, 1.0]))[0])
+    else:
+        statistic = float(off @ np.linalg.solve(fitted.covariance(cells), off))
+    statistic = max(statistic, 0.0)
+    return MeasureResult(statistic, p_value=float(chdtrc(2.0, statistic)))
+
+
+# --- Ratios
+
+
+def _counts(event: Event) -> tuple[float, float, float]:
+    """Return the weights of rows, of events, and of expected events."""
+    cells = event.cells
+    return float(cells.w.sum()), float(cells.wy.sum()), float(cells.w @ cells.p)
+
+
+def _ratio(*, inverse: bool) -> tuple[Compute, Callable[..., Floats]]:
+    def compute(event: Event, resampling: Resampling) -> MeasureResult:
+        rows, events, expected = _counts(event)
+        if (events if inverse else expected) == 0.0:
+            return MeasureResult(
+                None, problem=f"no value: {'no event happened' if inverse else 'no event is expected'}"
+            )
+        variance = float(event.cells.chance.sum())
+        p_value = float(2.0 * ndtr(-abs(events - expected) / math.sqrt(variance))) if variance > 0.0 else None
+        interval = None
+        counted = counts_rows(event) and event.per_row == 1
+        if resampling.level is not None and counted and events and expected:
+            reach = float(ndtri((1.0 + resampling.level) / 2.0)) * math.sqrt((1.0 - events / rows) / events)
+            middle = math.log(expected / events if inverse else events / expected)
+            interval = (math.exp(middle - reach), math.exp(middle + reach))
+        value = expected / events if inverse else events / expected
+        return MeasureResult(value, interval=interval, p_value=p_value)
+
+    def influence(event: Event, _: Resampling) -> Floats:
+        rows, events, expected = _counts(event)
+        if inverse:
+            return centred((event.p - expected / events * event.y) * rows / events, event.w)
+        return centred((event.y - events / expected * event.p) * rows / expected, event.w)
+
+    return compute, influence
+
+
+def _entropy(rate: float) -> float:
+    return -(rate * math.log(rate) + (1.0 - rate) * math.log1p(-rate))
+
+
+def _rate(event: Event, base_rate: float | None) -> float:
+    rows, events, _ = _counts(event)
+    rate = events / rows if base_rate is None else float(base_rate)
+    if not 0.0 < rate < 1.0:
+        raise OneClass("labels contain one class, whose entropy is 0; give base_rate")
+    return rate
+
+
+def _normalised_entropy(event: Event, _: Resampling, *, base_rate: float | None) -> MeasureResult:
+    rate = _rate(event, base_rate)
+    loss = mean_score(event, "log-loss")
+    if base_rate is not None:
+        happened = _counts(event)[1] / _counts(event)[0]
+        entropy = -(happened * math.log(rate) + (1.0 - happened) * math.log1p(-rate))
+    else:
+        entropy = _entropy(rate)
+    return MeasureResult(loss / entropy, parts={"entropy": entropy, **clipped_parts(event, "log-loss")})
+
+
+def _normalised_entropy_influence(event: Event, resampling: Resampling, *, base_rate: float | None) -> Floats:
+    rate = _rate(event, base_rate)
+    found = _normalised_entropy(event, resampling, base_rate=base_rate)
+    entropy, value = found.parts["entropy"], float(found.value or 0.0)
+    # The derivative of the entropy by the rate of events is the same for a given and for the own base rate.
+    moved = (math.log1p(-rate) - math.log(rate)) * (event.y - float(_counts(event)[1] / _counts(event)[0]))
+    return centred((row_scores(event, "log-loss") - value * moved) / entropy, event.w)
+
+
+# --- Tests
+
+
+def _spiegelhalter(event: Event, _: Resampling) -> MeasureResult:
+    cells = event.cells
+    steep = 1.0 - 2.0 * cells.p
+    variance = float(steep**2 @ cells.chance)
+    if variance <= 0.0:
+        return MeasureResult(None, problem="no value: all predictions are 0, 1/2 or 1")
+    z = float((cells.wy - cells.w * cells.p) @ steep) / math.sqrt(variance)
+    return MeasureResult(z, p_value=float(2.0 * ndtr(-abs(z))))
+
+
+def quantiles(values: Floats, w: Floats, shares: Floats, *, counted: bool) -> Floats:
+    """Return quantiles of values with weights: R's type 7 of rows that ``counted`` weights repeat. O(n log n).
+
+    Importance weights are spread evenly between neighbours, which for equal weights is type 7 too.
+    """
+    order = np.argsort(values, kind="stable")
+    values, w = values[order], w[order]
+    if not counted:
+        places = np.append(0.0, np.cumsum((w[1:] + w[:-1]) / 2.0))
+        return np.asarray(np.interp(shares * places[-1], places, values))
+    ends = np.cumsum(w)
+    place = shares * (ends[-1] - 1.0)
+    below = np.floor(place)
+    low = values[np.searchsorted(ends, below, side="right")]
+    high = values[np.searchsorted(ends, np.minimum(below + 1.0, ends[-1] - 1.0), side="right")]
+    found: Floats = low + (place - below) * (high - low)
+    return found
+
+
+def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> MeasureResult:
+    cells = event.cells
+    counted = counts_rows(event)
+    w = cells.w if counted else effective(cells.w)
+    scale = w / cells.w
+    edges = np.unique(quantiles(cells.p, cells.w, np.linspace(0.0, 1.0, n_groups + 1), counted=counted))
+    group = np.clip(np.searchsorted(edges, cells.p) - 1, 0, max(len(edges) - 2, 0))
+    rows, events, expected = (np.bincount(group, values) for values in (w, cells.wy * scale, w * cells.p))
+    used = rows > 0.0
+    rows, events, expected = rows[used], events[used], expected[used]
+    freedom = len(rows) - (2 if df == "groups-2" else 0)
+    parts: dict[str, Any] = {"groups": len(rows), "degrees_of_freedom": freedom}
+    if freedom < 1:
+        return MeasureResult(None, parts=parts, problem="no value: the predictions form too few groups")
+    variance = expected * (1.0 - expected / rows)
+    if (variance <= 0.0).any():
+        return MeasureResult(None, parts=parts, problem="no value: a group has predictions of 0 or 1 only")
+    statistic = float(((events - expected) ** 2 / variance).sum())
+    return MeasureResult(statistic, p_value=float(chdtrc(freedom, statistic)), parts=parts)
+
+
+_SLOPE, _SLOPE_INFLUENCE = _parameter(1, free=True)
+_JOINT, _JOINT_INFLUENCE = _parameter(0, free=True)
+_LARGE, _LARGE_INFLUENCE = _parameter(0, free=False)
+_OE, _OE_INFLUENCE = _ratio(inverse=False)
+_EO, _EO_INFLUENCE = _ratio(inverse=True)
+_LOGISTIC = {
+    "likelihood": Option("plain", choices=("plain", "firth")),
+    "limits": Option("profile", choices=("profile", "wald")),
+}
+_OF_LIKELIHOOD = (
+    " With likelihood firth, the likelihood has Jeffreys' prior and is finite for few events. Limits profile and wald "
+    "are those of frequency weights; with importance weights, and pooled events, limits are from the influence of rows"
+)
+_NEEDS = "both outcomes, no prediction of exactly 0 or 1"
+
+
+def _logistic_seconds(n: int, _classes: int, _options: Any) -> float:
+    return 2e-3 + 1e-6 * n
+
+
+MEASURES = (
+    Measure(
+        "calibration-slope",
+        "Calibration slope",
+        _FAMILY,
+        "The slope b of logit P(Y = 1) = a + b logit p by maximum likelihood; 1 is calibrated, below 1 predictions are "
+        "too extreme. The p-value is of slope 1, by the likelihood ratio." + _OF_LIKELIHOOD,
+        f"{_SOURCE}; Firth (1993)",
+        None,
+        None,
+        "O(n log n)",
+        event=_SLOPE,
+        influence=_SLOPE_INFLUENCE,
+        better="neither",
+        needs=_NEEDS,
+        options=_LOGISTIC,
+        seconds=_logistic_seconds,
+    ),
+    Measure(
+        "calibration-intercept",
+        "Calibration intercept, or calibration in the large",
+        _FAMILY,
+        "The intercept a of logit P(Y = 1) = a + logit p by maximum likelihood, with the slope fixed at 1; 0 is "
+        "calibrated, above 0 predictions are too low. The p-value is of intercept 0, by the likelihood ratio."
+        + _OF_LIKELIHOOD,
+        f"{_SOURCE}; Firth (1993)",
+        None,
+        None,
+        "O(n log n)",
+        event=_LARGE,
+        influence=_LARGE_INFLUENCE,
+        better="neither",
+        needs=_NEEDS,
+        options=_LOGISTIC,
+        seconds=_logistic_seconds,
+    ),
+    Measure(
+        "logistic-intercept",
+        "Intercept beside the slope",
+        _FAMILY,
+        "The intercept a of logit P(Y = 1) = a + b logit p by maximum likelihood, with the slope b estimated beside "
+        "it; it is the gap at p = 1/2 in log-odds, not that of the mean. The p-value is of a = 0." + _OF_LIKELIHOOD,
+        f"{_SOURCE}; Firth (1993)",
+        None,
+        None,
+        "O(n log n)",
+        event=_JOINT,
+        influence=_JOINT_INFLUENCE,
+        better="neither",
+        needs=_NEEDS,
+        options=_LOGISTIC,
+        seconds=_logistic_seconds,
+    ),
+    Measure(
+        "unreliability",
+        "Unreliability test",
+        _FAMILY,
+        "Twice the gain in log likelihood of logit P(Y = 1) = a + b logit p over a = 0, b = 1, with the p-value of 2 "
+        "degrees of freedom; with importance weights Wald's statistic with a sandwich variance",
+        "Cox (1958); Miller, Hui & Tierney (1991)",
+        0.0,
+        None,
+        "O(n log n)",
+        event=_unreliability,
+        needs=_NEEDS,
+        resampled=False,
+        seconds=_logistic_seconds,
+    ),
+    Measure(
+        "oe-ratio",
+        "Observed over expected events",
+        _FAMILY,
+        "sum w y / sum w p; 1 is calibrated, above 1 predictions are too low. The interval is that of a log-normal "
+        "ratio with variance (1 - O/n) / O; the p-value is of O - E under calibration",
+        "Debray et al. (2017)",
+        0.0,
+        None,
+        "O(n)",
+        event=_OE,
+        influence=_OE_INFLUENCE,
+        better="neither",
+        seconds=lambda n, _classes, _options: 3e-8 * n,
+    ),
+    Measure(
+        "pcoc",
+        "Predicted over observed events",
+        _FAMILY,
+        "sum w p / sum w y, the inverse of oe-ratio; 1 is calibrated, above 1 predictions are too high",
+        "He et al. (2014); Debray et al. (2017)",
+        0.0,
+        None,
+        "O(n)",
+        event=_EO,
+        influence=_EO_INFLUENCE,
+        better="neither",
+        needs="at least one event",
+        seconds=lambda n, _classes, _options: 3e-8 * n,
+    ),
+    Measure(
+        "normalised-entropy",
+        "Normalised entropy",
+        _FAMILY,
+        "Log loss divided by that of one prediction for all rows: the own rate of events, or base_rate; below 1 the "
+        "predictions are better than it. Part entropy: the divisor",
+        "He et al. (2014)",
+        0.0,
+        None,
+        "O(n)",
+        event=_normalised_entropy,
+        influence=_normalised_entropy_influence,
+        needs="both outcomes",
+        options={"base_rate": Option(None, choices=(None,), low=1e-9, high=1.0 - 1e-9, real=True)},
+        seconds=lambda n, _classes, _options: 3e-8 * n,
+    ),
+    Measure(
+        "spiegelhalter",
+        "Spiegelhalter's z",
+        _FAMILY,
+        "sum w (y - p)(1 - 2 p) / sqrt(sum w (1 - 2 p)^2 p (1 - p)), with the two-sided p-value of a normal variable: "
+        "the deviation of the Brier score from its expectation under calibration. Gaps that cancel there are not seen",
+        "Spiegelhalter (1986)",
+        None,
+        None,
+        "O(n)",
+        event=_spiegelhalter,
+        better="neither",
+        resampled=False,
+    ),
+    Measure(
+        "hosmer-lemeshow",
+        "Hosmer-Lemeshow test",
+        _FAMILY,
+        "sum_g (O_g - E_g)^2 / (E_g (1 - E_g / n_g)) over groups of equal mass, with the p-value of chi-squared with "
+        "as many degrees of freedom as groups (predictions made before), or groups - 2 (a model fitted to these rows). "
+        "Discouraged: the result depends on the groups and has little power; prefer smooth-test",
+        "Hosmer & Lemeshow (1980); Hosmer et al. (1997)",
+        0.0,
+        None,
+        "O(n log n)",
+        event=_hosmer_lemeshow,
+        resampled=False,
+        options={
+            "n_groups": Option(10, low=2, high=1000),
+            "df": Option("groups", choices=("groups", "groups-2")),
+        },
+    ),
+)

@@ -1,0 +1,173 @@
+"""Measures of the distance between predictions and a smooth calibration curve: ICI, E50, E90 and Emax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import InvalidOption, NotConverged, OneClass
+from calibrant.core.loess import blended, local_fits, vertices
+from calibrant.core.options import Option
+from calibrant.core.reductions import Event
+from calibrant.measures.clinical import Model, counts_rows, logits, maximum, quantiles
+from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale
+from calibrant.measures.measure import Measure, MeasureResult
+
+_FAMILY = "Clinical and rates"
+CurveName = Literal["loess", "loess-direct", "rcs"]
+#: Up to this many rows the default curve is loess; the most different predictions of loess-direct.
+MOST_OF_LOESS = 2000
+#: Knots of the restricted cubic spline: quantiles of the logits (Harrell 2015, table 2.3).
+_KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])
+#: The most points at which the noise of an interval is computed.
+_POINTS = 256
+
+
+class Smoother(NamedTuple):
+    """A fitted curve of D coefficients.
+
+    ``at(p (m,))`` returns the curve, ``(m,)``, and its derivatives by the coefficients, ``(m, D)``; ``moves (m, D)`` is
+    the change of the coefficients by a residual of 1 in a row of each cell.
+    """
+
+    name: CurveName
+    at: Callable[[Floats], tuple[Floats, Floats]]
+    moves: Floats
+
+
+def smoother(event: Event, curve: CurveName | None) -> Smoother:
+    """Return the curve of an event; without a name, loess up to 2,000 rows and a spline beyond."""
+    cells = event.cells
+    rows = cells.w if counts_rows(event) else cells.rows
+    if not 0.0 < float(cells.wy.sum()) < float(cells.w.sum()):
+        raise OneClass("labels contain one class")
+    name = curve or ("loess" if float(rows.sum()) <= MOST_OF_LOESS else "rcs")
+    if name == "rcs":
+        return _spline(cells, counted=counts_rows(event))
+    if name == "loess-direct":
+        if len(cells) > MOST_OF_LOESS:
+            raise InvalidOption(f"loess-direct takes at most {MOST_OF_LOESS} different predictions; use loess or rcs")
+        return _direct(cells, rows)
+    places = vertices(cells.p, rows)
+    maps = np.vstack(local_fits(cells.p, rows, cells.w, places))
+    coefficients = maps @ (cells.wy / cells.w)
+
+    def at(p: Floats) -> tuple[Floats, Floats]:
+        basis = blended(places, p)
+        return basis @ coefficients, basis
+
+    return Smoother(name, at, (maps / cells.w).T)
+
+
+def _direct(cells: Cells, rows: Floats) -> Smoother:
+    mean = cells.wy / cells.w
+
+    def at(p: Floats) -> tuple[Floats, Floats]:
+        maps = local_fits(cells.p, rows, cells.w, p)[0]
+        return maps @ mean, maps
+
+    return Smoother("loess-direct", at, np.diag(1.0 / cells.w))
+
+
+def _spline(cells: Cells, *, counted: bool) -> Smoother:
+    logit = logits(cells.p, cells.logit)
+    knots = quantiles(logit, cells.w, _KNOTS, counted=counted)
+    if (np.diff(knots) <= 0.0).any():
+        raise NotConverged("the predictions have too few different values for a spline with 5 knots")
+    features = _restricted(logit, knots)
+    start = np.append([0.0, 1.0], np.zeros(features.shape[1] - 2))
+    theta, _, information = maximum(Model(features, np.zeros_like(logit), cells.w, cells.wy), start)
+
+    def at(p: Floats) -> tuple[Floats, Floats]:
+        where = logit[np.searchsorted(cells.p, p)] if cells.logit is not None else logits(p, None)
+        basis = _restricted(where, knots)
+        fitted = expit(basis @ theta)
+        return fitted, basis * (fitted * (1.0 - fitted))[:, None]
+
+    return Smoother("rcs", at, features @ np.linalg.inv(information))
+
+
+def _restricted(x: Floats, knots: Floats) -> Floats:
+    """Return the basis of a cubic spline that is linear beyond its K knots: ``(n, K)``, the first column 1."""
+    cubes = np.maximum(x[:, None] - knots, 0.0) ** 3
+    last, width = knots[-1] - knots[-2], (knots[-1] - knots[0]) ** 2
+    bent = cubes[:, :-2] - np.outer(cubes[:, -2], knots[-1] - knots[:-2]) / last
+    bent += np.outer(cubes[:, -1], knots[-2] - knots[:-2]) / last
+    return np.column_stack([np.ones_like(x), x, bent / width])
+
+
+def _size(share: float | None) -> Callable[[Floats], Floats]:
+    """Return the size of gaps ``(..., d)`` of equal weight: their mean if ``share`` is None, or that quantile."""
+
+    def size(gaps: Floats) -> Floats:
+        sizes = np.abs(gaps)
+        found: Floats = sizes.mean(axis=-1) if share is None else np.quantile(sizes, share, axis=-1)
+        return found
+
+    return size
+
+
+def _entry(name: str, title: str, what: str, share: float | None) -> Measure:
+    size = _size(share)
+
+    def compute(event: Event, _: Resampling, *, curve: CurveName | None) -> MeasureResult:
+        cells, fitted = event.cells, smoother(event, curve)
+        gaps = np.abs(fitted.at(cells.p)[0] - cells.p)
+        if share is None:
+            value = float(cells.w @ gaps / cells.w.sum())
+        else:
+            value = float(quantiles(gaps, cells.w, np.array([share]), counted=counts_rows(event))[0])
+        return MeasureResult(value, definition={"curve": fitted.name})
+
+    def distance(event: Event, _: Resampling, *, curve: CurveName | None) -> Distance:
+        cells, fitted = event.cells, smoother(event, curve)
+        counted = counts_rows(event)
+        count = int(min(cells.w.sum() if counted else cells.rows.sum(), _POINTS))
+        near = np.searchsorted(cells.p, quantiles(cells.p, cells.w, np.linspace(0.0, 1.0, count), counted=counted))
+        points = cells.p[np.minimum(near, len(cells) - 1)]
+        value, basis = fitted.at(points)
+        cell = np.minimum(np.searchsorted(cells.key, event.key), len(cells) - 1)
+        off = (event.y - fitted.at(cells.p)[0][cell]) * row_scale(event.w, event.kind)
+
+        def noise(group: Integers, groups: int) -> Floats:
+            moves = fitted.moves[cell] * off[:, None]
+            sums = np.column_stack([np.bincount(group, column, groups) for column in moves.T])
+            return np.asarray(sums @ basis.T)
+
+        return Distance(value - points, noise, size)
+
+    return Measure(
+        name,
+        title,
+        _FAMILY,
+        f"The {what} of |c(p) - p| over the rows, with c a smooth calibration curve: loess (span 3/4, degree 2, "
+        "interpolated between vertices, as R's default), loess-direct (a fit at each prediction), or rcs, logistic "
+        "regression on a restricted cubic spline of logit p with 5 knots; null is loess up to 2,000 rows and rcs "
+        "beyond, and the definition of the result names it. Values of loess are not clipped to [0, 1]",
+        "Austin & Steyerberg (2019); Cleveland & Grosse (1991); Harrell (2015)",
+        0.0,
+        None,
+        "O(n log n); loess-direct O(n^2)",
+        event=compute,
+        distance=distance,
+        needs="both outcomes",
+        options={"curve": Option(None, choices=(None, "loess", "loess-direct", "rcs"))},
+        seconds=_seconds,
+        resample_seconds=lambda _n, _options: 2e-4,
+    )
+
+
+def _seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
+    return 5e-3 + 3e-6 * n + (1e-7 * min(n, MOST_OF_LOESS) ** 2 if options["curve"] == "loess-direct" else 0.0)
+
+
+MEASURES = (
+    _entry("ici", "Integrated calibration index", "mean", None),
+    _entry("e50", "Median distance from a smooth curve", "median", 0.5),
+    _entry("e90", "90 % quantile of the distance from a smooth curve", "90 % quantile", 0.9),
+    _entry("emax", "Largest distance from a smooth curve", "maximum", 1.0),
+)

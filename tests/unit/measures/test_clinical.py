@@ -1,0 +1,201 @@
+"""Logistic recalibration, ratios and their tests, against values of R and exact ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.special import expit
+
+import calibrant
+
+Array = npt.NDArray[np.float64]
+GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
+EXACT = json.loads((GOLDEN / "exact.json").read_text())
+NAMES = ("moderate_n500", "rare_n3000")
+LOGISTIC = ("calibration-slope", "calibration-intercept", "logistic-intercept")
+
+
+def _rows(name: str) -> tuple[Array, Array]:
+    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
+    return rows[:, 0], rows[:, 1].astype(int)
+
+
+def _golden(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())
+    return found
+
+
+def _measure(p: Any, y: Any, name: str, /, interval: float | None = 0.95, **options: Any) -> Any:
+    weights = {key: options.pop(key) for key in ("weights", "weights_kind") if key in options}
+    asked = {"name": name, "as": "m", **options}
+    return calibrant.evaluate(p, y, measures=[asked], interval=interval, **weights).measures["m"]
+
+
+def _drawn(n: int, seed: int = 0) -> tuple[Array, Array]:
+    random = np.random.default_rng(seed)
+    p = random.beta(2.0, 3.0, n)
+    return p, (random.random(n) < expit(0.3 + 0.8 * np.log(p / (1.0 - p)))).astype(int)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_are_those_of_r(name: str) -> None:
+    (p, y), golden = _rows(name), _golden(name)
+    expected = {
+        "calibration-slope": "slope",
+        "calibration-intercept": "calibration_in_the_large",
+        "logistic-intercept": "intercept",
+        "unreliability": "unreliability_chi2",
+        "oe-ratio": "o_over_e",
+        "spiegelhalter": "spiegelhalter_z",
+        "hosmer-lemeshow": "hosmer_lemeshow",
+    }
+    for measure, key in expected.items():
+        assert _measure(p, y, measure).value == pytest.approx(golden[key], rel=1e-8), measure
+    assert _measure(p, y, "unreliability").p_value == pytest.approx(golden["unreliability_p"], rel=1e-8)
+    assert _measure(p, y, "spiegelhalter").p_value == pytest.approx(golden["spiegelhalter_p"], rel=1e-8)
+    of_fit = _measure(p, y, "hosmer-lemeshow", df="groups-2")
+    assert of_fit.p_value == pytest.approx(golden["hosmer_lemeshow_p"], rel=1e-8)
+    assert of_fit.parts == {"groups": 10, "degrees_of_freedom": 8}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_are_those_of_r_and_exact_ones(name: str) -> None:
+    (p, y), golden, exact = _rows(name), _golden(name), EXACT[name]
+    slope = _measure(p, y, "calibration-slope").interval
+    assert slope == pytest.approx((golden["slope_profile_low"], golden["slope_profile_high"]), rel=1e-5)
+    assert slope == pytest.approx(exact["slope_profile"], abs=1e-10)
+    for measure, key in zip(LOGISTIC, ("slope", "citl", "intercept"), strict=True):
+        wald = _measure(p, y, measure, limits="wald").interval
+        assert wald == pytest.approx((golden[f"{key}_wald_low"], golden[f"{key}_wald_high"]), rel=1e-7)
+    assert _measure(p, y, "oe-ratio").interval == pytest.approx(exact["oe_interval_log_se"], abs=1e-6)
+    assert _measure(p, y, "hosmer-lemeshow").p_value == pytest.approx(exact["hosmer_lemeshow_p_df10"], rel=1e-6)
+    assert _measure(p, y, "normalised-entropy").value == pytest.approx(exact["normalised_entropy"], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_p_values_are_those_of_likelihood_ratios(name: str) -> None:
+    from scipy.stats import chi2
+
+    (p, y), exact = _rows(name), EXACT[name]
+    intercept = _measure(p, y, "calibration-intercept").p_value
+    assert intercept == pytest.approx(float(chi2.sf(exact["lrt_none_to_intercept"], 1)), rel=1e-6)
+    slope = _measure(p, y, "calibration-slope").p_value
+    assert slope == pytest.approx(float(chi2.sf(exact["lrt_intercept_to_both"], 1)), rel=1e-6)
+
+
+def test_the_predicted_ratio_is_the_inverse_of_the_observed_one() -> None:
+    p, y = _drawn(400)
+    observed, predicted = _measure(p, y, "oe-ratio"), _measure(p, y, "pcoc")
+    assert predicted.value == pytest.approx(1.0 / observed.value, rel=1e-12)
+    assert predicted.interval == pytest.approx((1.0 / observed.interval[1], 1.0 / observed.interval[0]), rel=1e-12)
+    assert predicted.p_value == observed.p_value
+
+
+def test_a_ratio_without_events_says_so() -> None:
+    p = np.array([0.1, 0.2, 0.3])
+    none = _measure(p, np.zeros(3, dtype=int), "pcoc")
+    assert (none.value, none.problem) == (None, "no value: no event happened")
+    zero = _measure(p, np.zeros(3, dtype=int), "oe-ratio")
+    assert zero.value == 0.0
+
+
+@pytest.mark.parametrize("measure", LOGISTIC)
+def test_predictions_of_zero_or_one_have_no_slope(measure: str) -> None:
+    found = _measure([0.0, 0.3, 0.6, 1.0], [0, 1, 0, 1], measure)
+    assert found.value is None
+    assert found.problem == (
+        "no value: the predictions have 2 different values of exactly 0 or 1, whose logit is infinite"
+    )
+
+
+def test_logits_beyond_the_range_of_probabilities_have_a_slope() -> None:
+    logits = np.array([-60.0, -45.0, -2.0, -1.0, 1.0, 2.0, 45.0, 60.0])
+    y = np.array([0, 0, 1, 0, 1, 0, 1, 1])
+    report = calibrant.evaluate(logits, y, scale="logit", measures=["calibration-slope"])
+    value = report.measures["calibration-slope"].value
+    assert value is not None
+    assert 0.0 < value < 10.0
+
+
+@pytest.mark.parametrize("y", [[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+def test_an_infinite_slope_is_refused_and_firths_is_finite(y: list[int]) -> None:
+    p = [0.2, 0.4, 0.6, 0.8]
+    found = _measure(p, y, "calibration-slope")
+    assert found.value is None
+    assert "likelihood=firth" in found.problem
+    assert math.isfinite(_measure(p, y, "calibration-slope", likelihood="firth").value)
+
+
+def test_firths_slope_is_that_of_the_penalised_likelihood() -> None:
+    p, y = _drawn(60)
+    x = np.column_stack([np.ones(60), np.log(p / (1.0 - p))])
+
+    def penalised(theta: Array) -> float:
+        chance = expit(x @ theta)
+        information = (x.T * (chance * (1.0 - chance))) @ x
+        likelihood = y @ np.log(chance) + (1 - y) @ np.log1p(-chance)
+        return float(-likelihood - np.linalg.slogdet(information)[1] / 2.0)
+
+    from scipy.optimize import minimize
+
+    best = minimize(penalised, [0.0, 1.0], method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12})
+    slope = _measure(p, y, "calibration-slope", likelihood="firth")
+    assert slope.value == pytest.approx(best.x[1], abs=1e-6)
+    for end in slope.interval:
+        held = minimize(lambda a, b=end: penalised(np.array([a[0], b])), [0.0], method="Nelder-Mead")
+        assert 2.0 * (held.fun - best.fun) == pytest.approx(3.841458820694124, abs=1e-4)
+
+
+@pytest.mark.parametrize("measure", [*LOGISTIC, "oe-ratio", "pcoc", "normalised-entropy"])
+def test_influences_are_derivatives_by_the_weights(measure: str) -> None:
+    p, y = _drawn(50)
+    entry = calibrant.MEASURES[measure]
+    request = {name: option.default for name, option in entry.options.items()}
+    from calibrant.core.reductions import Event
+    from calibrant.measures.intervals import PLAIN
+
+    def value(w: Array) -> float:
+        found = entry.event(Event(p, y.astype(np.int8), w, "importance"), PLAIN, **request).value  # type: ignore[misc]
+        assert found is not None
+        return found
+
+    event = Event(p, y.astype(np.int8), np.ones(50), "importance")
+    influence = entry.influence(event, PLAIN, **request)  # type: ignore[misc]
+    step = 1e-5
+    for row in (0, 7, 23):
+        w = np.ones(50)
+        w[row] += step
+        assert (value(w) - value(np.ones(50))) / step * 50.0 == pytest.approx(influence[row], rel=1e-3, abs=1e-3)
+
+
+def test_a_given_base_rate_divides_by_the_loss_of_that_rate() -> None:
+    p, y = _drawn(300)
+    found = _measure(p, y, "normalised-entropy", base_rate=0.25)
+    entropy = -np.mean(np.where(y == 1, math.log(0.25), math.log(0.75)))
+    loss = -np.mean(np.where(y == 1, np.log(p), np.log1p(-p)))
+    assert found.value == pytest.approx(loss / entropy, rel=1e-12)
+    assert found.parts["entropy"] == pytest.approx(entropy, rel=1e-12)
+
+
+def test_importance_weights_are_relative() -> None:
+    p, y = _drawn(300)
+    w = np.random.default_rng(2).lognormal(0.0, 1.0, 300)
+    for measure in [*LOGISTIC, "unreliability", "oe-ratio", "spiegelhalter", "hosmer-lemeshow", "ici", "e90"]:
+        one, other = (_measure(p, y, measure, weights=v, weights_kind="importance") for v in (w, 3.0 * w))
+        assert one.value == pytest.approx(other.value, rel=1e-8), measure
+        assert (one.p_value is None) == (other.p_value is None)
+        if one.p_value is not None:
+            assert one.p_value == pytest.approx(other.p_value, rel=1e-6, abs=1e-12), measure
+
+
+def test_a_group_of_certain_predictions_has_no_hosmer_lemeshow() -> None:
+    p = np.repeat([0.0, 0.5], 20)
+    found = _measure(p, np.tile([0, 1], 20), "hosmer-lemeshow", n_groups=2)
+    assert found.value is None
+    assert "0 or 1" in found.problem

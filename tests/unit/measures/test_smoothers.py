@@ -1,0 +1,94 @@
+"""Distances from smooth calibration curves, against values of R."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.core.loess import vertices
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
+#: Key of R's values -> curve.
+CURVES = {"loess_interpolated": "loess", "loess": "loess-direct", "rcs5": "rcs"}
+
+
+def _rows(name: str) -> tuple[Any, Any]:
+    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
+    return rows[:, 0], rows[:, 1].astype(int)
+
+
+def _distances(p: Any, y: Any, curve: str | None, **options: Any) -> dict[str, Any]:
+    asked = [{"name": name, "curve": curve} for name in ("ici", "e50", "e90", "emax")]
+    return dict(calibrant.evaluate(p, y, measures=asked, **options).measures)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("moderate_n500", "loess_interpolated"),
+        ("moderate_n500", "loess"),
+        ("moderate_n500", "rcs5"),
+        ("rare_n3000", "loess_interpolated"),
+        ("rare_n3000", "rcs5"),
+    ],
+)
+def test_distances_are_those_of_r(name: str, key: str) -> None:
+    golden = json.loads((GOLDEN / f"{name}.json").read_text())
+    found = _distances(*_rows(name), CURVES[key])
+    known = [measure for measure in found if f"{key}_{measure}" in golden]
+    assert len(known) >= 2
+    for measure in known:
+        assert found[measure].value == pytest.approx(golden[f"{key}_{measure}"], rel=1e-6), measure
+    if key != "rcs5":
+        assert found["ici"].value == pytest.approx(golden[f"{key}_ici"], rel=1e-8)
+
+
+def test_the_result_names_the_curve_that_the_number_of_rows_chose() -> None:
+    p, y = _rows("rare_n3000")
+    assert _distances(p, y, None)["ici"].definition["curve"] == "rcs"
+    assert _distances(p[:2000], y[:2000], None)["ici"].definition["curve"] == "loess"
+
+
+@pytest.mark.parametrize("curve", ["loess", "loess-direct", "rcs"])
+def test_a_frequency_weight_is_the_row_repeated_for_each_curve(curve: str) -> None:
+    random = np.random.default_rng(3)
+    p = np.round(random.beta(2.0, 2.0, 250), 2).clip(0.01, 0.99)
+    y, w = (random.random(250) < p).astype(int), random.integers(1, 5, 250)
+    one = _distances(p, y, curve, weights=w, weights_kind="frequency", interval=None)
+    other = _distances(np.repeat(p, w), np.repeat(y, w), curve, interval=None)
+    for measure, result in one.items():
+        assert result.value == pytest.approx(other[measure].value, rel=1e-9), measure
+
+
+def test_vertices_of_tied_rows_lie_between_different_predictions() -> None:
+    x, rows = np.array([0.1, 0.2, 0.3, 0.4]), np.array([5.0, 90.0, 90.0, 15.0])
+    found = vertices(x, rows)
+    assert found[0] < 0.1 < 0.4 < found[-1]
+    assert set(found[1:-1]) <= {0.1, 0.2, 0.3}
+
+
+def test_too_many_different_predictions_are_refused_by_direct_fits() -> None:
+    p = np.linspace(0.01, 0.99, 2001)
+    result = _distances(p, np.arange(2001) % 2, "loess-direct")["ici"]
+    assert result.value is None
+    assert "loess-direct takes at most 2000 different predictions" in result.problem
+
+
+def test_few_different_predictions_have_no_spline() -> None:
+    result = _distances(np.repeat([0.2, 0.4], 30), np.tile([0, 1], 30), "rcs")["ici"]
+    assert result.value is None
+    assert "too few different values" in result.problem
+
+
+def test_intervals_hold_their_value() -> None:
+    random = np.random.default_rng(5)
+    p = random.beta(2.0, 2.0, 600)
+    y = (random.random(600) < np.clip(p + 0.1, 0, 1)).astype(int)
+    for result in _distances(p, y, None, interval=0.95, resamples=200).values():
+        low, high = result.interval
+        assert 0.0 <= low <= result.value <= high
