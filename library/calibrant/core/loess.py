@@ -29,10 +29,10 @@ def local_fits(x: Floats, rows: Floats, w: Floats, at: Floats) -> tuple[Floats, 
         distance = np.abs(away)
         order = np.argsort(distance, kind="stable")
         farthest = float(distance[order[np.searchsorted(np.cumsum(rows[order]), nearest)]])
-        share = distance / max(farthest, 1e-300)
+        share = np.minimum(distance / max(farthest, 1e-150), 1.0)
         root = np.sqrt(w * np.where(share < _FAR, np.where(share > _NEAR, (1.0 - share**3) ** 3, 1.0), 0.0))
         features = np.column_stack([root, root * away, root * away**2])
-        size = np.maximum(np.linalg.norm(features, axis=0), 1e-300)
+        size = np.maximum(np.linalg.norm(features, axis=0), 1e-150)
         inverse = np.linalg.pinv(features / size, rcond=_RANK) / size[:, None] * root
         values[i], slopes[i] = inverse[0], inverse[1]
     return values, slopes

@@ -31,7 +31,7 @@ _CONVERGED, _LONGEST = 1e-10, 4.0
 # --- Logistic recalibration: logit P(Y = 1) = intercept + slope logit p
 
 
-class Model(NamedTuple):
+class LogisticModel(NamedTuple):
     """A logistic model of cells: ``x (m, d)`` its features, ``offset (m,)`` a known part of the logit."""
 
     x: Floats
@@ -54,12 +54,12 @@ class Model(NamedTuple):
             residual = residual + leverage * (0.5 - chance)
         return value, self.x.T @ residual, information
 
-    def without(self, column: int, value: float) -> Model:
+    def without(self, column: int, value: float) -> LogisticModel:
         """Return the model in which one parameter has a known value."""
         return self._replace(x=np.delete(self.x, column, axis=1), offset=self.offset + value * self.x[:, column])
 
 
-def maximum(model: Model, theta: Floats) -> tuple[Floats, float, Floats]:
+def maximum(model: LogisticModel, theta: Floats) -> tuple[Floats, float, Floats]:
     """Return the parameters of the largest likelihood, that likelihood and the information there; Newton's method."""
     value, gradient, information = model.at(theta)
     for _ in range(_STEPS):
@@ -89,7 +89,7 @@ def _solved(matrix: Floats, vector: Floats) -> Floats:
 class Recalibration:
     """Logistic recalibration of an event; with ``free`` the slope is estimated, otherwise it is 1."""
 
-    model: Model
+    model: LogisticModel
     theta: Floats
     log_likelihood: float
     information: Floats
@@ -188,7 +188,7 @@ def logits(p: Floats, given: Floats | None) -> Floats:
     return found
 
 
-def model_of(cells: Cells, *, free: bool, firth: bool = False) -> Model:
+def model_of(cells: Cells, *, free: bool, firth: bool = False) -> LogisticModel:
     """Return the logistic recalibration of cells; raise ``OneClass`` or ``OutOfRange`` if there is none."""
     logit = logits(cells.p, cells.logit)
     events = float(cells.wy.sum())
@@ -196,8 +196,8 @@ def model_of(cells: Cells, *, free: bool, firth: bool = False) -> Model:
         raise OneClass("labels contain one class")
     one = np.ones_like(logit)
     if free:
-        return Model(np.column_stack([one, logit]), np.zeros_like(logit), cells.w, cells.wy, firth)
-    return Model(one[:, None], logit, cells.w, cells.wy, firth)
+        return LogisticModel(np.column_stack([one, logit]), np.zeros_like(logit), cells.w, cells.wy, firth)
+    return LogisticModel(one[:, None], logit, cells.w, cells.wy, firth)
 
 
 def _separated(cells: Cells) -> bool:

@@ -13,7 +13,7 @@ from calibrant.core.errors import InvalidOption, NotConverged, OneClass
 from calibrant.core.loess import blended, local_fits, vertices
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
-from calibrant.measures.clinical import Model, counts_rows, logits, maximum, quantiles
+from calibrant.measures.clinical import LogisticModel, counts_rows, logits, maximum, quantiles
 from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale
 from calibrant.measures.measure import Measure, MeasureResult
 
@@ -24,7 +24,7 @@ MOST_OF_LOESS = 2000
 #: Knots of the restricted cubic spline: quantiles of the logits (Harrell 2015, table 2.3).
 _KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])
 #: The most points at which the noise of an interval is computed.
-_POINTS = 256
+_POINTS = 512
 
 
 class Smoother(NamedTuple):
@@ -80,7 +80,7 @@ def _spline(cells: Cells, *, counted: bool) -> Smoother:
         raise NotConverged("the predictions have too few different values for a spline with 5 knots")
     features = _restricted(logit, knots)
     start = np.append([0.0, 1.0], np.zeros(features.shape[1] - 2))
-    theta, _, information = maximum(Model(features, np.zeros_like(logit), cells.w, cells.wy), start)
+    theta, _, information = maximum(LogisticModel(features, np.zeros_like(logit), cells.w, cells.wy), start)
 
     def at(p: Floats) -> tuple[Floats, Floats]:
         where = logit[np.searchsorted(cells.p, p)] if cells.logit is not None else logits(p, None)
