@@ -18,6 +18,7 @@ from service.compression import Compress
 from service.guard import Guard
 from service.observe import Observe
 from service.process import Process
+from service.root_path import RootPath
 from service.route_table import RouteTable
 from service.routing import HeadAsGet, Shortcut
 from service.settings import Settings
@@ -53,7 +54,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         version=calibrant.__version__,
         description="Measures, fixes and monitors the calibration of classifiers.",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        servers=[{"url": "/"}],
+        servers=[{"url": settings.root_path or "/"}],
         lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
@@ -93,6 +94,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"], max_age=600
         )
     app.add_middleware(Observe, requests=process.metrics.requests, tracer=process.tracer)
+    if settings.root_path:
+        app.add_middleware(RootPath, root=settings.root_path)
     problems.install(app)
     openapi.install(app, table)
     app.mount("/assets", Assets())

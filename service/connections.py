@@ -22,6 +22,7 @@ from service.observe import UNMATCHED, match_route
 from service.problems import respond
 from service.process import Process
 from service.request_heads import check_head
+from service.root_path import without_root
 
 # --- Flow control: when a connection is read, and how long its client may take to read a response
 
@@ -374,8 +375,7 @@ class ServedConnection(HttpToolsProtocol):
     def _answer(self, code: str, detail: str) -> None:
         self._deaf = True
         document = problem(code, detail)
-        url = self.url.decode("latin-1")
-        response = error_of(document) if uses_protocol(url) else respond(document)
+        response = error_of(document) if uses_protocol(self._path()) else respond(document)
         status = HTTPStatus(response.status_code)
         self._report_refusal(code, status)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
@@ -388,7 +388,7 @@ class ServedConnection(HttpToolsProtocol):
         headers = [*self.scope["headers"]] if self._in_body else self.headers
         if headers:  # so the line of the request is complete
             method = self.parser.get_method().decode("latin-1")
-            scope = {"type": "http", "method": method, "path": self.url.partition(b"?")[0].decode("latin-1")}
+            scope = {"type": "http", "method": method, "path": self._path().partition("?")[0]}
             route = match_route(cast(Any, self.config.app).router.routes, scope)
         self._process.metrics.requests.count(route, method, status, seconds=0.0, received=0, answered=0, rows=0)
         fields: dict[str, str | int | float | None] = {
@@ -399,6 +399,9 @@ class ServedConnection(HttpToolsProtocol):
             "problem": code,
         }
         log_event(log, logging.INFO, "request", fields)
+
+    def _path(self) -> str:
+        return without_root(self.url.decode("latin-1"), self._process.settings.root_path)
 
     # --- Deadlines
 

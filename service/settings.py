@@ -35,6 +35,11 @@ def _check_proxies(text: str) -> None:
         raise ValueError("must be addresses or networks such as 10.0.0.0/8, separated by commas, or *") from None
 
 
+def _check_root_path(text: str) -> None:
+    if re.fullmatch(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)*", text) is None:
+        raise ValueError("must be a path such as /calibrant, without a slash at its end")
+
+
 @dataclass(frozen=True)
 class Settings(SharedSettings):
     """The settings of the API. Times are in seconds, sizes in bytes."""
@@ -164,6 +169,12 @@ class Settings(SharedSettings):
         "addresses or networks of reverse proxies whose X-Forwarded-For is trusted, separated by commas, or *; "
         "default: none",
         check=_check_proxies,
+    )
+    root_path: str = setting(
+        "",
+        "path below which a reverse proxy serves the service, such as /calibrant; links, redirects, pages and the "
+        "OpenAPI document have it; the proxy may remove it from requests or not; default: none",
+        check=_check_root_path,
     )
     header_timeout: float = setting(
         10.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,15 @@ def environment() -> Environment:
     return found
 
 
+#: The beginning of each path in a page. Values never match, because their quotes are escaped.
+_PATH = re.compile(r'( (?:href|src|action|hx-get|hx-post|sse-connect)="|content="0; url=)/')
+
+
 def render(
-    template: str, values: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None
+    template: str, values: Mapping[str, Any], *, root: str, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> HTMLResponse:
-    """Render a template as a response."""
+    """Render a template as a response, whose links are below ``root``."""
     text = environment().get_template(template).render(values)
+    if root:
+        text = _PATH.sub(rf"\1{root}/", text)
     return HTMLResponse(text, status, {**_HEADERS, **(headers or {})})

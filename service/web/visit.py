@@ -34,7 +34,7 @@ class Visit:
         self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
     ) -> Response:
         """Render a template as a response."""
-        return render(template, known(self.visitor) | values, status=status, headers=headers)
+        return render(template, known(self.visitor) | values, root=self.visitor.root, status=status, headers=headers)
 
 
 async def visit_of(request: Request) -> Visit:

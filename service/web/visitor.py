@@ -49,11 +49,15 @@ PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The visitor of a page; ``token`` is part of every form, ``keyed`` is whether the service uses keys."""
+    """The visitor of a page.
+
+    ``token`` is part of every form, ``keyed`` is whether the service uses keys, ``root`` is where a proxy serves it.
+    """
 
     caller: Caller
     path: str
     keyed: bool
+    root: str
     token: str | None = None
 
     @property
@@ -79,7 +83,8 @@ def visitor_of(scope: Scope, token: str | None = None) -> Visitor:
     state = scope.get("state", {})
     session = state.get("session")
     keyed = bool(scope["app"].state.process.keyring)
-    return Visitor(state.get("caller", STRANGER), scope["path"], keyed, token if session is None else session.token)
+    token = token if session is None else session.token
+    return Visitor(state.get("caller", STRANGER), scope["path"], keyed, scope.get("app_root_path", ""), token)
 
 
 def known(visitor: Visitor) -> dict[str, Any]:
@@ -108,9 +113,10 @@ def refusal(document: Problem, headers: Mapping[str, str] | None, scope: Scope) 
     code = document.code
     if code == "unauthorized":
         return _to_sign_in(scope, sent)
-    values = known(visitor_of(scope)) | {"problem": document, "remedy": _REMEDIES.get(code, TABLE[code].remedy)}
+    visitor = visitor_of(scope)
+    values = known(visitor) | {"problem": document, "remedy": _REMEDIES.get(code, TABLE[code].remedy)}
     template = "problem.html" if is_of_htmx(sent) else "refusal.html"
-    return render(template, values, status=document.status, headers=headers)
+    return render(template, values, root=visitor.root, status=document.status, headers=headers)
 
 
 def _to_sign_in(scope: Scope, sent: Headers) -> Response:
@@ -120,7 +126,7 @@ def _to_sign_in(scope: Scope, sent: Headers) -> Response:
     wanted = (f"{path}?{query}" if query else path) if is_reading else "/"
     if is_reading and sent.get("sec-fetch-site") == "cross-site":
         # After a link from another site, the browser withholds the cookie, but sends it when our own page redirects.
-        return render("onward.html", {"path": wanted})
+        return render("onward.html", {"path": wanted}, root=scope.get("app_root_path", ""))
     target = f"{SIGN_IN}?next={quote(wanted, safe='/')}"
     if is_of_htmx(sent):
         return Response(status_code=401, headers={"HX-Redirect": target, "Cache-Control": "no-store"})
