@@ -32,14 +32,13 @@ KeepBatch = Annotated[
     ),
 ]
 Predictions = list[float] | list[list[float]]
+_PREDICTIONS = "P(Y=1) of each row, or a row of K class probabilities each"
 
 
 class Arrays(Document):
     """The arrays of a batch as JSON; binary bodies use the same names."""
 
-    predictions: Predictions = Field(
-        description="P(Y=1) of each row, or a row of K class probabilities each", examples=[[0.1, 0.4, 0.6, 0.9]]
-    )
+    predictions: Predictions = Field(description=_PREDICTIONS, examples=[[0.1, 0.4, 0.6, 0.9]])
     labels: list[int] | list[bool] | list[str] | None = Field(
         None,
         description="0 or 1, or false or true; or the class from 0 to K - 1; or strings of class_names",
@@ -58,6 +57,22 @@ ClassNames = Annotated[
         examples=[["ham", "spam"]],
     ),
 ]
+
+
+class RowsOrBatch(Document):
+    """The options about the rows of a call, or the batch that has its rows."""
+
+    prediction_kind: Literal["classification"] = "classification"
+    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
+    weights_kind: RequestWeightsKind = None
+    class_names: ClassNames | None = None
+
+
+class ArraysOrBatch(Arrays):
+    """The arrays of a call as JSON, unless its rows are those of a batch."""
+
+    predictions: Predictions | None = Field(None, description=_PREDICTIONS)  # type: ignore[assignment]
 
 
 class RowsOptions(Document):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import Arrays, ClassNames, RequestWeightsKind, Scale
+from schemas.batches import ArraysOrBatch, RequestWeightsKind, RowsOrBatch
 from schemas.distributions import DistributionArrays, Level
 from schemas.evaluations import DiagramAnswer, EvaluateOptions, Pictured
 
@@ -31,7 +31,7 @@ class ReportPictureQuery(PictureQuery):
     key: str | None = Field(None, max_length=64, description="the diagram's key in the report; default: the first")
 
 
-class DiagramOptions(PictureQuery):
+class DiagramOptions(PictureQuery, RowsOrBatch):
     """All options of a picture except its arrays; ``batch`` or ``batches`` may replace the arrays."""
 
     diagram: str | dict[str, Any] = Field(
@@ -44,13 +44,9 @@ class DiagramOptions(PictureQuery):
             {"name": "cost-plane", "cost_ratios": [2, 10]},
         ],
     )
-    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     batches: list[str] | None = Field(
         None, min_length=2, max_length=12, description="ids of stored batches, instead of the arrays: one panel each"
     )
-    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
-    weights_kind: RequestWeightsKind = None
-    class_names: ClassNames | None = None
     reduction: str | None = Field(None, examples=["confidence"])
     classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
     map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")
@@ -59,10 +55,8 @@ class DiagramOptions(PictureQuery):
     seed: Seed = 0
 
 
-class DiagramBody(DiagramOptions, Arrays):
+class DiagramBody(DiagramOptions, ArraysOrBatch):
     """The body of ``POST /diagrams``."""
-
-    predictions: list[float] | list[list[float]] | None = None  # type: ignore[assignment]
 
 
 class DistributionDiagramOptions(PictureQuery):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import Arrays, ClassNames, KeepBatch, RequestWeightsKind, Scale, WeightsKind
+from schemas.batches import ArraysOrBatch, KeepBatch, RequestWeightsKind, RowsOrBatch, WeightsKind
 from schemas.distributions import DistributionArrays, ForecastKind, Level
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
@@ -67,11 +67,9 @@ RankedValues = Literal["debiased", "plain"]
 Of = Literal["value", "debiased"]
 
 
-class EvaluateOptions(Document):
+class EvaluateOptions(RowsOrBatch):
     """All options of an evaluation except its arrays; ``batch`` or ``batches`` may replace the arrays."""
 
-    prediction_kind: Literal["classification"] = "classification"
-    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     keep_batch: KeepBatch = False
     batches: list[str] | None = Field(
         None,
@@ -79,9 +77,6 @@ class EvaluateOptions(Document):
         max_length=100,
         description="ids of stored batches, instead of the arrays: one report each, and the power law for five or more",
     )
-    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
-    weights_kind: RequestWeightsKind = None
-    class_names: ClassNames | None = None
     measures: list[str | dict[str, Any]] | None = Field(
         None,
         description="names of `GET /measures`, or objects with name, options and ``as``, the key of the result",
@@ -146,10 +141,8 @@ class EvaluateSpec(Document):
     seed: int
 
 
-class EvaluateBody(EvaluateOptions, Arrays):
+class EvaluateBody(EvaluateOptions, ArraysOrBatch):
     """The body of ``POST /evaluate``."""
-
-    predictions: list[float] | list[list[float]] | None = None  # type: ignore[assignment]
 
 
 class MeasureAnswer(Document):

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
-from schemas.batches import Arrays, ClassNames, KeepBatch, Predictions, RequestWeightsKind, Scale
+from schemas.batches import ArraysOrBatch, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, Scale
 from schemas.distributions import (
     DistributionArrays,
     ForecastFields,
@@ -51,17 +51,12 @@ class Registration(About):
     )
 
 
-class FitOptions(Registration):
+class FitOptions(Registration, RowsOrBatch):
     """All options of a fit except its arrays; ``batch`` may replace the arrays."""
 
-    prediction_kind: Literal["classification"] = "classification"
     method: str = Field("averaged", examples=["pl3"], description="method, from `GET /methods`")
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
-    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     keep_batch: KeepBatch = False
-    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
-    weights_kind: RequestWeightsKind = None
-    class_names: ClassNames | None = None
     reduction: str | None = None
     seed: Seed = 0
     group_folds: bool = Field(
@@ -69,10 +64,8 @@ class FitOptions(Registration):
     )
 
 
-class FitBody(FitOptions, Arrays):
+class FitBody(FitOptions, ArraysOrBatch):
     """The body of ``POST /maps``."""
-
-    predictions: Predictions | None = None  # type: ignore[assignment]
 
 
 class FitDistributionOptions(Registration):

@@ -28,7 +28,7 @@ from service.examples import answer_of, problem_example
 from service.examples.calls import examples_of, parameter
 from service.formats.catalogue import FORMATS
 from service.formats.media import JSON, MERGE_PATCH, schema_of
-from service.formats.options import STRUCTURED
+from service.formats.options import structured_fields
 from service.headers import Conditions, entity_tag, tagged
 from service.inference.errors import status_of, uses_protocol
 from service.problems import MEDIA_TYPE
@@ -448,7 +448,8 @@ def _body(body: Body, schemas: Schema) -> tuple[Schema, list[Schema]]:
     for name, field in (pair for model in models for pair in model["properties"].items()):
         if body.options_in_query and name not in _ROWS:
             options.setdefault(name, []).append(field)
-    parameters = [_parameter(name, fields) for name, fields in options.items()]
+    structured = {name for model in body.models for name in structured_fields(model)}
+    parameters = [_parameter(name, fields, is_json=name in structured) for name, fields in options.items()]
     named = [_named(model, schemas) for model in models]
     model = named[0] if len(named) == 1 else _choice(models[0]["title"], named, schemas)
     others = {media: {"schema": schema_of(media)} for media in body.others if media != body.media}
@@ -552,18 +553,18 @@ def _without_null(field: Schema) -> Schema:
     return rest | (kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
 
 
-def _parameter(name: str, fields: Sequence[Schema]) -> Schema:
+def _parameter(name: str, fields: Sequence[Schema], *, is_json: bool) -> Schema:
     """A field of one or several models of a body as a query parameter."""
     found: list[Schema] = []
     for field in fields:
-        schema = {"type": "string"} if name in STRUCTURED else _without_null(field)
+        schema = {"type": "string"} if is_json else _without_null(field)
         schema = {key: value for key, value in schema.items() if key not in _WORDS}
         if schema not in found:
             found.append(schema)
     schema = found[0]
     if len(found) > 1:  # names of the two prediction kinds
         schema = {"type": "string", "enum": [name for each in found for name in each.get("enum", [each.get("const")])]}
-    description = "for a binary body; JSON text" if name in STRUCTURED else "for a binary body"
+    description = "for a binary body; JSON text" if is_json else "for a binary body"
     return _query_parameter(name, schema, description=description)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -25,19 +26,12 @@ Other = TypeVar("Other", bound=Document)
 
 #: Upper bounds for fields and entries: pydantic reports each invalid one at some cost.
 _MOST_FIELDS, _MOST_ENTRIES = 100, 10_000
-#: Options that a query contains as JSON text.
-STRUCTURED = (
-    *("measures", "diagrams", "diagram", "options", "classes", "tags", "maps", "batches", "class_names"),
-    *("support", "output_levels", "against", "in_order"),
-)
-#: Options that may also be names separated by commas.
-_NAMED = ("measures", "diagrams", "maps", "batches", "class_names", "against")
+#: How a query writes a list or an object: as JSON text, which may also be a name, or names separated by commas.
+Written = Literal["json", "name", "names"]
 #: A whole number, and any number, in a query.
 _WHOLE, _NUMBER = re.compile(r"-?[0-9]+"), re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 #: How messages of pydantic begin: "input should be at most 100", "list should have at most 20 items".
 _SHOULD = re.compile(r"^[a-z]+ should ")
-#: Options that may also be a single name.
-_ONE_NAME = ("diagram",)
 
 
 def read_options_of_kind(payload: Payload, model: type[Options], distributions: type[Other]) -> Options | Other:
@@ -56,7 +50,9 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
     if payload.from_query:
         _check_arrays(payload, model)
         _check_numbers(options, model)
-        options |= {name: _structured(name, options[name]) for name in STRUCTURED if name in options}
+        for name, written in structured_fields(model).items():
+            if isinstance(options.get(name), str):  # a field that may be repeated is a list
+                options[name] = _structured(name, options[name], written)
     for name, value in options.items():
         if isinstance(value, list) and len(value) > _MOST_ENTRIES:
             raise InvalidField.at(_pointer((name,)), f"may have at most {_MOST_ENTRIES} entries")
@@ -105,8 +101,32 @@ def _numbers_of(model: type[BaseModel]) -> Mapping[str, re.Pattern[str]]:
     return {
         name: _NUMBER if float in found else _WHOLE
         for name, found in kinds.items()
-        if name not in STRUCTURED and found & {int, float} and str not in found
+        if name not in structured_fields(model) and found & {int, float} and str not in found
     }
+
+
+@cache
+def structured_fields(model: type[BaseModel]) -> Mapping[str, Written]:
+    """The fields of a model that are lists or objects, and how a query writes them."""
+    fields: dict[str, Written] = {}
+    for name, field in model.model_fields.items():
+        members = [*_members(field.annotation)]
+        items = [get_args(member)[0] for member in members if get_origin(member) is list]
+        if items or any(get_origin(member) is dict or isinstance(member, type(BaseModel)) for member in members):
+            of_names = any(str in _members(item) for item in items)
+            fields[name] = "name" if str in members else "names" if of_names else "json"
+    return fields
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The types of a union, without their constraints."""
+    if get_origin(annotation) in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from _members(member)
+    elif get_origin(annotation) is Annotated:
+        yield from _members(get_args(annotation)[0])
+    else:
+        yield annotation
 
 
 def _kinds_of(annotation: Any) -> Iterator[Any]:
@@ -154,11 +174,11 @@ def _kind_of_array(name: str | int) -> str | None:
     return None
 
 
-def _structured(name: str, text: str) -> Any:
-    """Parse JSON text; some options may also be names separated by commas, or one name."""
-    if name in _ONE_NAME and not text.lstrip().startswith("{"):
+def _structured(name: str, text: str, written: Written) -> Any:
+    """Parse JSON text, which may also be a name, or names separated by commas."""
+    if written == "name" and not text.lstrip().startswith("{"):
         return text
-    if name in _NAMED and not text.lstrip().startswith("["):
+    if written == "names" and not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",")]
     try:
         value = orjson.loads(text)

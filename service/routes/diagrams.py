@@ -13,6 +13,7 @@ from backend.kinds import Arrays
 from calibrant.core.errors import CalibrationError
 from calibrant.plots.canvas import Format
 from calibrant.reports.pictures import below_diagram, draw_report, keys_of, read_diagram
+from schemas.batches import RowsOrBatch
 from schemas.diagrams import (
     DiagramBody,
     DiagramOptions,
@@ -151,7 +152,7 @@ async def post_diagram(request: Request, here: Here) -> Response:
 
 def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: Pictured) -> dict[str, Any] | JobRecord:
     """Evaluate a picture that is not in the catalogue; errors in its options point below ``/diagram``."""
-    given = options.model_dump(include={"batch", "batches", "map", "scale", "weights_kind", "reduction", "seed"})
+    given = options.model_dump(include={*RowsOrBatch.model_fields, "batches", "map", "reduction", "seed"})
     try:
         return evaluate_or_queue(here, arrays, OneEvaluated(**given, picture=pictured))
     except (RequestError, InvalidField, TooLarge):
