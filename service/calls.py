@@ -134,8 +134,9 @@ class ClientMethod:
     list. ``query`` is fixed. ``answer`` is needed for a call with several, and ``summary`` if that of the call is about
     something else. Of the examples of the call it has those blocks that contain it.
 
-    A method with rows has the fields of ``rows``, the options of its kind of predictions, as arguments: the ``first``
-    one by position, and none that are ``without`` use. It returns ``media`` instead of the answer, if that is not JSON.
+    Its arguments are the fields of the query, or of ``rows``, the options of a kind of predictions: the ``first`` one
+    by position, none of those that it is ``without``, and some ``renamed``. It returns ``media`` instead of the answer,
+    if that is not JSON.
     """
 
     name: str
@@ -148,6 +149,7 @@ class ClientMethod:
     rows: type[BaseModel] | None = None
     first: str | None = None
     without: Collection[str] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
     media: str | None = None
 
 

@@ -36,7 +36,8 @@ _OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__"
 _MODULES = (*_FIRST, *_OTHERS)
 #: What the methods with rows use.
 _ROW_STEPS = (
-    "Form, Requested, Theme, fitted, html, media_of, picture, report, stored, with_class_rows, with_forecast_rows"
+    "Form, Requested, Theme, fitted, html, media_of, picture, report, stored, stored_picture, "
+    "with_class_rows, with_forecast_rows"
 )
 #: Records that stand for their ids.
 _RECORDS = {"batch": "BatchRecord", "job": "JobSummary", "map": "MapSummary"}
@@ -153,31 +154,45 @@ def _declared() -> Iterator[_Method]:
 
 
 def _of_call(call: Call, method: ClientMethod) -> _Method:
-    answer = method.answer or call.answer
+    answer = None if method.media is not None else method.answer or call.answer
     fields = {} if call.query is None else call.query.model_fields
     options = {name: field for name, field in fields.items() if name not in {"limit", "cursor", *_FIXED, *method.query}}
+    options = {name: field for name, field in options.items() if name not in method.without}
     yields = call.is_paged and method.answer_field is None
-    names = [_path_name(call, name) for name in re.findall(r"{(\w+)}", call.path)]
-    arguments = [*(f"{name}: {_type(str, name)}" for name in names), *(["*"] if options else [])]
-    arguments += [f"{name}: {_type(field.annotation, name, optional=True)} = None" for name, field in options.items()]
-    quoted = [f'"{part}"' for part in call.path.removeprefix("/").split("/")]
-    parts = ", ".join(re.sub(r'"{(\w+)}"', lambda part: _path_name(call, part[1]), part) for part in quoted)
-    query = "{" + ", ".join([*(f'"{name}": {name}' for name in options), *_fixed(method.query)]) + "}"
-    returned = _returned(answer, method, yields=yields)
-    if answer is None:
-        source = f"removal(self._patience, path_of({parts}))"
+    places = re.findall(r"{(\w+)}", call.path)
+    arguments = [_of_path(_path_name(call, place), parameter(call.path, place)[0]) for place in places]
+    named = {name: _of_query(method.renamed.get(name, name), field) for name, field in options.items()}
+    if method.first is not None:
+        arguments.append(named[method.first])
+    has_form = method.media is not None and call.path.endswith("/diagram.svg")
+    arguments += [_FORM] if has_form else []
+    others = [argument for name, argument in named.items() if name != method.first]
+    signature = ", ".join(argument.signature for argument in (*arguments, *([_STAR] if others else []), *others))
+    parts = [re.sub(r'"{(\w+)}"', lambda part: _path_name(call, part[1]), f'"{part}"') for part in call.path.split("/")]
+    path = f"path_of({', '.join(parts[1:])})"
+    sent = [f'"{name}": {_sent_as(argument.name, options[name])}' for name, argument in named.items()]
+    query = "{" + ", ".join([*sent, *_fixed(method.query)]) + "}"
+    returned = "bytes" if method.media is not None else _returned(answer, method, yields=yields)
+    if method.media is not None:
+        path, form = (path.replace('"diagram.svg"', 'f"diagram.{form}"'), "form") if has_form else (path, '"svg"')
+        source = f"stored_picture(self._patience, {path}, {form}, {query})"
+    elif answer is None:
+        source = f"removal(self._patience, {path})"
     elif yields:
-        source = f"pages(self._patience, path_of({parts}), {query}, {answer.__name__})"
+        source = f"pages(self._patience, {path}, {query}, {answer.__name__})"
     else:
-        sent = "" if query == "{}" else f", {query}"
-        source = f'result(self._patience, "{call.method}", path_of({parts}), {_type(answer)}{sent})'
-    docstring = _docstring(call, method, names, options, returned, yields=yields)
-    return _Method(
-        method.name, ", ".join(arguments), returned, yields, docstring, source, answer_field=method.answer_field
-    )
-
-
-# --- Methods of declared calls with rows
+        more = "" if query == "{}" else f", {query}"
+        source = f'result(self._patience, "{call.method}", {path}, {_type(answer)}{more})'
+    meaning = "the picture" if answer is None else _meaning(answer, method, yields=yields)
+    codes = [code for code in call.problems if code != "store-unavailable"]
+    sections = {
+        "Parameters": "\n".join(argument.entry for argument in (*arguments, *others)),
+        "Yields" if yields else "Returns": "" if returned == "None" else f"{_spoken(returned)}\n{_text_of(meaning)}",
+        "Raises": f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else "",
+        "Examples": _examples(call, method),
+    }
+    docstring = _whole(method.summary or " ".join(call.description.split("\n\n")[0].split()), sections)
+    return _Method(method.name, signature, returned, yields, docstring, source, answer_field=method.answer_field)
 
 
 @dataclass(frozen=True)
@@ -187,6 +202,35 @@ class _Argument:
     name: str
     signature: str
     entry: str
+
+
+#: What precedes arguments that have only a name.
+_STAR = _Argument("", "*", "")
+
+
+def _of_path(name: str, description: str) -> _Argument:
+    hint = _type(str, name)
+    return _Argument(name, f"{name}: {hint}", f"{name} : {hint.replace(' |', ' or')}\n{_text_of(description)}")
+
+
+def _of_query(name: str, field: FieldInfo) -> _Argument:
+    """An optional argument for a field of a query; if it is None, the server uses the default."""
+    is_list, spoken = get_origin(field.annotation) is list, _choices(field.annotation)
+    hint = "float | str | datetime" if _is_time(field) else "str | Sequence[str]" if is_list else _TYPES.get(name)
+    hint = hint or _argument_type(field.annotation, name)
+    entry = f"{name} : {spoken or hint.replace(' |', ' or')}, optional\n{_text_of(field.description or MEANINGS[name])}"
+    return _Argument(name, f"{name}: {hint} | None = None", entry)
+
+
+def _is_time(field: FieldInfo) -> bool:
+    return Instant in (field.annotation, *get_args(field.annotation))
+
+
+def _sent_as(name: str, field: FieldInfo) -> str:
+    return f"moment_of({name})" if _is_time(field) else name
+
+
+# --- Methods of declared calls with rows
 
 
 #: Arguments that are rows or options of all calls, by the kind of predictions.
@@ -211,6 +255,11 @@ _BATCH = _Argument(
 _APPENDED = _Argument("batch", "batch: str | BatchRecord", "batch : str or BatchRecord\n    Id of the batch.")
 _OWN_LABELS = _Argument(
     "own_labels", "*own_labels: ArrayLike", "*own_labels : array_like\n    Labels, after predictions."
+)
+_LABELS_AND_MAPS = _Argument(
+    "own_labels",
+    "*own_labels: Any",
+    "*own_labels : array_like, and sequence of str\n    Labels, after predictions; then maps.",
 )
 _PREDICTIONS = _Argument(
     "predictions",
@@ -260,6 +309,7 @@ _TYPES = {
     "diagrams": "Requested",
     "against": "Sequence[str | BatchRecord]",
     "batches": "Sequence[str | BatchRecord]",
+    "maps": "str | MapSummary | Sequence[str | MapSummary]",
     "classes": "Sequence[int | str]",
     "support": "tuple[float | None, float | None]",
     "output_levels": "Sequence[float]",
@@ -269,19 +319,23 @@ _TYPES = {
 def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Method:
     kind = model.model_fields.get("prediction_kind")
     of_classes = kind is None or kind.default == "classification"
-    rows = _CLASS_ROWS if of_classes else _FORECAST_ROWS
+    rows: _Argument | None = _CLASS_ROWS if of_classes else _FORECAST_ROWS
     in_rows = {*(RowArguments if of_classes else DistributionRows).__annotations__} | {"batch", *_FIXED}
     in_rows -= {"scale"} if not of_classes else set()
     fields = {name: field for name, field in model.model_fields.items() if name not in {*in_rows, *method.without}}
     options = {name: _option(name, field) for name, field in fields.items()}
     has_batch, appends = "batch" in model.model_fields, "{batch}" in call.path
+    is_stored = method.first == "batches"  # without rows
     leading = [] if method.first is None else [_first(method.first, fields[method.first])]
     if appends:
         leading.append(
             _Argument("batch", "batch: str | BatchRecord", "batch : str or BatchRecord\n    Id of the batch.")
         )
-    if of_classes:
-        leading += [_BATCH, _OWN_LABELS] if has_batch else [_PREDICTIONS, _LABELS]
+    if is_stored:
+        rows = None
+    elif of_classes:
+        own_labels = _LABELS_AND_MAPS if "correction" in options else _OWN_LABELS
+        leading += [_BATCH, own_labels] if has_batch else [_PREDICTIONS, _LABELS]
     else:
         leading += [_OBSERVED] if has_batch else [_OUTCOMES]
     named = [option for name, option in options.items() if name != method.first]
@@ -293,21 +347,21 @@ def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Metho
     waits = call.queues is not None
     named += _WAITING if waits else []
     signature = [argument.signature for argument in leading]
-    signature += ["*"] if named and not (of_classes and has_batch) else []
-    beside = rows if not of_classes or has_batch else replace(rows, signature="**rows: Unpack[RowColumns]")
-    signature += [argument.signature for argument in (*named, beside)]
+    signature += ["*"] if named and (is_stored or not (of_classes and has_batch)) else []
+    beside = rows if not of_classes or has_batch else replace(_CLASS_ROWS, signature="**rows: Unpack[RowColumns]")
+    signature += [argument.signature for argument in (*named, *([] if beside is None else [beside]))]
     parts = ", ".join("batch" if part == "{batch}" else f'"{part}"' for part in call.path.strip("/").split("/"))
     path = f"path_of({parts})" if appends else f'"{call.path}"'
     given = "{" + ", ".join(f'"{name}": {value}' for name, value in sent_fields.items()) + "}"
     positional = ["batch", "own_labels"] if has_batch else ["predictions", "[] if labels is None else [labels]"]
-    others = [*(positional if of_classes else ["observed"])]
+    others = [] if is_stored else [*(positional if of_classes else ["observed"])]
     others += {HTML: [f'accept="{HTML}"'], SVG: ["accept=media_of(form)"]}.get(method.media or "", [])
     others += ["key=key"] if appends else []
     sends = "with_class_rows" if of_classes else "with_forecast_rows"
-    sent = f"{sends}(self._patience, {path}, rows, {given}, {', '.join(others)})"
+    sent = f"{sends}({', '.join(['self._patience', path, '{}' if is_stored else 'rows', given, *others])})"
     returned, meaning, source = _read(call, method, sent)
     sections = {
-        "Parameters": "\n".join(argument.entry for argument in (*leading, *named, rows)),
+        "Parameters": "\n".join(argument.entry for argument in (*leading, *named, *([] if rows is None else [rows]))),
         "Returns": f"{returned}\n{_text_of(meaning)}",
         "Raises": _RAISES if waits else "",
         "Examples": _examples(call, method),
@@ -348,7 +402,7 @@ def _option(name: str, field: FieldInfo) -> _Argument:
 
 def _first(name: str, field: FieldInfo) -> _Argument:
     option = _option(name, field)
-    signature = option.signature.replace(" | None = None", f' = "{field.default}"')
+    signature = option.signature.replace(" | None = None", "" if field.default is None else f' = "{field.default}"')
     return replace(option, signature=signature, entry=option.entry.replace(", optional", ""))
 
 
@@ -418,31 +472,6 @@ def _plain(hint: Any) -> Any:
     return _plain(get_args(hint)[0]) if get_origin(hint) not in (None, types.UnionType) else hint
 
 
-def _docstring(
-    call: Call, method: ClientMethod, names: Sequence[str], options: Mapping[str, Any], returned: str, *, yields: bool
-) -> str:
-    summary = method.summary or " ".join(call.description.split("\n\n")[0].split())
-    entries = [
-        f"{name} : {_type(str, name).replace(' |', ' or')}\n{_text_of(parameter(call.path, part)[0])}"
-        for name, part in zip(names, re.findall(r"{(\w+)}", call.path), strict=True)
-    ]
-    entries += [
-        f"{name} : {_choices(field.annotation) or _type(field.annotation, name).replace(' |', ' or')}, optional\n"
-        f"{_text_of(field.description or MEANINGS[name])}"
-        for name, field in options.items()
-    ]
-    model = method.answer or call.answer
-    meaning = "" if model is None else _meaning(model, method, yields=yields)
-    codes = [code for code in call.problems if code != "store-unavailable"]
-    sections = {
-        "Parameters": "\n".join(entries),
-        "Yields" if yields else "Returns": "" if returned == "None" else f"{_spoken(returned)}\n{_text_of(meaning)}",
-        "Raises": f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else "",
-        "Examples": _examples(call, method),
-    }
-    return _whole(summary, sections)
-
-
 def _whole(summary: str, sections: Mapping[str, str]) -> str:
     """The docstring with the sections that are not empty."""
     blocks = [f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items() if text]
@@ -503,13 +532,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TYPE_CHECKING, Unpack, overload
 
 from calibrant.client.{client.module} import {client.base.__name__}
 from calibrant.client.calls import {written}
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.declared import pages, removal, result
-from calibrant.client.frames import ArrayLike, DistributionRows, RowArguments, RowColumns
+from calibrant.client.frames import ArrayLike, DistributionRows, RowArguments, RowColumns, moment_of
 from calibrant.client.requests import path_of
 from calibrant.client.rows import {_ROW_STEPS}
 {_imports()}

@@ -168,12 +168,25 @@ _OF_JOBS = ("unknown-job", "job-not-final", *OF_ENDED_JOBS, "busy")
 
 
 @calls.add(
-    Call("GET", "/maps/{map}/diagram.svg", query=PictureQuery, media=(SVG,), conditional=True, problems=_OF_MAPS)
+    Call(
+        "GET",
+        "/maps/{map}/diagram.svg",
+        query=PictureQuery,
+        media=(SVG,),
+        conditional=True,
+        problems=_OF_MAPS,
+        client=(ClientMethod("map_diagram", media=SVG),),
+    )
 )
 async def get_map_svg(map: str, request: Request, here: Here) -> Response:
     """Draw the reliability diagram of the rows that a map was fitted to, before and after the map (in-sample).
 
     The diagram uses the bins that are stored with the map, so it is available after the batch has expired.
+
+    Examples
+    --------
+    >>> client.map_diagram("spam")[:4]
+    b'<svg'
     """
     return await _of_map(here, map, request, "svg")
 
@@ -195,6 +208,7 @@ async def get_map_png(map: str, request: Request, here: Here) -> Response:
         conditional=True,
         waits=True,
         problems=_OF_JOBS,
+        client=(ClientMethod("job_diagram", media=SVG, summary="Draw a diagram of the report of a job."),),
     )
 )
 async def get_job_svg(job: str, request: Request, here: Here) -> Response:

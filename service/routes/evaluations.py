@@ -63,6 +63,21 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
                 summary="Measure the calibration of a stored batch or of rows; with ``map``, before and after it.",
             ),
             ClientMethod(
+                "compare",
+                rows=EvaluateOptions,
+                without=("batches", "map", "diagrams", "classes"),
+                answer=ReportAnswer,
+                summary="Compare stored maps with each other and with the uncalibrated predictions, on the same rows.",
+            ),
+            ClientMethod(
+                "power_law",
+                rows=EvaluateOptions,
+                first="batches",
+                without=("map", "diagrams", "classes", "correction", "of", "resamples", "seed"),
+                answer=ReportsAnswer,
+                summary="Evaluate several stored batches, and relate their calibration and classification errors.",
+            ),
+            ClientMethod(
                 "report_html",
                 rows=EvaluateOptions,
                 without=_SEVERAL,
@@ -121,6 +136,14 @@ async def evaluate(request: Request, here: Here) -> Response:
     >>> report = client.evaluate(predictions=p, labels=y, measures=["ece", "brier"], interval=0.95)
     >>> list(report.measures), report.measures["ece"].interval is not None
     (['ece', 'brier'], True)
+
+    >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
+    >>> [contestant.name for contestant in report.comparison.contestants]
+    ['uncalibrated', 'spam:1']
+
+    >>> stored = [client.upload(p, y).id for _ in range(2)]
+    >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
+    [200, 200]
 
     >>> client.report_html(predictions=p, labels=y).startswith("<!doctype html>")
     True

@@ -104,9 +104,23 @@ async def post_map(request: Request, here: Here) -> Response:
 # --- The registry: stored maps
 
 
-@calls.add(Call("GET", "/maps", query=MapQuery, answer=MapPage))
+@calls.add(
+    Call(
+        "GET",
+        "/maps",
+        query=MapQuery,
+        answer=MapPage,
+        client=(ClientMethod("maps", renamed={"tag": "tags"}, summary="Iterate over stored maps, newest first."),),
+    )
+)
 async def get_maps(request: Request, here: Here) -> Response:
-    """List stored maps that match every filter, newest first; ``next`` and ``Link`` lead to the next page."""
+    """List stored maps that match every filter, newest first; ``next`` and ``Link`` lead to the next page.
+
+    Examples
+    --------
+    >>> [f"{stored.name}:{stored.version}" for stored in client.maps(name="spam")]
+    ['spam:1']
+    """
     sent = query_fields(request.query_params, several=("tag",)) | {"tag": request.query_params.getlist("tag")}
     query = read_options(Payload({}, sent, from_query=True), MapQuery)
     page = await run_in_thread(here.store.listing.page, query)

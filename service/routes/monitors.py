@@ -19,7 +19,7 @@ from schemas.monitor_answers import (
     answer_of,
 )
 from schemas.monitors import MonitorBody, MonitorPatch
-from service.calls import Call, Calls, changes, fields
+from service.calls import Call, Calls, ClientMethod, changes, fields
 from service.context import Context, Here, answer
 from service.formats.body import read_fields
 from service.formats.media import PNG, SVG
@@ -128,12 +128,24 @@ async def get_definition(name: str, request: Request, here: Here) -> Response:
 
 
 @calls.add(
-    Call("GET", "/monitors/{name}/series", query=SeriesQuery, answer=SeriesAnswer, problems=("unknown-monitor", "busy"))
+    Call(
+        "GET",
+        "/monitors/{name}/series",
+        query=SeriesQuery,
+        answer=SeriesAnswer,
+        problems=("unknown-monitor", "busy"),
+        client="series",
+    )
 )
 async def get_series(name: str, request: Request, here: Here) -> Response:
     """Get the measures over time, one value per span of prediction time.
 
     A series that is estimated to take more than 45 s is refused: request fewer points, or one measure.
+
+    Examples
+    --------
+    >>> len(client.series("inbox", measure="ece", points=1).points)
+    1
     """
     query = read_query(request, SeriesQuery)
     return answer((await run_in_thread(answers.read_series_of, here, here.process.monitors, name, query)).model_dump())
@@ -147,10 +159,17 @@ async def get_series(name: str, request: Request, here: Here) -> Response:
         media=(SVG,),
         meaning="The picture",
         problems=_OF_PICTURES,
+        client=(ClientMethod("series_diagram", media=SVG, first="measure"),),
     )
 )
 async def get_series_svg(name: str, request: Request, here: Here) -> Response:
-    """Draw a measure over time with its intervals and the raised alarms."""
+    """Draw a measure over time with its intervals and the raised alarms.
+
+    Examples
+    --------
+    >>> client.series_diagram("inbox", "ece")[:4]
+    b'<svg'
+    """
     query = read_query(request, SeriesPictureQuery)
     drawing = await run_in_thread(series_drawing, here, name, query)
     return await picture(here, drawing, {"Cache-Control": "no-cache"})
@@ -164,10 +183,17 @@ async def get_series_svg(name: str, request: Request, here: Here) -> Response:
         media=(SVG,),
         meaning="The picture",
         problems=_OF_PICTURES,
+        client=(ClientMethod("monitor_diagram", media=SVG, first="window"),),
     )
 )
 async def get_window_svg(name: str, request: Request, here: Here) -> Response:
-    """Draw the reliability diagram of a window."""
+    """Draw the reliability diagram of a window.
+
+    Examples
+    --------
+    >>> client.monitor_diagram("inbox")[:4]
+    b'<svg'
+    """
     return await _window(here, name, request, "svg")
 
 

@@ -37,6 +37,7 @@ from calibrant.client.answers import (
     LimitsAnswer,
     ListedMap,
     MapChanges,
+    MapPage,
     MapRecord,
     MapSummary,
     MeasureEntries,
@@ -54,19 +55,8 @@ from calibrant.client.answers import (
     RuleState,
     SeriesAnswer,
 )
-from calibrant.client.answers.evaluations import Correction
 from calibrant.client.async_connection import AsyncConnection
-from calibrant.client.calls import (
-    aliases,
-    distributions,
-    evaluations,
-    jobs,
-    maps,
-    monitor_alarms,
-    monitor_rows,
-    monitors,
-    pictures,
-)
+from calibrant.client.calls import aliases, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
@@ -81,6 +71,7 @@ from calibrant.client.frames import (
     RowArguments,
     RowColumns,
     Series,
+    moment_of,
 )
 from calibrant.client.monitored import Encoding, RowFields
 from calibrant.client.requests import path_of
@@ -94,6 +85,7 @@ from calibrant.client.rows import (
     picture,
     report,
     stored,
+    stored_picture,
     with_class_rows,
     with_forecast_rows,
 )
@@ -134,6 +126,7 @@ class AsyncCalibrant(AsyncConnection):
         name: str | None = None,
         allow_shape_change: bool | None = None,
         options: Mapping[str, Any] | None = None,
+        keep_batch: bool | None = None,
         reduction: str | None = None,
         seed: int | None = None,
         group_folds: bool | None = None,
@@ -161,6 +154,9 @@ class AsyncCalibrant(AsyncConnection):
             Allow the shape of the output to differ from that of the newest map with this name.
         options : mapping, optional
             Options of the method.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
@@ -206,6 +202,7 @@ class AsyncCalibrant(AsyncConnection):
                         "allow_shape_change": allow_shape_change,
                         "method": method,
                         "options": options,
+                        "keep_batch": keep_batch,
                         "reduction": reduction,
                         "seed": seed,
                         "group_folds": group_folds,
@@ -378,6 +375,7 @@ class AsyncCalibrant(AsyncConnection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        keep_batch: bool | None = None,
         measures: Requested | None = None,
         diagrams: Requested | None = None,
         reduction: str | None = None,
@@ -398,6 +396,9 @@ class AsyncCalibrant(AsyncConnection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         diagrams : sequence of str or mapping, optional
@@ -448,6 +449,7 @@ class AsyncCalibrant(AsyncConnection):
                     "/evaluate",
                     rows,
                     {
+                        "keep_batch": keep_batch,
                         "measures": measures,
                         "diagrams": diagrams,
                         "reduction": reduction,
@@ -466,10 +468,182 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
+    async def compare(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: Any,
+        keep_batch: bool | None = None,
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
+        correction: str | None = None,
+        of: str | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> ReportAnswer:
+        """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like, and sequence of str
+            Labels, after predictions; then maps.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
+        measures : sequence of str or mapping, optional
+            Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        maps : sequence of str, optional
+            Maps to compare with each other and with the uncalibrated predictions.
+        correction : {"max-t", "holm"}, optional
+            For a comparison: correction for all pairs of a measure; by default ``max-t``.
+        of : {"debiased", "plain"}, optional
+            For a comparison: rank debiased values, if every contestant has one, or plain ones; by default ``debiased``.
+        interval : float, optional
+            Confidence level; default: none, but 0.95 with maps or batches.
+        resamples : int, optional
+            Number of resamples for intervals; by default ``1000``.
+        seed : int, optional
+            Random seed; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        ReportAnswer
+            The response of ``POST /evaluate``.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
+        >>> [contestant.name for contestant in report.comparison.contestants]
+        ['uncalibrated', 'spam:1']
+        """
+        return await self._run(
+            report(
+                self._patience,
+                with_class_rows(
+                    self._patience,
+                    "/evaluate",
+                    rows,
+                    {
+                        "keep_batch": keep_batch,
+                        "measures": measures,
+                        "reduction": reduction,
+                        "maps": maps,
+                        "correction": correction,
+                        "of": of,
+                        "interval": interval,
+                        "resamples": resamples,
+                        "seed": seed,
+                    },
+                    batch,
+                    own_labels,
+                ),
+                ReportAnswer,
+                timeout,
+                progress,
+            )
+        )
+
+    async def power_law(
+        self,
+        batches: Sequence[str | BatchRecord],
+        *,
+        keep_batch: bool | None = None,
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
+        interval: float | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ReportsAnswer:
+        """Evaluate several stored batches, and relate their calibration and classification errors.
+
+        Parameters
+        ----------
+        batches : sequence of str
+            Ids of stored batches, instead of the arrays: one report each, and the power law for five or more.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
+        measures : sequence of str or mapping, optional
+            Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        maps : sequence of str, optional
+            Maps to compare with each other and with the uncalibrated predictions.
+        interval : float, optional
+            Confidence level; default: none, but 0.95 with maps or batches.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        ReportsAnswer
+            The response of ``POST /evaluate`` with ``batches``; power laws by contestant and measure, None below five.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> stored = [client.upload(p, y).id for _ in range(2)]
+        >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
+        [200, 200]
+        """
+        return await self._run(
+            report(
+                self._patience,
+                with_class_rows(
+                    self._patience,
+                    "/evaluate",
+                    {},
+                    {
+                        "keep_batch": keep_batch,
+                        "batches": batches,
+                        "measures": measures,
+                        "reduction": reduction,
+                        "maps": maps,
+                        "interval": interval,
+                    },
+                ),
+                ReportsAnswer,
+                timeout,
+                progress,
+            )
+        )
+
     async def report_html(
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        keep_batch: bool | None = None,
         measures: Requested | None = None,
         diagrams: Requested | None = None,
         reduction: str | None = None,
@@ -490,6 +664,9 @@ class AsyncCalibrant(AsyncConnection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         diagrams : sequence of str or mapping, optional
@@ -539,6 +716,7 @@ class AsyncCalibrant(AsyncConnection):
                     "/evaluate",
                     rows,
                     {
+                        "keep_batch": keep_batch,
                         "measures": measures,
                         "diagrams": diagrams,
                         "reduction": reduction,
@@ -562,6 +740,7 @@ class AsyncCalibrant(AsyncConnection):
         observed: ArrayLike | BatchRecord | None = None,
         *,
         batch: str | BatchRecord | None = None,
+        keep_batch: bool | None = None,
         measures: Requested | None = None,
         diagrams: Requested | None = None,
         map: str | MapSummary | None = None,
@@ -582,6 +761,9 @@ class AsyncCalibrant(AsyncConnection):
             Outcomes; or a stored batch.
         batch : str or BatchRecord, optional
             Id of a stored batch, instead of the arrays.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         measures : sequence of str or mapping, optional
             Default: some that suit the kind of forecasts.
         diagrams : sequence of str or mapping, optional
@@ -633,6 +815,7 @@ class AsyncCalibrant(AsyncConnection):
                     rows,
                     {
                         "batch": batch,
+                        "keep_batch": keep_batch,
                         "measures": measures,
                         "diagrams": diagrams,
                         "map": map,
@@ -655,6 +838,7 @@ class AsyncCalibrant(AsyncConnection):
         observed: ArrayLike | BatchRecord | None = None,
         *,
         batch: str | BatchRecord | None = None,
+        keep_batch: bool | None = None,
         map: str | MapSummary | None = None,
         seed: int | None = None,
         timeout: float | None = None,
@@ -669,6 +853,9 @@ class AsyncCalibrant(AsyncConnection):
             Outcomes; or a stored batch.
         batch : str or BatchRecord, optional
             Id of a stored batch, instead of the arrays.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         map : str or MapSummary, optional
             Id, name or name:version of a map to apply first.
         seed : int, optional
@@ -705,7 +892,7 @@ class AsyncCalibrant(AsyncConnection):
                     self._patience,
                     "/evaluate",
                     rows,
-                    {"batch": batch, "map": map, "seed": seed},
+                    {"batch": batch, "keep_batch": keep_batch, "map": map, "seed": seed},
                     observed,
                     accept="text/html",
                 ),
@@ -725,6 +912,7 @@ class AsyncCalibrant(AsyncConnection):
         name: str | None = None,
         allow_shape_change: bool | None = None,
         options: Mapping[str, Any] | None = None,
+        keep_batch: bool | None = None,
         scale: str | None = None,
         support: tuple[float | None, float | None] | None = None,
         output_levels: Sequence[float] | None = None,
@@ -753,6 +941,9 @@ class AsyncCalibrant(AsyncConnection):
             Allow the shape of the output to differ from that of the newest map with this name.
         options : mapping, optional
             Options of the method.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         scale : {"identity", "log1p"}, optional
             Scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x); by default ``identity``.
         support : sequence of float, optional
@@ -802,6 +993,7 @@ class AsyncCalibrant(AsyncConnection):
                         "allow_shape_change": allow_shape_change,
                         "method": method,
                         "options": options,
+                        "keep_batch": keep_batch,
                         "scale": scale,
                         "support": support,
                         "output_levels": output_levels,
@@ -1074,55 +1266,6 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(maps.bounds(self._patience, map, predictions, scale=scale))
 
-    def maps(
-        self,
-        *,
-        name: str | None = None,
-        method: str | None = None,
-        reduction: str | None = None,
-        scale: str | None = None,
-        alias: str | None = None,
-        tags: str | Sequence[str] = (),
-        created_by: str | None = None,
-        n_classes: int | None = None,
-    ) -> AsyncIterator[ListedMap]:
-        """Iterate over the stored maps that match all filters, newest first.
-
-        Parameters
-        ----------
-        name, method, reduction, scale, created_by : str, optional
-            Only maps with this value.
-        alias : str, optional
-            Only maps at which this alias of their name points, such as ``champion``.
-        tags : str or sequence of str
-            Only maps with these tags, as ``name`` or ``name=value``.
-        n_classes : int, optional
-            Only maps with this number of classes.
-
-        Yields
-        ------
-        ListedMap
-            A map without its document.
-
-        Examples
-        --------
-        >>> [f"{stored.name}:{stored.version}" for stored in client.maps(name="spam")]
-        ['spam:1']
-        """
-        return self._iterate(
-            maps.maps(
-                self._patience,
-                name=name,
-                method=method,
-                reduction=reduction,
-                scale=scale,
-                alias=alias,
-                tags=tags,
-                created_by=created_by,
-                n_classes=n_classes,
-            )
-        )
-
     async def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
         """Change what is stored about a map, such as its tags and its description.
 
@@ -1316,51 +1459,6 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(
             monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
-        )
-
-    async def series(
-        self,
-        name: str,
-        *,
-        window: str | None = None,
-        measure: str | None = None,
-        group: str | None = None,
-        start: float | str | datetime | None = None,
-        end: float | str | datetime | None = None,
-        points: int | None = None,
-    ) -> SeriesAnswer:
-        """Return the measures of a monitor over time.
-
-        Parameters
-        ----------
-        name : str
-            Name of the monitor.
-        window : str, optional
-            A time window: the series has its length and ends now.
-        measure : str, optional
-            Key of the measure; by default all.
-        group : str, optional
-            Name of a group; by default all rows.
-        start, end : datetime, str or float, optional
-            Datetimes (UTC without a time zone), text in RFC 3339, or seconds since 1970; by default all counts that are
-            kept, until now.
-        points : int, optional
-            The most points; 100 by default.
-
-        Returns
-        -------
-        SeriesAnswer
-            The points; time spans without predictions are omitted.
-
-        Examples
-        --------
-        >>> client.series("inbox", measure="ece").points
-        []
-        """
-        return await self._run(
-            monitors.series(
-                self._patience, name, window=window, measure=measure, group=group, start=start, end=end, points=points
-            )
         )
 
     async def change_monitor(self, name: str, **watched: Unpack[Watched]) -> MonitorAnswer:
@@ -1657,129 +1755,6 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
-    async def compare(
-        self,
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *others: Any,
-        maps: str | MapSummary | Sequence[str | MapSummary] = (),
-        measures: Requested | None = None,
-        reduction: str | None = None,
-        correction: Correction = "max-t",
-        of: Literal["debiased", "plain"] = "debiased",
-        interval: float = 0.95,
-        resamples: int | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> ReportAnswer:
-        """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
-
-        Parameters
-        ----------
-        batch : str, BatchRecord or array_like, optional
-            A stored batch or its id, or predictions.
-        *others : array_like, and sequence of str
-            Labels of predictions that are given as the first argument; then the maps.
-        maps : sequence of str
-            The maps: ids, names, ``name:version`` or ``name@alias``.
-        correction : {"max-t", "holm"}
-            Correction for multiple comparisons.
-        of : {"debiased", "plain"}
-            Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
-        interval : float
-            Level of the confidence intervals, in (0, 1).
-        measures, reduction, resamples, seed, timeout, progress, **rows
-            As for ``evaluate``.
-
-        Returns
-        -------
-        ReportAnswer
-            The report of the uncalibrated predictions; ``comparison`` has the comparison.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
-        >>> [contestant.name for contestant in report.comparison.contestants]
-        ['uncalibrated', 'spam:1']
-        """
-        return await self._run(
-            evaluations.compare(
-                self._patience,
-                batch,
-                *others,
-                maps=maps,
-                measures=measures,
-                reduction=reduction,
-                correction=correction,
-                of=of,
-                interval=interval,
-                resamples=resamples,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-                **rows,
-            )
-        )
-
-    async def power_law(
-        self,
-        batches: Sequence[str | BatchRecord],
-        *,
-        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
-        measures: Requested | None = None,
-        reduction: str | None = None,
-        interval: float = 0.95,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-    ) -> ReportsAnswer:
-        """Measure several stored batches and fit the power law between calibration error and classification error.
-
-        Parameters
-        ----------
-        batches : sequence of str
-            Ids of stored batches.
-        maps : sequence of str, optional
-            Maps to include.
-        interval : float
-            Level of the confidence intervals, in (0, 1).
-        measures, reduction, timeout, progress
-            As for ``evaluate``.
-
-        Returns
-        -------
-        ReportsAnswer
-            The report of each batch, and the power laws, None for fewer than five batches.
-
-        Raises
-        ------
-        JobFailed, JobTimeout
-            As for ``evaluate``.
-
-        Examples
-        --------
-        >>> stored = [client.upload(p, y).id for _ in range(2)]
-        >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
-        [200, 200]
-        """
-        return await self._run(
-            evaluations.power_law(
-                self._patience,
-                batches,
-                maps=maps,
-                measures=measures,
-                reduction=reduction,
-                interval=interval,
-                timeout=timeout,
-                progress=progress,
-            )
-        )
-
     def events(self, job: str | JobSummary, *, after: str | None = None) -> AsyncIterator[JobEvent]:
         """Iterate over the events of a job until it ends, without gaps or duplicates.
 
@@ -1898,154 +1873,19 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(monitor_alarms.reject_proposal(self._patience, monitor, if_match=if_match))
 
-    async def map_diagram(
-        self, map: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
-    ) -> bytes:
-        """Draw the in-sample reliability diagram of a map: the rows of its fit, before and after the map.
-
-        Parameters
-        ----------
-        map : str or MapSummary
-            Id, name, ``name:version`` or ``name@alias``.
-        form, theme, width
-            As for ``diagram``.
-
-        Returns
-        -------
-        bytes
-            The picture.
-
-        Examples
-        --------
-        >>> client.map_diagram("spam")[:4]
-        b'<svg'
-        """
-        return await self._run(pictures.map_diagram(self._patience, map, form, theme=theme, width=width))
-
-    async def job_diagram(
-        self,
-        job: str | JobSummary,
-        form: Form = "svg",
-        *,
-        key: str | None = None,
-        theme: Theme | None = None,
-        width: int | None = None,
-    ) -> bytes:
-        """Draw a diagram of the report of a job.
-
-        Parameters
-        ----------
-        job : str
-            Id of the job.
-        form, theme, width
-            As for ``diagram``.
-        key : str, optional
-            Key of the diagram; by default the first.
-
-        Returns
-        -------
-        bytes
-            The picture.
-        """
-        return await self._run(pictures.job_diagram(self._patience, job, form, key=key, theme=theme, width=width))
-
-    async def monitor_diagram(
-        self,
-        monitor: str,
-        window: str | None = None,
-        *,
-        group: str | None = None,
-        theme: Theme | None = None,
-        width: int | None = None,
-    ) -> bytes:
-        """Draw the reliability diagram of a window of a monitor as SVG.
-
-        Parameters
-        ----------
-        monitor : str
-            Name of the monitor.
-        window : str, optional
-            Name of the window; by default the first.
-        group : str, optional
-            Name of a group; by default all rows.
-        theme, width
-            As for ``diagram``.
-
-        Returns
-        -------
-        bytes
-            The picture.
-
-        Examples
-        --------
-        >>> client.monitor_diagram("inbox")[:4]
-        b'<svg'
-        """
-        return await self._run(
-            pictures.monitor_diagram(self._patience, monitor, window, group=group, theme=theme, width=width)
-        )
-
-    async def series_diagram(
-        self,
-        monitor: str,
-        measure: str | None = None,
-        *,
-        window: str | None = None,
-        group: str | None = None,
-        start: float | str | datetime | None = None,
-        end: float | str | datetime | None = None,
-        points: int | None = None,
-        theme: Theme | None = None,
-        width: int | None = None,
-    ) -> bytes:
-        """Draw a measure of a monitor over time as SVG.
-
-        Parameters
-        ----------
-        monitor : str
-            Name of the monitor.
-        measure : str, optional
-            Key of the measure; by default the first.
-        window, group, start, end, points
-            As for ``series``.
-        theme, width
-            As for ``diagram``.
-
-        Returns
-        -------
-        bytes
-            The picture.
-
-        Examples
-        --------
-        >>> client.series_diagram("inbox", "ece")[:4]
-        b'<svg'
-        """
-        return await self._run(
-            pictures.series_diagram(
-                self._patience,
-                monitor,
-                measure,
-                window=window,
-                group=group,
-                start=start,
-                end=end,
-                points=points,
-                theme=theme,
-                width=width,
-            )
-        )
-
     def batches(
-        self, *, created_after: str | None = None, created_before: str | None = None
+        self,
+        *,
+        created_after: float | str | datetime | None = None,
+        created_before: float | str | datetime | None = None,
     ) -> AsyncIterator[BatchRecord]:
         """List the batches that have not expired, newest first.
 
         Parameters
         ----------
-        created_after : str, optional
+        created_after : float or str or datetime, optional
             Created at this time or later.
-        created_before : str, optional
+        created_before : float or str or datetime, optional
             Created before this time.
 
         Yields
@@ -2063,7 +1903,7 @@ class AsyncCalibrant(AsyncConnection):
             pages(
                 self._patience,
                 path_of("batches"),
-                {"created_after": created_after, "created_before": created_before},
+                {"created_after": moment_of(created_after), "created_before": moment_of(created_before)},
                 BatchesAnswer,
             )
         )
@@ -2115,8 +1955,8 @@ class AsyncCalibrant(AsyncConnection):
     def jobs(
         self,
         *,
-        created_after: str | None = None,
-        created_before: str | None = None,
+        created_after: float | str | datetime | None = None,
+        created_before: float | str | datetime | None = None,
         status: str | None = None,
         kind: str | None = None,
         batch: str | BatchRecord | None = None,
@@ -2125,9 +1965,9 @@ class AsyncCalibrant(AsyncConnection):
 
         Parameters
         ----------
-        created_after : str, optional
+        created_after : float or str or datetime, optional
             Created at this time or later.
-        created_before : str, optional
+        created_before : float or str or datetime, optional
             Created before this time.
         status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
             Only jobs with this status.
@@ -2151,8 +1991,8 @@ class AsyncCalibrant(AsyncConnection):
                 self._patience,
                 path_of("jobs"),
                 {
-                    "created_after": created_after,
-                    "created_before": created_before,
+                    "created_after": moment_of(created_after),
+                    "created_before": moment_of(created_before),
                     "status": status,
                     "kind": kind,
                     "batch": batch,
@@ -2225,6 +2065,67 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.delete_job(next(client.jobs(kind="fit")))
         """
         await self._run(removal(self._patience, path_of("jobs", job)))
+
+    def maps(
+        self,
+        *,
+        name: str | None = None,
+        method: str | None = None,
+        reduction: str | None = None,
+        scale: str | None = None,
+        alias: str | None = None,
+        tags: str | Sequence[str] | None = None,
+        created_by: str | None = None,
+        n_classes: int | None = None,
+    ) -> AsyncIterator[ListedMap]:
+        """Iterate over stored maps, newest first.
+
+        Parameters
+        ----------
+        name : str, optional
+            Only maps with this name.
+        method : str, optional
+            Only maps of this method.
+        reduction : str, optional
+            Only maps of this reduction.
+        scale : {"probability", "logit"}, optional
+            Only maps of predictions on this scale.
+        alias : str, optional
+            Only maps that this alias of their name points at.
+        tags : str or Sequence[str], optional
+            Name, or name=value; may be repeated.
+        created_by : str, optional
+            Only maps that the API key with this name created.
+        n_classes : int, optional
+            Only maps of this number of classes.
+
+        Yields
+        ------
+        ListedMap
+            A map in a list, with the aliases that point at it.
+
+        Examples
+        --------
+        >>> [f"{stored.name}:{stored.version}" for stored in client.maps(name="spam")]
+        ['spam:1']
+        """
+        return self._iterate(
+            pages(
+                self._patience,
+                path_of("maps"),
+                {
+                    "name": name,
+                    "method": method,
+                    "reduction": reduction,
+                    "scale": scale,
+                    "alias": alias,
+                    "tag": tags,
+                    "created_by": created_by,
+                    "n_classes": n_classes,
+                },
+                MapPage,
+            )
+        )
 
     async def map(self, map: str | MapSummary) -> MapRecord:
         """Get a stored map with its document, by id, name (newest version), ``name:version`` or ``name@alias``.
@@ -2356,16 +2257,106 @@ class AsyncCalibrant(AsyncConnection):
         """
         await self._run(result(self._patience, "GET", path_of("health", "ready"), Health))
 
+    async def map_diagram(
+        self, map: str | MapSummary, form: Form = "svg", *, theme: Theme | None = None, width: int | None = None
+    ) -> bytes:
+        """Draw the reliability diagram of the rows that a map was fitted to, before and after the map (in-sample).
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id of a map, a name (its newest version), name:version or name@alias.
+        form : {"svg", "png"}
+            Format.
+        theme : {"auto", "light", "dark"}, optional
+            Auto follows the reader's system preference, in SVG only; a PNG is then light.
+        width : int, optional
+            Width in pixels; a PNG has twice this width and height, for sharp displays.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-map``, ``no-bins`` or ``busy``.
+
+        Examples
+        --------
+        >>> client.map_diagram("spam")[:4]
+        b'<svg'
+        """
+        return await self._run(
+            stored_picture(
+                self._patience, path_of("maps", map, f"diagram.{form}"), form, {"theme": theme, "width": width}
+            )
+        )
+
+    async def job_diagram(
+        self,
+        job: str | JobSummary,
+        form: Form = "svg",
+        *,
+        theme: Theme | None = None,
+        width: int | None = None,
+        key: str | None = None,
+    ) -> bytes:
+        """Draw a diagram of the report of a job.
+
+        Parameters
+        ----------
+        job : str or JobSummary
+            Id of a job.
+        form : {"svg", "png"}
+            Format.
+        theme : {"auto", "light", "dark"}, optional
+            Auto follows the reader's system preference, in SVG only; a PNG is then light.
+        width : int, optional
+            Width in pixels; a PNG has twice this width and height, for sharp displays.
+        key : str, optional
+            The diagram's key in the report; default: the first.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-job``, ``job-not-final``, ``not-a-number``, ``not-finite``, ``out-of-range``,
+            ``crossing-quantiles``, ``invalid-variance``, ``prediction-kind-mismatch``, ``wrong-shape``,
+            ``length-mismatch``, ``empty-batch``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
+            ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``, ``scale-mismatch``,
+            ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``, ``invalid-option``,
+            ``extra-not-installed``, ``invalid-document``, ``not-converged``, ``unknown-batch-reference``,
+            ``unknown-map-reference``, ``quota-exceeded``, ``store-full``, ``output-shape-changed``, ``job-cancelled``,
+            ``worker-lost``, ``time-limit`` or ``busy``.
+        """
+        return await self._run(
+            stored_picture(
+                self._patience,
+                path_of("jobs", job, f"diagram.{form}"),
+                form,
+                {"theme": theme, "width": width, "key": key},
+            )
+        )
+
     def monitors(
-        self, *, created_after: str | None = None, created_before: str | None = None
+        self,
+        *,
+        created_after: float | str | datetime | None = None,
+        created_before: float | str | datetime | None = None,
     ) -> AsyncIterator[MonitorAnswer]:
         """List the monitors, newest first.
 
         Parameters
         ----------
-        created_after : str, optional
+        created_after : float or str or datetime, optional
             Created at this time or later.
-        created_before : str, optional
+        created_before : float or str or datetime, optional
             Created before this time.
 
         Yields
@@ -2382,8 +2373,198 @@ class AsyncCalibrant(AsyncConnection):
             pages(
                 self._patience,
                 path_of("monitors"),
-                {"created_after": created_after, "created_before": created_before},
+                {"created_after": moment_of(created_after), "created_before": moment_of(created_before)},
                 MonitorsAnswer,
+            )
+        )
+
+    async def series(
+        self,
+        monitor: str,
+        *,
+        window: str | None = None,
+        measure: str | None = None,
+        group: str | None = None,
+        start: float | str | datetime | None = None,
+        end: float | str | datetime | None = None,
+        points: int | None = None,
+        intervals: bool | None = None,
+    ) -> SeriesAnswer:
+        """Get the measures over time, one value per span of prediction time.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        window : str, optional
+            A window of time: the series covers this window, up to now.
+        measure : str, optional
+            Key of one of the monitor's measures; default: all.
+        group : str, optional
+            Only this group.
+        start : float or str or datetime, optional
+            Default: the oldest stored rows.
+        end : float or str or datetime, optional
+            Default: now.
+        points : int, optional
+            Maximum number of time spans, each of whole buckets.
+        intervals : bool, optional
+            Whether to compute the interval of each value, which takes longer.
+
+        Returns
+        -------
+        SeriesAnswer
+            The values of measures over time; spans without predictions are left out.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor`` or ``busy``.
+
+        Examples
+        --------
+        >>> len(client.series("inbox", measure="ece", points=1).points)
+        1
+        """
+        return await self._run(
+            result(
+                self._patience,
+                "GET",
+                path_of("monitors", monitor, "series"),
+                SeriesAnswer,
+                {
+                    "window": window,
+                    "measure": measure,
+                    "group": group,
+                    "start": moment_of(start),
+                    "end": moment_of(end),
+                    "points": points,
+                    "intervals": intervals,
+                },
+            )
+        )
+
+    async def series_diagram(
+        self,
+        monitor: str,
+        measure: str | None = None,
+        *,
+        theme: Theme | None = None,
+        width: int | None = None,
+        window: str | None = None,
+        group: str | None = None,
+        start: float | str | datetime | None = None,
+        end: float | str | datetime | None = None,
+        points: int | None = None,
+        intervals: bool | None = None,
+    ) -> bytes:
+        """Draw a measure over time with its intervals and the raised alarms.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        measure : str, optional
+            Key of one of the monitor's measures; default: all.
+        theme : {"auto", "light", "dark"}, optional
+            Auto follows the reader's system preference, in SVG only; a PNG is then light.
+        width : int, optional
+            Width in pixels; a PNG has twice this width and height, for sharp displays.
+        window : str, optional
+            A window of time: the series covers this window, up to now.
+        group : str, optional
+            Only this group.
+        start : float or str or datetime, optional
+            Default: the oldest stored rows.
+        end : float or str or datetime, optional
+            Default: now.
+        points : int, optional
+            Maximum number of time spans, each of whole buckets.
+        intervals : bool, optional
+            Whether to draw the interval of each value.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``, ``nothing-to-draw`` or ``busy``.
+
+        Examples
+        --------
+        >>> client.series_diagram("inbox", "ece")[:4]
+        b'<svg'
+        """
+        return await self._run(
+            stored_picture(
+                self._patience,
+                path_of("monitors", monitor, "series.svg"),
+                "svg",
+                {
+                    "theme": theme,
+                    "width": width,
+                    "window": window,
+                    "measure": measure,
+                    "group": group,
+                    "start": moment_of(start),
+                    "end": moment_of(end),
+                    "points": points,
+                    "intervals": intervals,
+                },
+            )
+        )
+
+    async def monitor_diagram(
+        self,
+        monitor: str,
+        window: str | None = None,
+        form: Form = "svg",
+        *,
+        theme: Theme | None = None,
+        width: int | None = None,
+        group: str | None = None,
+    ) -> bytes:
+        """Draw the reliability diagram of a window.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        window : str, optional
+            Default: the first.
+        form : {"svg", "png"}
+            Format.
+        theme : {"auto", "light", "dark"}, optional
+            Auto follows the reader's system preference, in SVG only; a PNG is then light.
+        width : int, optional
+            Width in pixels; a PNG has twice this width and height, for sharp displays.
+        group : str, optional
+            Only this group.
+
+        Returns
+        -------
+        bytes
+            The picture.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-monitor``, ``nothing-to-draw`` or ``busy``.
+
+        Examples
+        --------
+        >>> client.monitor_diagram("inbox")[:4]
+        b'<svg'
+        """
+        return await self._run(
+            stored_picture(
+                self._patience,
+                path_of("monitors", monitor, f"diagram.{form}"),
+                form,
+                {"theme": theme, "width": width, "window": window, "group": group},
             )
         )
 
@@ -2411,8 +2592,8 @@ class AsyncCalibrant(AsyncConnection):
         self,
         monitor: str,
         *,
-        created_after: str | None = None,
-        created_before: str | None = None,
+        created_after: float | str | datetime | None = None,
+        created_before: float | str | datetime | None = None,
         status: str | None = None,
         hook: str | None = None,
     ) -> AsyncIterator[DeliverySummary]:
@@ -2422,9 +2603,9 @@ class AsyncCalibrant(AsyncConnection):
         ----------
         monitor : str
             Name of the monitor.
-        created_after : str, optional
+        created_after : float or str or datetime, optional
             Created at this time or later.
-        created_before : str, optional
+        created_before : float or str or datetime, optional
             Created before this time.
         status : {"pending", "succeeded", "dead"}, optional
             ``dead`` lists the dead letters.
@@ -2450,7 +2631,12 @@ class AsyncCalibrant(AsyncConnection):
             pages(
                 self._patience,
                 path_of("monitors", monitor, "deliveries"),
-                {"created_after": created_after, "created_before": created_before, "status": status, "hook": hook},
+                {
+                    "created_after": moment_of(created_after),
+                    "created_before": moment_of(created_before),
+                    "status": status,
+                    "hook": hook,
+                },
                 DeliveriesAnswer,
             )
         )

@@ -88,8 +88,12 @@ def read(kind: type[T], answer: Answer) -> T:
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: _ids_in(value) for name, value in fields.items() if value is not None}
-    one = {name: [given[name]] for name in ("measures", "diagrams") if isinstance(given.get(name), str)}
+    one = {name: [given[name]] for name in _LISTS if isinstance(given.get(name), str)}
     return given | one
+
+
+#: Fields with several values, of which a caller may give one.
+_LISTS = ("measures", "diagrams", "maps", "batches")
 
 
 def _ids_in(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from calibrant.client.answers import BatchRecord, JobAnswer, MapRecord, Mismatch, decode
+from calibrant.client.answers import BatchRecord, JobAnswer, MapRecord, MapSummary, Mismatch, decode
 from calibrant.client.calls.jobs import Progress, wait
 from calibrant.client.declared import result
 from calibrant.client.errors import unreadable
@@ -45,12 +45,14 @@ def with_class_rows(
     accept: str | None = None,
     key: str | None = None,
 ) -> Steps[Answer]:
-    """Send predictions and labels, or the id of a stored batch; ``own_labels`` are those of predictions as ``batch``.
+    """Send predictions and labels, or ids of stored batches; ``own_labels`` are those of predictions as ``batch``.
 
     The names of the classes are those of the first map that has them, if rows need names and have none.
     """
     refuse_unknown(rows, [*_arguments(fields), *RowArguments.__annotations__])
     _check_method(fields, 'fit("averaged", predictions, labels)')
+    if "correction" in fields:
+        fields, own_labels = _compared(fields, batch, own_labels)
     batch = id_of(batch)
     if batch is not None and not (isinstance(batch, str) and not own_labels):
         if len(own_labels) > 1 or "predictions" in rows or (own_labels and "labels" in rows):
@@ -96,6 +98,18 @@ def _arguments(fields: Mapping[str, Any]) -> list[str]:
 def _check_method(fields: Mapping[str, Any], call: str) -> None:
     if not isinstance(fields.get("method", ""), str):
         raise TypeError(f"the first argument is the method: {call}")
+
+
+def _compared(
+    fields: Mapping[str, Any], batch: Any, own_labels: Sequence[Any]
+) -> tuple[Mapping[str, Any], Sequence[Any]]:
+    """Return the fields of a comparison and the labels; the maps may be the last argument by position."""
+    maps = fields["maps"] or ()
+    if own_labels and not maps and (isinstance(batch, str | BatchRecord) or len(own_labels) > 1):
+        *own_labels, maps = own_labels
+    if isinstance(maps, Mapping):
+        raise TypeError("maps must be a list of ids or names; the comparison has these names")
+    return {**fields, "maps": [maps] if isinstance(maps, str | MapSummary) else list(maps)}, own_labels
 
 
 def _headers(accept: str | None, key: str | None) -> dict[str, str]:

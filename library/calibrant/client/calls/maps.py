@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol, Unpack, overload
 
 import numpy as np
@@ -11,13 +11,10 @@ import orjson
 
 from calibrant.client.answers import (
     About,
-    ListedMap,
     MapChanges,
-    MapPage,
     MapRecord,
     MapSummary,
 )
-from calibrant.client.declared import pages
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
     ArrayLike,
@@ -32,7 +29,7 @@ from calibrant.client.packing import Array, unpack
 from calibrant.client.requests import get, path_of, read, with_changes, with_fields, with_predictions
 from calibrant.client.retries import Patience, send
 from calibrant.client.rows import class_names_of, reference
-from calibrant.client.steps import Answer, Items, Steps
+from calibrant.client.steps import Answer, Steps
 
 Floats = npt.NDArray[np.float64]
 
@@ -190,47 +187,6 @@ def _calibrated(
         return answer, unpack(answer.content), columns
     except ValueError as error:
         raise unreadable(answer) from error
-
-
-def maps(
-    patience: Patience,
-    *,
-    name: str | None = None,
-    method: str | None = None,
-    reduction: str | None = None,
-    scale: str | None = None,
-    alias: str | None = None,
-    tags: str | Sequence[str] = (),
-    created_by: str | None = None,
-    n_classes: int | None = None,
-) -> Items[ListedMap]:
-    """Iterate over the stored maps that match all filters, newest first.
-
-    Parameters
-    ----------
-    name, method, reduction, scale, created_by : str, optional
-        Only maps with this value.
-    alias : str, optional
-        Only maps at which this alias of their name points, such as ``champion``.
-    tags : str or sequence of str
-        Only maps with these tags, as ``name`` or ``name=value``.
-    n_classes : int, optional
-        Only maps with this number of classes.
-
-    Yields
-    ------
-    ListedMap
-        A map without its document.
-
-    Examples
-    --------
-    >>> [f"{stored.name}:{stored.version}" for stored in client.maps(name="spam")]
-    ['spam:1']
-    """
-    query: dict[str, Any] = {"name": name, "method": method, "reduction": reduction, "scale": scale, "alias": alias}
-    tag = [tags] if isinstance(tags, str) else list(tags)
-    query |= {"created_by": created_by, "n_classes": n_classes, "tag": tag or None}
-    yield from pages(patience, "/maps", query, MapPage)
 
 
 def describe(

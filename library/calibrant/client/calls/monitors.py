@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
-from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading, SeriesAnswer
-from calibrant.client.frames import moment_of
+from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading
 from calibrant.client.requests import get, path_of, read, with_changes, with_fields
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Steps
@@ -154,51 +152,6 @@ def monitor(
     query = {"windows": names or None, "threshold": threshold, "reference": reference}
     answer = yield from send(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
-
-
-def series(
-    patience: Patience,
-    name: str,
-    *,
-    window: str | None = None,
-    measure: str | None = None,
-    group: str | None = None,
-    start: float | str | datetime | None = None,
-    end: float | str | datetime | None = None,
-    points: int | None = None,
-) -> Steps[SeriesAnswer]:
-    """Return the measures of a monitor over time.
-
-    Parameters
-    ----------
-    name : str
-        Name of the monitor.
-    window : str, optional
-        A time window: the series has its length and ends now.
-    measure : str, optional
-        Key of the measure; by default all.
-    group : str, optional
-        Name of a group; by default all rows.
-    start, end : datetime, str or float, optional
-        Datetimes (UTC without a time zone), text in RFC 3339, or seconds since 1970; by default all counts that are
-        kept, until now.
-    points : int, optional
-        The most points; 100 by default.
-
-    Returns
-    -------
-    SeriesAnswer
-        The points; time spans without predictions are omitted.
-
-    Examples
-    --------
-    >>> client.series("inbox", measure="ece").points
-    []
-    """
-    query: dict[str, Any] = {"window": window, "measure": measure, "group": group, "points": points}
-    query |= {"start": moment_of(start), "end": moment_of(end)}
-    answer = yield from send(patience, get(path_of("monitors", name, "series"), query))
-    return read(SeriesAnswer, answer)
 
 
 def change_monitor(patience: Patience, name: str, **watched: Unpack[Watched]) -> Steps[MonitorAnswer]:
