@@ -147,6 +147,62 @@ def test_scores_beside_predicted_numbers_are_the_confidence_in_them(
     assert found == _of_library(score, predicted == scores["y"], reduction="confidence")
 
 
+@pytest.mark.parametrize("name", ["confidence", "max_prob", "p_max", "top1_prob", "score"])
+@pytest.mark.parametrize("predicted", ["predicted_label", "pred"])
+def test_confidences_below_one_half_in_predicted_strings_need_no_reduction(
+    typed: Typed, pets: Any, name: str, predicted: str
+) -> None:
+    """Evaluate the confidence in one of three predicted strings, in lower or upper case."""
+    p = pets[["bird", "cat", "dog"]]
+    classes = p.idxmax(axis=1)
+    frame = pd.DataFrame({"label": pets["species"], predicted: classes.str.title(), name: p.max(axis=1)})
+    assert frame[name].min() < 0.5
+    frame.to_csv("guesses.csv", index=False)
+    expected = _of_library(p.max(axis=1), classes == pets["species"], reduction="confidence")
+    assert values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}") == expected
+
+
+@pytest.mark.parametrize("name", ["p_max", "top1_prob", "softmax_max --prediction softmax_max"])
+def test_names_of_the_largest_probability_are_those_of_confidences(typed: Typed, pets: Any, name: str) -> None:
+    """Evaluate the largest of three probabilities, and whether the answer is a hit."""
+    p, (column, *options) = pets[["bird", "cat", "dog"]], name.split(" ", 1)
+    hit = (p.idxmax(axis=1) == pets["species"]).astype(int)
+    pd.DataFrame({"hit": hit, column: p.max(axis=1)}).to_csv("answers.csv", index=False)
+    error = error_of(typed(" ".join(["calibrant evaluate answers.csv", *options, _MEASURES])), 2)
+    expected = [_of_library(p.max(axis=1), hit, reduction=of) for of in ("binary", "confidence")]
+    assert [values_of(typed, command) for command in commands_of(error)] == expected
+
+
+def test_confidences_beside_three_labels_alone_have_no_reading(typed: Typed, pets: Any) -> None:
+    """Evaluate confidences without the predicted class."""
+    p = pets[["bird", "cat", "dog"]]
+    pd.DataFrame({"label": pets["species"], "confidence": p.max(axis=1)}).to_csv("answers.csv", index=False)
+    assert commands_of(error_of(typed("calibrant evaluate answers.csv"), 1)) == []
+
+
+@pytest.mark.parametrize("option", ["", "--label gold"])
+def test_the_label_of_a_pipeline_is_the_predicted_class_also_in_another_case(
+    typed: Typed, scores: Any, option: str
+) -> None:
+    """Evaluate what a pipeline of Hugging Face writes, beside the labels."""
+    predicted, score = scores["p"] > 0.5, np.maximum(scores["p"], 1.0 - scores["p"])
+    frame = pd.DataFrame({"label": np.where(predicted, "POSITIVE", "NEGATIVE"), "score": score})
+    frame.assign(gold=np.where(scores["y"] == 1, "positive", "negative")).to_csv("pipeline.csv", index=False)
+    found = values_of(typed, f"calibrant evaluate pipeline.csv {option} {_MEASURES}")
+    assert found == _of_library(score, predicted == scores["y"], reduction="confidence")
+
+
+@pytest.mark.parametrize("option", ["", "--label gold"])
+def test_the_label_of_a_pipeline_beside_numbers_is_not_taken_for_them(typed: Typed, scores: Any, option: str) -> None:
+    """Evaluate scores of predicted strings, beside labels that are 0 and 1."""
+    predicted, score = scores["p"] > 0.5, np.maximum(scores["p"], 1.0 - scores["p"])
+    frame = pd.DataFrame({"label": np.where(predicted, "POSITIVE", "NEGATIVE"), "score": score, "gold": scores["y"]})
+    frame.to_csv("pipeline.csv", index=False)
+    assert "the confidence in 'label'" in error_of(typed(f"calibrant evaluate pipeline.csv {option}"), 1)
+    of_event = values_of(typed, f"calibrant evaluate pipeline.csv {option} --pos-label 1 {_MEASURES}")
+    assert of_event == _of_library(score, scores["y"])
+
+
 # --- Log-likelihoods of choices, and columns of classes that the labels number
 
 

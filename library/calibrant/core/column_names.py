@@ -109,6 +109,7 @@ COUNTS = set_of("n count counts freq freqs frequency cases num nobs")
 GROUPS = set_of("group groups subgroup")
 #: Names of the confidence in a predicted class, and of whether that class is correct.
 CONFIDENCE = set_of("confidence confidences conf maxprob maxproba maxprobability topprob topproba topprobability msp")
+_OF_CONFIDENCE = set_of("confidence confidences conf max top")
 CORRECT = set_of("correct iscorrect correctness acc exactmatch")
 #: Names of probabilities that count only if no other column has such a name.
 FALLBACKS = CONFIDENCE | set_of(
@@ -154,6 +155,11 @@ def is_like_prediction(name: str) -> bool:
     starts = first in ("p", "score", "scores", "pred", "preds", "prediction", "predictions", "predicted", "yhat", "hat")
     ends = words[-1] in ("score", "pred", "preds", "prediction", "predictions") and "raw" not in words
     return starts or ends or "calibrated" in words or _PROB.search(word(name)) is not None
+
+
+def is_confidence(name: str) -> bool:
+    """Whether a name is that of the confidence in a predicted class, such as ``conf``, ``p_max`` or ``top1_prob``."""
+    return word(name) in CONFIDENCE or not _OF_CONFIDENCE.isdisjoint(words_of(name))
 
 
 def is_log_probability(name: str) -> bool:

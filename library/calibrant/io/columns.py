@@ -23,6 +23,7 @@ from calibrant.core.column_names import (
     among,
     are_digits,
     before_word,
+    is_confidence,
     is_id,
     is_like_prediction,
     is_log_probability,
@@ -43,7 +44,7 @@ from calibrant.io.errors import (
     UnclearColumns,
     UnclearOrder,
 )
-from calibrant.io.labels import in_digits, one_hot, without_gaps
+from calibrant.io.labels import in_any_case, in_digits, one_hot, without_gaps
 from calibrant.io.options import FileOptions
 from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, rule, rules_of
 from calibrant.io.scale import logarithms, scale_error
@@ -172,7 +173,7 @@ def _by_options(options: FileOptions, family: Family) -> Family:
 def _pipeline(cells: ColumnChoice) -> int | None:
     """Return the column `label` of strings beside a `score`, as a pipeline writes them, if it is not the labels."""
     words = [word(name) for name in cells.names]
-    if words.count("label") != 1 or words.count("score") != 1 or cells.options.labels is not None:
+    if words.count("label") != 1 or words.count("score") != 1:
         return None
     label = words.index("label")
     return None if label in cells.chosen or all(map(is_number, cells.texts(label))) else label
@@ -187,10 +188,10 @@ def _correct(cells: ColumnChoice) -> list[int]:
     return cells.called(CORRECT) if cells.called(CONFIDENCE) or alone else []
 
 
-@rule("Labels", "pipeline.csv", "labels: {columns} (the only column with values of 'label')")
+@rule("Labels", "pipeline.csv", "labels: {columns} (beside a predicted class 'label')")
 def _beside_pipeline(cells: ColumnChoice) -> list[int]:
-    """A `label` of strings, a `score` of at least 1/K, and one other column with values of `label`: the other column,
-    as `label` is the predicted class.
+    """A `label` of strings, a `score` of at least 1/K, and one other column with values of `label`, or with a name of
+    labels: the other column, as `label` is the predicted class.
     """
     if (label := _pipeline(cells)) is None:
         return []
@@ -199,10 +200,11 @@ def _beside_pipeline(cells: ColumnChoice) -> list[int]:
         return []
     others = [at for at in range(len(cells.names)) if at not in (label, score, *cells.chosen)]
     others = [at for at in others if not cells.is_predicted_class(at)]
-    places = [at for at in others if cells.texts(at) & texts]
-    numbers = {*map(number_of, texts)}
-    if not places and not numbers & texts:  # LABEL_0 and LABEL_1 beside 0 and 1
+    classes, numbers = {*map(in_any_case, texts)}, {*map(number_of, texts)}
+    places = [at for at in others if {*map(in_any_case, cells.texts(at))} & classes]
+    if not numbers & texts:  # LABEL_0 and LABEL_1 beside 0 and 1
         places = [at for at in others if cells.texts(at) and cells.texts(at) <= numbers]
+    places = places or [at for at in others if word(cells.names[at]) in LABELS]  # perhaps with other names of classes
     return places if len(places) == 1 else []
 
 
@@ -445,8 +447,11 @@ def _predicted(cells: ColumnChoice) -> int | None:
         return None
     is_other = options.pos_label or options.reduction not in (None, "confidence")
     if is_other and (label := _pipeline(cells)) is not None:
-        text = f"column {score} is the confidence in {cells.quoted(label)}, not P(Y=1); do not name a positive label"
-        raise UnclearColumns(f"{text} or another reduction than confidence")
+        classes, predicted = ({*map(in_any_case, cells.texts(at))} for at in (cells.labels, label))
+        if classes & predicted or word(cells.names[cells.labels]) in CORRECT:
+            text = f"column {score} is the confidence in {cells.quoted(label)}, not P(Y=1)"
+            remedy = "do not name a positive label or another reduction than confidence"
+            raise UnclearColumns(f"{text}; {remedy}")
     if is_other or options.mapping or options.class_names:
         return None
     for row in rules_of("Confidence of a predicted class"):
@@ -463,14 +468,14 @@ def _predicted(cells: ColumnChoice) -> int | None:
 def _of_correctness(cells: ColumnChoice) -> list[int]:
     """A label `correct` or `is_correct`, and a `confidence`: the event that the predicted class is right."""
     labels, score, options = cells.labels or 0, cells.family.places[0], cells.options
-    is_named = word(cells.names[score]) in CONFIDENCE
+    is_named = is_confidence(cells.names[score])
     is_correct = word(cells.names[labels]) in CORRECT
     is_sure = options.reduction is not None or options.scale == "logit"
     if is_correct and not (is_sure or is_named or _pipeline(cells) is not None) and cells.is_probability(score):
         raise _unclear_reduction(cells, f"that {cells.quoted(labels)} is 1", "a predicted class")
     if not is_correct and is_named and not is_sure and 0.0 < min(cells.numbers(score), default=0.0) < 0.5:
-        free = [at for at in range(len(cells.names)) if cells.is_free(at)]
-        if not any(map(cells.is_predicted_class, free)):
+        others = [at for at in range(len(cells.names)) if at not in cells.chosen]
+        if len(cells.texts(labels)) < 3 and not any(map(cells.is_predicted_class, others)):
             event, remedy = f"that {cells.quoted(labels)} is 1", "call the labels 'correct'"
             raise _unclear_reduction(cells, event, "a predicted class", remedy)
     return [labels] if is_correct else []
@@ -489,10 +494,10 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     texts, name = cells.texts(labels), cells.names[score]
     if suffix(name) in texts or min(cells.numbers(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
         return []
-    pipeline, classes = _pipeline(cells), {*map(in_digits, texts)}
+    pipeline, classes = _pipeline(cells), {in_any_case(text): in_digits(text) for text in texts}
     hard = [at for at in range(len(cells.names)) if at not in cells.chosen and cells.is_predicted_class(at)]
-    predicted = {at: {*map(in_digits, cells.texts(at))} for at in (*hard, *([] if pipeline is None else [pipeline]))}
-    places = [at for at, of in predicted.items() if of & classes]
+    predicted = {at: {*map(in_any_case, cells.texts(at))} for at in (*hard, *([] if pipeline is None else [pipeline]))}
+    places = [at for at, of in predicted.items() if of & classes.keys()]
     others = [at for at, of in predicted.items() if len(of) == 2]
     if not places and others and len(texts) == 2:
         raise UnclearColumns(
@@ -500,12 +505,12 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
             f"{cells.quoted(others[0])}, whose classes have other names than those of "
             f"{cells.quoted(labels)}; name the positive label, or write the same names in both"
         )
-    if len(places) != 1 or pipeline is not None or word(name) in CONFIDENCE or cells.options.reduction is not None:
+    if len(places) != 1 or pipeline is not None or is_confidence(name) or cells.options.reduction is not None:
         return places if len(places) == 1 else []
-    scores: dict[str, list[float]] = {text: [] for text in classes}  # of the predicted classes
+    scores: dict[str, list[float]] = {text: [] for text in classes.values()}  # of the predicted classes
     for value, text in zip(cells.columns[score].sample, cells.columns[places[0]].sample, strict=True):
         if is_number(value):
-            scores.setdefault(in_digits(text), []).append(float(value))
+            scores.setdefault(classes.get(in_any_case(text), in_digits(text)), []).append(float(value))
     are_numbers = all(map(is_number, scores))
     pair = sorted(scores, key=float) if are_numbers else known_pair(sorted(scores))
     for event in () if len(scores) > 2 else scores if pair is None else pair[1:]:

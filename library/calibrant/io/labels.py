@@ -248,9 +248,11 @@ def _are_flags(sample: Sequence[str]) -> bool:
 
 def whether_equal(labels: Coded, predicted: Coded) -> Ints:
     """Return 1 for each row in which both columns name the same class, else 0."""
-    codes = {in_digits(text): code for code, text in enumerate(labels.texts)}
-    same = np.array([codes.get(in_digits(text), -1) for text in predicted.texts], dtype=np.int64)
-    merged = np.array([codes[in_digits(text)] for text in labels.texts], dtype=np.int64)
+    cased = len({*map(str.casefold, labels.texts)}) < len(labels.texts)
+    name = in_digits if cased else in_any_case
+    codes = {name(text): code for code, text in enumerate(labels.texts)}
+    same = np.array([codes.get(name(text), -1) for text in predicted.texts], dtype=np.int64)
+    merged = np.array([codes[name(text)] for text in labels.texts], dtype=np.int64)
     equal: Ints = (same[predicted.codes] == merged[labels.codes]).astype(np.int64)
     return equal
 
@@ -259,6 +261,11 @@ def in_digits(text: str) -> str:
     """Return the number of a class as ``1`` if it is written as ``1.0`` or ``LABEL_1``; other labels as they are."""
     text = text.strip()
     return number_of(text) if (whole := integer(text)) is None else str(whole)
+
+
+def in_any_case(text: str) -> str:
+    """Return the name of a class in lower case, and in digits."""
+    return in_digits(text).casefold()
 
 
 def _number_or_text(text: str) -> int | str:
