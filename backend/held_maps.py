@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from redis import Redis
+
+from backend.held_folder import HeldFolder
+from backend.store.errors import StorageError
 from backend.store.link import Invalidation
+from backend.store.registry.references import MapOrigin, read_origins, read_references
 from backend.store.store import Store
-from calibrant.core.errors import PredictionKindMismatch
+from calibrant.core.errors import CalibrationError, PredictionKindMismatch
 from calibrant.kinds import load_map
 from calibrant.maps.calibration_map import CalibrationMap
+from schemas.held import CachedMap
 from schemas.maps import MapRecord
 
 if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap
 
-Value = TypeVar("Value")
+log = logging.getLogger(__name__)
+
+#: A tenant, and an id or a reference of its maps.
 Key = tuple[str, str]
 
 
@@ -28,6 +40,23 @@ class HeldMap:
     id: str
     loaded: CalibrationMap | DistributionMap
     version: int | None
+    name: str | None = None
+    created_at: str = ""
+
+    @classmethod
+    def of(cls, record: MapRecord) -> HeldMap:
+        """Load a stored map."""
+        return cls(record.id, load_map(record.document), record.version, record.name, record.created_at)
+
+    @property
+    def origin(self) -> MapOrigin:
+        """What determines it beside its id."""
+        return MapOrigin(self.name, self.version, self.created_at)
+
+    @property
+    def exact_references(self) -> tuple[str, ...]:
+        """The references that always lead to this map."""
+        return (self.id,) if self.name is None else (self.id, f"{self.name}:{self.version}")
 
     @property
     def named(self) -> dict[str, Any]:
@@ -56,12 +85,12 @@ class HeldMap:
 
 def classifier_of(record: MapRecord) -> CalibrationMap:
     """Load a stored map of a classifier; raises ``PredictionKindMismatch``."""
-    return HeldMap(record.id, load_map(record.document), record.version).map
+    return HeldMap.of(record).map
 
 
 def distribution_of(record: MapRecord) -> DistributionMap:
     """Load a stored map of predictive distributions; raises ``PredictionKindMismatch``."""
-    return HeldMap(record.id, load_map(record.document), record.version).distribution
+    return HeldMap.of(record).distribution
 
 
 def _mismatch(own: str, wanted: str) -> PredictionKindMismatch:
@@ -69,21 +98,40 @@ def _mismatch(own: str, wanted: str) -> PredictionKindMismatch:
 
 
 class HeldMaps:
-    """At most ``size`` maps and as many references, of all tenants; the least recently used are dropped.
+    """At most ``size`` maps of all tenants, by their ids, their versions, and the names and aliases that lead to them.
 
-    A map read from the store during a change notification is not kept, because it may be outdated.
+    The least recently used maps are dropped, except those of ``preload``, which are held as soon as the store is
+    reached; each is a tenant and a reference. A map read from the store during a change is not kept, because it may be
+    outdated.
     """
 
-    def __init__(self, size: int) -> None:
-        self._maps: _Recent[HeldMap] = _Recent(size)
-        self._ids: _Recent[str] = _Recent(size)
+    def __init__(self, size: int, preload: Collection[Key] = ()) -> None:
+        self._size = max(size, len(preload))
+        self._preload = frozenset(preload)
+        self._maps: OrderedDict[Key, HeldMap] = OrderedDict()
+        self._digests: dict[Key, str] = {}
+        #: The maps of all references. Read without the lock: each operation on a dictionary is atomic under the GIL.
+        self._references: dict[Key, HeldMap] = {}
+        self._folder: HeldFolder | None = None
         self._changes = 0
+        #: The names whose references are being read again.
+        self._changing: set[Key] = set()
         self._writing = Lock()
+        #: Increases whenever the maps or their references change.
+        self.revision = 0
+
+    def __len__(self) -> int:
+        return len(self._maps)
 
     def held(self, tenant: str, ref: str) -> HeldMap | None:
         """The map of a reference if it is in memory; O(1)."""
-        map_id = self._ids.get((tenant, ref))
-        return None if map_id is None else self._maps.get((tenant, map_id))
+        found = self._references.get((tenant, ref))
+        if found is not None:
+            if self._changing and (tenant, found.name) in self._changing and ref not in found.exact_references:
+                return None
+            with suppress(KeyError):  # dropped by another thread in between
+                self._maps.move_to_end((tenant, found.id))
+        return found
 
     def find(self, store: Store, tenant: str, ref: str) -> HeldMap:
         """The map of a reference, from memory or the store; raises ``UnknownMap``."""
@@ -92,63 +140,147 @@ class HeldMaps:
             return found
         changes = self._changes
         record = store.maps.get(ref)
-        found = HeldMap(record.id, load_map(record.document), record.version)
+        found = HeldMap.of(record)
+        led = {} if record.name is None else {ref: record.id} | read_references(store.redis, [(tenant, record.name)])[0]
         with self._writing:
             if changes == self._changes:
-                self._maps.put((tenant, record.id), found)
-                self._ids.put((tenant, ref), record.id)
+                self._add(tenant, found, record.document)
+                self._lead(tenant, record.name, led)
         return found
 
-    def handle_change(self, change: Invalidation) -> None:
-        """Drop the maps and references that a change may affect."""
+    # --- Changes: a map is dropped only if it was deleted, and references lead to other maps once these were read
+
+    def concerns(self, change: Invalidation) -> bool:
+        """Drop a deleted map; returns whether ``follow`` must be called, before which a name leads to no map."""
+        tenant, name = change.tenant or "", change.name or ""
         with self._writing:
             self._changes += 1
-            if change.tenant is None:
-                return
-            if change.name is not None:
-                self._ids.drop_name(change.tenant, change.name)
             if change.id is not None:
-                self._maps.drop((change.tenant, change.id))
-                self._ids.drop((change.tenant, change.id))
+                self._drop((tenant, change.id))
+        is_held = (tenant, name) in self._names()
+        if is_held:
+            self._changing.add((tenant, name))
+        return is_held
 
-    def clear(self) -> None:
-        """Drop everything."""
+    def follow(self, redis: Redis, change: Invalidation) -> None:
+        """Follow a change of a name."""
+        key = change.tenant or "", change.name or ""
+        try:
+            self._follow(redis, [key])
+        finally:
+            self._changing.discard(key)
+
+    def revalidate(self, redis: Redis) -> None:
+        """Follow the changes of all names, drop the deleted maps, and load those of ``preload``."""
         with self._writing:
             self._changes += 1
-            self._maps.clear()
-            self._ids.clear()
+            maps = dict(self._maps)
+        self._follow(redis, sorted(self._names()))
+        for key, origin in zip(maps, read_origins(redis, list(maps)), strict=True):
+            if origin != maps[key].origin:
+                with self._writing:
+                    self._drop(key)
+        for tenant, ref in sorted(self._preload):
+            self._load(redis, tenant, ref)
 
+    def _names(self) -> set[Key]:
+        """The tenants and names of the maps in memory and of ``preload``."""
+        named = {(tenant, held.name) for (tenant, _), held in list(self._maps.items()) if held.name is not None}
+        return named | {(tenant, re.split("[:@]", ref)[0]) for tenant, ref in self._preload}
 
-class _Recent(Generic[Value]):
-    """A bounded mapping that drops the least recently used entry; its operations are atomic under the GIL."""
+    def _follow(self, redis: Redis, names: list[Key]) -> None:
+        """Let references lead to the maps that they mean now, which are loaded if they led to a map in memory."""
+        for (tenant, name), led in zip(names, read_references(redis, names), strict=True):
+            for ref, map_id in led.items():
+                if (tenant, ref) in self._references or (tenant, ref) in self._preload:
+                    self._load(redis, tenant, map_id)
+            with self._writing:
+                self._lead(tenant, name, led)
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[Key, Value] = OrderedDict()
+    def _load(self, redis: Redis, tenant: str, ref: str) -> None:
+        """Hold the map of a reference; one that is missing or cannot be read is logged."""
+        try:
+            self.find(Store.of(redis, tenant), tenant, ref)
+        except (CalibrationError, StorageError) as error:
+            log.warning("held maps: %s of tenant %s cannot be loaded (%s)", ref, tenant, error.code)
 
-    def get(self, key: Key) -> Value | None:
-        value = self._values.get(key)
-        if value is not None:
+    def _add(self, tenant: str, held: HeldMap, document: dict[str, Any], digest: str | None = None) -> None:
+        """Hold a map by its id and version."""
+        key = (tenant, held.id)
+        if key in self._maps and self._maps[key].origin == held.origin:
+            return
+        self._drop(key)
+        self._maps[key] = held
+        for ref in held.exact_references:
+            self._references[tenant, ref] = held
+        if self._folder is not None and digest is None:
+            digest = self._folder.write_map(tenant, held.id, document)
+        if digest is not None:
+            self._digests[key] = digest
+        self.revision += 1
+        if len(self._maps) > self._size:
+            kept = {(tenant, led.id) for tenant, ref in self._preload if (led := self._references.get((tenant, ref)))}
+            self._drop(next(key for key in list(self._maps) if key not in kept))
+
+    def _lead(self, tenant: str, name: str | None, led: Mapping[str, str]) -> None:
+        """Let a name and its aliases lead to the maps with these ids, as far as they are in memory."""
+        if name is None:
+            return
+        now = {(tenant, ref): held for ref, map_id in led.items() if (held := self._maps.get((tenant, map_id)))}
+        before = {key for key in self._references if key[0] == tenant and _is_moving(key[1], name)}
+        self._references.update(now)
+        for key in before - set(now):
+            del self._references[key]
+        self.revision += 1
+
+    def _drop(self, key: Key) -> None:
+        held = self._maps.pop(key, None)
+        if held is None:
+            return
+        for reference in [known for known, led in self._references.items() if led is held]:
+            del self._references[reference]
+        digest = self._digests.pop(key, None)
+        if self._folder is not None and digest is not None:
+            self._folder.delete_map(digest)
+        self.revision += 1
+
+    # --- The folder
+
+    def restore(self, folder: HeldFolder, maps: Iterable[CachedMap]) -> None:
+        """Hold the maps in a folder, and from now on write those in memory there."""
+        self._folder = folder
+        for cached in maps:
+            document = folder.read_map(cached.tenant, cached.id, cached.digest)
+            if document is None:
+                continue
             try:
-                self._values.move_to_end(key)
-            except KeyError:  # dropped by another thread in between
-                return None
-        return value
+                held = HeldMap(cached.id, load_map(document), cached.version, cached.name, cached.created_at)
+            except CalibrationError:  # written by another version
+                continue
+            with self._writing:
+                self._add(cached.tenant, held, document, cached.digest)
+                self._references |= {(cached.tenant, ref): held for ref in cached.references}
 
-    def put(self, key: Key, value: Value) -> None:
-        self._values[key] = value
-        while len(self._values) > self._size:
-            self._values.popitem(last=False)
+    def cached(self) -> list[CachedMap]:
+        """The maps in memory whose documents are in the folder, least recently used first."""
+        with self._writing:
+            led: dict[Key, list[str]] = {}
+            for (tenant, ref), held in self._references.items():
+                if ref not in held.exact_references:
+                    led.setdefault((tenant, held.id), []).append(ref)
+            return [
+                CachedMap(
+                    tenant=key[0],
+                    id=held.id,
+                    **held.origin._asdict(),
+                    references=led.get(key, []),
+                    digest=self._digests[key],
+                )
+                for key, held in list(self._maps.items())
+                if key in self._digests
+            ]
 
-    def drop(self, key: Key) -> None:
-        self._values.pop(key, None)
 
-    def drop_name(self, tenant: str, name: str) -> None:
-        """Drop every reference to a name: itself, its versions and its aliases."""
-        beginnings = (f"{name}:", f"{name}@")
-        for key in list(self._values):
-            if key[0] == tenant and (key[1] == name or key[1].startswith(beginnings)):
-                self._values.pop(key, None)
-
-    def clear(self) -> None:
-        self._values.clear()
+def _is_moving(ref: str, name: str) -> bool:
+    """Whether a reference is a name or one of its aliases."""
+    return ref == name or ref.startswith(f"{name}@")

@@ -20,10 +20,11 @@ class Health(Document):
     """The health of the service."""
 
     status: Literal["ok", "degraded"] = Field(description="degraded: writes may be refused")
-    reason: Literal["store-full", "store-cannot-save"] | None = Field(
+    reason: Literal["store-full", "store-cannot-save", "store-unavailable"] | None = Field(
         default=None,
         description="why it is degraded; store-full: the store has reached its budget or its memory limit; "
-        "store-cannot-save: its last attempt to save to disk failed",
+        "store-cannot-save: its last attempt to save to disk failed; store-unavailable: only maps in memory are "
+        "applied",
     )
 
 

@@ -19,6 +19,7 @@ from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
 from service.guard import Starts
+from service.last_known import LastKnown
 from service.problems import RETRY_AFTER, refused, respond, unavailable_response
 from service.process import PATIENCE
 from service.rates import Rates, RequestAllowance
@@ -45,6 +46,7 @@ class Access:
         table: RouteTable,
         keyring: Keyring,
         link: Link,
+        last_known: LastKnown,
         rates: Rates,
         sessions: Sessions,
         budget: Budget,
@@ -56,6 +58,7 @@ class Access:
         self._table = table
         self._keyring = keyring
         self._link = link
+        self._last_known = last_known
         self._rates = rates
         self._sessions = sessions
         self._budget = budget
@@ -73,7 +76,8 @@ class Access:
         is_visit = table.is_personal(path) and self._may_be_signed_in(scope)
         is_free = table.is_open(path) and not is_visit
         waits = self._needs_link(method, path, is_free=is_free) and not self._link.fresh
-        if waits and not await self._link.settled(PATIENCE):
+        is_stale = waits and table.works_from_memory(path) and self._last_known.usable
+        if waits and not is_stale and not await self._link.settled(PATIENCE):
             await self._away()(scope, receive, send)
             return
         allowance: RequestAllowance | None = None
@@ -97,7 +101,8 @@ class Access:
             )
             return
         except RequestError as refusal:
-            if not self._link.reached:  # the API keys are not known yet
+            if not self._link.reached and not isinstance(refusal, Forbidden | RateLimited):
+                # The API keys are not known yet, or were those of an earlier process.
                 await self._away()(scope, receive, send)
                 return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
@@ -109,6 +114,8 @@ class Access:
                 await refused(full)(scope, receive, send)
                 return
         scope.setdefault("state", {}).update(caller=caller, session=session)
+        if is_stale:
+            scope["state"]["stale_seconds"] = int(self._link.age)
         work_for(caller)
         await self._starts.wait(caller.tenant)
         await self._app(scope, receive, send if allowance is None else _with_rate_headers(allowance, send))

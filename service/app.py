@@ -81,6 +81,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         table=table,
         keyring=process.keyring,
         link=process.link,
+        last_known=process.last_known,
         rates=process.rates,
         sessions=process.sessions,
         budget=process.budget,

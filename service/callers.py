@@ -41,6 +41,8 @@ class Keyring:
 
     def __init__(self) -> None:
         self._keys: dict[str, tuple[Caller, list[tuple[str, float]]]] = {}
+        #: The records of the keys.
+        self.records: list[KeyRecord] = []
 
     def __bool__(self) -> bool:
         """Whether any key was ever created."""
@@ -48,7 +50,8 @@ class Keyring:
 
     def read(self, records: Iterable[KeyRecord]) -> None:
         """Replace the keys."""
-        self._keys = {r.id: (_caller(r), [(s.digest, _end(s.expires_at)) for s in r.secrets]) for r in records}
+        self.records = list(records)
+        self._keys = {r.id: (_caller(r), [(s.digest, _end(s.expires_at)) for s in r.secrets]) for r in self.records}
 
     def find(self, text: str) -> Caller | None:
         """The caller with this key; None if the key is unknown, expired or revoked.

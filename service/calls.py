@@ -187,6 +187,8 @@ class Call:
         By default calls with GET read, those with DELETE free room, and all others store something.
     needs_store
         Whether the call is refused while the store is unavailable.
+    from_memory
+        Whether the call is nevertheless answered then for maps in the memory of the process.
     client
         Name of the method of the clients, or several methods. Those with fields or a stream are written by hand.
     tag
@@ -215,6 +217,7 @@ class Call:
     samples: Sequence[Sample] = ()
     access: Access | None = None
     needs_store: bool = True
+    from_memory: bool = False
     client: str | Sequence[ClientMethod] = ()
     tag: str = ""
     name: str = ""
@@ -279,7 +282,7 @@ class Calls:
         kind = APIRoute
         if call.method == "POST" and call.is_documented:
             kind = Direct if self._direct else Idempotent
-        return kind(
+        route = kind(
             call.path,
             endpoint,
             methods=[call.method],
@@ -287,3 +290,6 @@ class Calls:
             dependencies=self._dependencies,
             include_in_schema=False,
         )
+        if isinstance(route, Idempotent):
+            route.from_memory = call.from_memory
+        return route

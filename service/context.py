@@ -124,6 +124,11 @@ class Context:
         """The map of a reference if it is in memory."""
         return self.process.maps.held(self.caller.tenant, ref)
 
+    async def reach_map(self, ref: str) -> None:
+        """Return once the map of a reference can be found; raises ``StoreUnavailable`` and ``UnsuitableStore``."""
+        if self.held_map(ref) is None:
+            await self.process.reach()
+
     def find_map(self, ref: str) -> HeldMap:
         """The map of a reference, from memory or the store; raises ``UnknownMap``."""
         return self.process.maps.find(self.store, self.caller.tenant, ref)

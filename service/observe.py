@@ -40,7 +40,7 @@ _BYTES = tuple(float(4**power) for power in range(3, 16, 2))
 class _OfRoute:
     """The counts of one route and method."""
 
-    __slots__ = ("answered", "received", "rows", "seconds", "statuses")
+    __slots__ = ("answered", "received", "rows", "seconds", "stale", "statuses")
 
     def __init__(self) -> None:
         self.statuses: dict[int, int] = {}
@@ -48,6 +48,7 @@ class _OfRoute:
         self.received = Spread(_BYTES)
         self.answered = Spread(_BYTES)
         self.rows = 0
+        self.stale = 0
 
 
 class RequestMetrics(Collector):
@@ -61,7 +62,16 @@ class RequestMetrics(Collector):
         self._routes: dict[tuple[str, str], _OfRoute] = {}
 
     def count(
-        self, route: str, method: str, status: int, *, seconds: float, received: int, answered: int, rows: int
+        self,
+        route: str,
+        method: str,
+        status: int,
+        *,
+        seconds: float,
+        received: int,
+        answered: int,
+        rows: int,
+        is_stale: bool = False,
     ) -> None:
         """Count one request."""
         key = (route, method if method in _METHODS else "other")
@@ -73,6 +83,7 @@ class RequestMetrics(Collector):
         of.received.add(received)
         of.answered.add(answered)
         of.rows += rows
+        of.stale += is_stale
 
     def describe(self) -> list[Metric]:
         """Every metric without values."""
@@ -80,7 +91,7 @@ class RequestMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Every metric with a value for each route and method."""
-        requests, seconds, received, answered, rows = families = _families()
+        requests, seconds, received, answered, rows, stale = families = _families()
         worked: dict[str, int] = {}
         for (route, method), of in list(self._routes.items()):
             for status, number in list(of.statuses.items()):
@@ -89,6 +100,8 @@ class RequestMetrics(Collector):
             received.add_metric([route, method], of.received.cumulative(), of.received.total)
             answered.add_metric([route, method], of.answered.cumulative(), of.answered.total)
             worked[route] = worked.get(route, 0) + of.rows
+            if of.stale:
+                stale.add_metric([route, method], of.stale)
         for route, number in worked.items():
             if number:
                 rows.add_metric([route], number)
@@ -96,7 +109,12 @@ class RequestMetrics(Collector):
 
 
 _Families = tuple[
-    CounterMetricFamily, HistogramMetricFamily, HistogramMetricFamily, HistogramMetricFamily, CounterMetricFamily
+    CounterMetricFamily,
+    HistogramMetricFamily,
+    HistogramMetricFamily,
+    HistogramMetricFamily,
+    CounterMetricFamily,
+    CounterMetricFamily,
 ]
 
 
@@ -114,6 +132,11 @@ def _families() -> _Families:
         CounterMetricFamily(
             "calibrant_rows", "Rows processed, from request bodies and stored batches.", labels=["route"]
         ),
+        CounterMetricFamily(
+            "calibrant_http_stale_responses",
+            "Responses from maps and API keys in memory while the store was unavailable.",
+            labels=of,
+        ),
     )
 
 
@@ -122,6 +145,8 @@ def _families() -> _Families:
 log = logging.getLogger(__name__)
 
 REQUEST_ID = b"x-request-id"
+#: Seconds since the keys and maps in memory were known to be those of the store; absent while the store is available.
+STALE = b"calibrant-stale"
 #: A caller's request id is kept if it is short, visible ASCII.
 _SANE = re.compile(rb"[!-~]{1,128}")
 #: Generated ids must be unique but not secret, so they need no random bytes from the system.
@@ -186,6 +211,7 @@ class Observe:
             received=exchange.received,
             answered=exchange.answered,
             rows=observed.n or 0,
+            is_stale=exchange.is_stale,
         )
         level = logging.DEBUG if route.startswith(_PROBES) else logging.WARNING if status >= 500 else logging.INFO
         if log.isEnabledFor(level):
@@ -204,7 +230,7 @@ class Observe:
 class Exchange:
     """One request and its response, measured as they pass."""
 
-    __slots__ = ("_receive", "_send", "answered", "began", "observed", "received", "scope", "status")
+    __slots__ = ("_receive", "_send", "answered", "began", "is_stale", "observed", "received", "scope", "status")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
         self.scope = scope
@@ -213,6 +239,7 @@ class Exchange:
         self.began = time.perf_counter()
         self.observed = Observed(request_id.decode())
         self.status = 0
+        self.is_stale = False
         self.received = 0
         self.answered = 0
 
@@ -226,11 +253,15 @@ class Exchange:
         return message
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Send a part of the response; its headers get the request id."""
+        """Send a part of the response; its headers get the request id, and the age of outdated keys and maps."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             name = (REQUEST_ID, (self.observed.request_id or "").encode())
             message["headers"] = [*message.get("headers", ()), name]
+            age = self.scope.get("state", {}).get("stale_seconds")
+            if age is not None and self.status < 500:
+                self.is_stale = True
+                message["headers"].append((STALE, b"%d" % age))
         elif message["type"] == "http.response.body":
             self.answered += len(message.get("body", b""))
         return self._send(message)

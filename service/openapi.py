@@ -100,6 +100,8 @@ _SENT: dict[str, str] = {
     "RateLimit-Policy": "the requests per minute that the API key may send; missing without a limit",
     "RateLimit": "the requests that remain, and the seconds until they are restored; missing without a limit",
     "Idempotency-Replayed": "`true` for the stored response to an earlier request with the same key",
+    "Idempotency-Ignored": "`true` if the key of the request was ignored, because the store was unavailable",
+    "Calibrant-Stale": "seconds since the maps and API keys in memory were those of the store, while it is unavailable",
     "Preference-Applied": "the preferences that were honoured",
     "ETag": "entity tag of the state",
     "Link": "path of the next page; missing on the last",
@@ -149,6 +151,8 @@ def _add_headers(call: Call, responses: Schema) -> None:
         everywhere += ["RateLimit-Policy", "RateLimit"]
     if call.method == "POST":
         everywhere.append("Idempotency-Replayed")
+    if call.from_memory:
+        everywhere += ["Calibrant-Stale", *(["Idempotency-Ignored"] if call.method == "POST" else [])]
     if call.queues is not None or call.waits:
         everywhere.append("Preference-Applied")
     everywhere += ["Vary", "Content-Encoding"]

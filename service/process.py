@@ -25,6 +25,7 @@ from backend.telemetry.tracing import open_tracer
 from service.callers import Keyring
 from service.drawing import DrawingQueue
 from service.guard import LightBodies, RequestMemory, Slots
+from service.last_known import LastKnown
 from service.metrics import Metrics
 from service.rates import Rates
 from service.sessions import Sessions
@@ -77,7 +78,8 @@ class Process:
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
         #: Whether the process is about to end, and whether a readiness probe has received that.
         self.ending = self.end_noticed = False
-        self.maps = HeldMaps(settings.held_maps)
+        self.maps = HeldMaps(settings.held_maps, settings.preloaded)
+        self.last_known = LastKnown(self.link, self.keyring, self.maps, settings, needs_key=needs_key)
         self.slots = Slots(settings.max_heavy_requests)
         self.memory = RequestMemory(settings.max_request_memory)
         self.light = LightBodies()
@@ -102,7 +104,8 @@ class Process:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the background tasks while the service runs."""
-        parts = (self.link, self.rates, self.watcher, self.budget)
+        await asyncio.to_thread(self.last_known.restore)
+        parts = (self.link, self.rates, self.watcher, self.budget, self.last_known)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)
@@ -139,6 +142,11 @@ class Process:
         await asyncio.sleep(_PICTURES_LATER)
         await self.drawing.warm()
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the store is unavailable, but maps in memory can be applied."""
+        return not self.link.fresh and self.last_known.can_score
+
     async def reach(self) -> None:
         """Return once the store is known to respond; otherwise raise ``UnsuitableStore`` or ``StoreUnavailable``.
 
@@ -150,12 +158,12 @@ class Process:
     async def _read_anew(self) -> None:
         # Not in the thread pool of the requests, which may all be waiting for an unresponsive store.
         await asyncio.to_thread(self._check)
-        self.maps.clear()
         await self._read_keys()
         if self._needs_key and not self.keyring:
             raise UnsuitableStore(
                 "listening on a non-loopback address needs an API key; create one with calibrant keys create"
             )
+        await asyncio.to_thread(self.maps.revalidate, self._probing)
 
     def _check(self) -> None:
         check_master(self._probing)
@@ -164,8 +172,8 @@ class Process:
     async def _handle_change(self, change: Invalidation) -> None:
         if change.what == "keys":
             await self._read_keys()
-        else:
-            self.maps.handle_change(change)
+        elif self.maps.concerns(change):
+            await asyncio.to_thread(self.maps.follow, self._probing, change)
 
     async def _read_keys(self) -> None:
         self.keyring.read(await asyncio.to_thread(ApiKeyStore(self._probing).all))

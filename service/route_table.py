@@ -61,6 +61,7 @@ class RouteTable:
         # A path is compared with patterns only once, until routes are added.
         self._needs = lru_cache(maxsize=_MOST_PATHS)(self._matches)
         self._unloaded = lru_cache(maxsize=_MOST_PATHS)(self._match_later)
+        self._from_memory: list[re.Pattern[str]] = []
         later = {name for names in LATER.values() for name in names}
         found = (f"{routes.__name__}.{module.name}" for module in iter_modules(routes.__path__))
         self._add(calls for name in found if name not in later for calls in _calls_of(name))
@@ -99,6 +100,10 @@ class RouteTable:
         """Whether requests for a path are refused while the store is unavailable."""
         return path not in self._storeless
 
+    def works_from_memory(self, path: str) -> bool:
+        """Whether the memory of a process is enough to answer requests for a path, or some of them."""
+        return not self.needs_store(path) or any(pattern.fullmatch(path) for pattern in self._from_memory)
+
     def _match_later(self, path: str) -> list[re.Pattern[str]]:
         return [pattern for pattern in self._later if pattern.fullmatch(path)]
 
@@ -117,8 +122,11 @@ class RouteTable:
         for call, route in (pair for calls in added for pair in calls.routes):
             self.calls.append(call)
             self._router.append(route)
+            pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(call.path))
             if call.access is not None:
-                self._paths[call.access].append(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(call.path)))
+                self._paths[call.access].append(pattern)
+            if call.from_memory:
+                self._from_memory.append(re.compile(pattern))
             if not call.needs_store:
                 self._storeless.add(call.path)
         self._patterns = {access: re.compile("|".join(paths)) for access, paths in self._paths.items()}

@@ -62,7 +62,12 @@ _MEANT = (b"if-match", b"if-none-match", b"inference-header-content-length")
 
 
 class Idempotent(APIRoute):
-    """A route that supports the header ``Idempotency-Key``."""
+    """A route that supports the header ``Idempotency-Key``.
+
+    If the store is unavailable, a call that is answered ``from_memory`` and stores nothing ignores the header.
+    """
+
+    from_memory = False
 
     def own_handler(self) -> Handler:
         """The handler without idempotency."""
@@ -74,7 +79,7 @@ class Idempotent(APIRoute):
 
         async def once(request: Request) -> Response:
             keys = read_headers(request, b"idempotency-key")
-            return await _once(handle, request, _read(keys)) if keys else await handle(request)
+            return await _once(handle, request, _read(keys), self.from_memory) if keys else await handle(request)
 
         return once
 
@@ -85,10 +90,15 @@ def _read(values: Sequence[str]) -> str:
     return values[0]
 
 
-async def _once(handle: Handler, request: Request, key: str) -> Response:
+async def _once(handle: Handler, request: Request, key: str, from_memory: bool) -> Response:
     here = await context_of(request)
     body = await bounded(request, here.settings.max_body_bytes)
-    held = await run_in_thread(_reserve, here, key, request, body)
+    try:
+        held = await run_in_thread(_reserve, here, key, request, body)
+    except UNAVAILABLE:
+        if not from_memory:
+            raise
+        return _ignoring(await handle(Request(request.scope, _again(body, request.receive))))
     if isinstance(held, StoredAnswer):
         return Response(unpack(held), held.status, {**held.headers, "Idempotency-Replayed": "true"})
     request = Request(request.scope, _again(body, request.receive))
@@ -102,7 +112,17 @@ async def _once(handle: Handler, request: Request, key: str) -> Response:
         raise
     finally:
         renewing.cancel()
-    await _end(here, partial(_answered, here, held, response))
+    try:
+        await _end(here, partial(_answered, here, held, response))
+    except UNAVAILABLE:
+        if not from_memory:
+            raise
+        return _ignoring(response)
+    return response
+
+
+def _ignoring(response: Response) -> Response:
+    response.headers["Idempotency-Ignored"] = "true"
     return response
 
 

@@ -40,6 +40,15 @@ def _check_root_path(text: str) -> None:
         raise ValueError("must be a path such as /calibrant, without a slash at its end")
 
 
+def _check_preload(text: str) -> None:
+    from backend.store.registry.maps import read_reference
+
+    for part in filter(None, map(str.strip, text.split(","))):
+        tenant, _, ref = part.rpartition("/")
+        if read_reference(ref) is None or "/" in tenant:
+            raise ValueError("must be maps such as spam, spam:3, spam@champion or tenant/spam, separated by commas")
+
+
 @dataclass(frozen=True)
 class Settings(SharedSettings):
     """The settings of the API. Times are in seconds, sizes in bytes."""
@@ -158,6 +167,25 @@ class Settings(SharedSettings):
         high=1,
     )
     held_maps: int = setting(256, "number of maps that a process keeps in memory", low=1)
+    preload: str = setting(
+        "",
+        "maps to keep in memory from the start, separated by commas, such as spam@champion or, for a tenant, "
+        "billing/spam@champion; default: none",
+        check=_check_preload,
+    )
+    serve_stale_seconds: int = setting(
+        900,
+        "seconds for which maps in memory are applied, and the API keys last read accepted, while Redis is "
+        "unavailable; a key revoked meanwhile works for at most as long; 0: no call that needs Redis or an API key is "
+        "answered",
+        low=0,
+    )
+    held_folder: str = setting(
+        "",
+        "folder for a copy of the maps and API keys in memory, of keys only digests, so that a process that starts "
+        "while Redis is unavailable can apply maps; for one process alone; default: none with api, held in the data "
+        "folder with serve",
+    )
     cors_origins: str = setting(
         "",
         "origins that may call the service from a browser, such as https://app.example.com, separated by commas, or *; "
@@ -208,6 +236,14 @@ class Settings(SharedSettings):
         from backend.monitors.webhook_targets import Targets
 
         return Targets.read(self.webhook_hosts, self.webhook_private_addresses)
+
+    @property
+    def preloaded(self) -> list[tuple[str, str]]:
+        """The tenant and the reference of each map of ``preload``."""
+        from backend.store.keyspace import DEFAULT_TENANT
+
+        parts = (part.strip().rpartition("/") for part in self.preload.split(",") if part.strip())
+        return [(tenant or DEFAULT_TENANT, ref) for tenant, _, ref in parts]
 
     @property
     def origins(self) -> list[str]:

@@ -23,7 +23,7 @@ import typer
 from backend.settings import variable_of
 from backend.store.errors import EmbeddedStoreFailed
 from backend.store.processes import spawn, stop
-from backend.store.server.embedded import embedded, make_data_folder
+from backend.store.server.embedded import HELD, embedded, make_data_folder
 from service.settings import is_loopback
 
 # --- Child processes that are restarted whenever they end, with increasing pauses
@@ -170,6 +170,7 @@ def stack(
         environment.pop(variable_of("redis_url_file"), None)
         unready, drain = variable_of("unready_seconds"), variable_of("drain_seconds")
         environment.setdefault(unready, "0")
+        environment.setdefault(variable_of("held_folder"), str(data / HELD))
         patience = _DRAIN_SECONDS + _PATIENCE
         with contextlib.suppress(KeyError, ValueError):  # the children refuse what is no number
             patience = float(environment[unready]) + float(environment.get(drain, _DRAIN_SECONDS)) + _PATIENCE

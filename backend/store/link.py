@@ -58,7 +58,10 @@ log = logging.getLogger(__name__)
 #: Seconds without an answered ping after which cached data must not be used.
 STALE_SECONDS = 1.0
 _PING_SECONDS = 0.2
-_BACKOFF_SECONDS = (0.02, 0.5)
+#: A connection attempt and the pause after it take less than a second, so that the return of the store is noticed
+#: within one.
+_CONNECT_SECONDS = 0.5
+_BACKOFF_SECONDS = (0.02, 0.3)
 
 
 class Link:
@@ -76,7 +79,7 @@ class Link:
     def __init__(
         self, url: str, *, opened: Callable[[], Awaitable[None]], changed: Callable[[Invalidation], Awaitable[None]]
     ) -> None:
-        self._redis = connect_async(url, timeout=STALE_SECONDS)
+        self._redis = connect_async(url, timeout=STALE_SECONDS, connect_timeout=_CONNECT_SECONDS)
         self._opened = opened
         self._changed = changed
         self._proved = float("-inf")
@@ -96,7 +99,16 @@ class Link:
     @property
     def fresh(self) -> bool:
         """Whether every change older than a second has been received."""
-        return time.monotonic() - self._proved < STALE_SECONDS
+        return self._open and self.age < STALE_SECONDS
+
+    @property
+    def age(self) -> float:
+        """Seconds since the moment until which every change has been received; infinite if that is unknown."""
+        return time.monotonic() - self._proved
+
+    def resume(self, age: float) -> None:
+        """Continue from what an earlier process had received ``age`` seconds ago."""
+        self._proved = time.monotonic() - age
 
     async def settled(self, patience: float) -> bool:
         """Whether the link is fresh now or becomes so within ``patience`` seconds."""
@@ -162,7 +174,7 @@ class Link:
 
     def _lose(self, error: RedisError | StorageError | OSError) -> None:
         """Record that the link is down; each cause is logged once, not at every attempt."""
-        self._open, self._proved = False, float("-inf")
+        self._open = False
         self.refusal = error if isinstance(error, StorageError) else None
         cause = error.detail if isinstance(error, StorageError) else error_name(error)
         if cause != self._logged_cause:

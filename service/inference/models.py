@@ -64,7 +64,7 @@ def find_model(here: Context, name: str, version: str | None = None) -> Model:
     if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
         raise unknown
     try:
-        held = here.find_map(f"{name}:{version}" if version is not None and _is_plain(name) else name)
+        held = here.find_map(reference_of(name, version))
     except UnknownMap:
         raise unknown from None
     if not isinstance(held.loaded, CalibrationMap):  # the protocol has no inputs for forecasts
@@ -72,6 +72,11 @@ def find_model(here: Context, name: str, version: str | None = None) -> Model:
     if version is not None and str(held.version) != version:
         raise unknown
     return Model(name, held)
+
+
+def reference_of(name: str, version: str | None = None) -> str:
+    """The reference of the map of a model."""
+    return f"{name}:{version}" if version is not None and _is_plain(name) else name
 
 
 def metadata(here: Context, name: str, version: str | None = None) -> dict[str, Any]:

@@ -41,6 +41,7 @@ _FEW = 256
         "POST",
         "/calibrate",
         access="reads",
+        from_memory=True,
         body=rows(CalibrateBody, CalibrateDistributionBody, InOrderBody),
         answer=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,
         media=tuple(kind for kind in WRITERS if kind != JSON),
@@ -76,11 +77,13 @@ async def calibrate(request: Request) -> Response:
         return await respond(request, kind, *_parts(found))
     options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
-    held = here.held_map(options.map) if few and options.batch is None else None
-    if held is not None and held.is_fast:  # cheaper than the switch to a thread
+    held = here.held_map(options.map)
+    if held is None or options.batch is not None:
+        await here.process.reach()
+    if held is not None and held.is_fast and few and options.batch is None:  # cheaper than the switch to a thread
         found = apply_map(here, payload.arrays, options, held)
     else:
-        found = await run_in_thread(apply_map, here, payload.arrays, options)
+        found = await run_in_thread(apply_map, here, payload.arrays, options, held)
     return await respond(request, kind, *_parts(found))
 
 

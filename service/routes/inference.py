@@ -24,7 +24,7 @@ from service.guard import Slots
 from service.headers import read_header, read_headers
 from service.inference.errors import PREFIX
 from service.inference.infer import LENGTH_HEADER, check_media_type, infer
-from service.inference.models import find_model, metadata
+from service.inference.models import find_model, metadata, reference_of
 from service.threads import run_in_thread
 
 calls = Calls("inference")
@@ -38,6 +38,7 @@ _INFER = Call(
     "POST",
     PREFIX,
     access="reads",
+    from_memory=True,
     body=Body((InferenceRequest,), (TENSORS,)),
     headers={LENGTH_HEADER: _LENGTH},
     sends={LENGTH_HEADER: _LENGTH},
@@ -79,8 +80,9 @@ async def server_live() -> Response:
     )
 )
 async def server_ready(here: Here) -> Response:
-    """Check that the process and the store respond; 503 if the store is unavailable."""
-    await here.process.reach()
+    """Check that the process and the store respond, or that it has maps in memory to apply; 503 otherwise."""
+    if not here.process.is_stale:
+        await here.process.reach()
     return answer({"live": True, "ready": True})
 
 
@@ -96,16 +98,18 @@ async def model_version(name: str, version: str, here: Here) -> Response:
     return answer(await run_in_thread(metadata, here, name, version))
 
 
-@calls.add(Call("GET", f"{PREFIX}/models/{{name}}/ready", answer=ModelReady))
+@calls.add(Call("GET", f"{PREFIX}/models/{{name}}/ready", answer=ModelReady, from_memory=True))
 async def model_ready(name: str, here: Here) -> Response:
     """Check that the map exists and is intact; 404 if not."""
+    await here.reach_map(reference_of(name))
     await run_in_thread(find_model, here, name)
     return answer({"name": name, "ready": True})
 
 
-@calls.add(Call("GET", f"{PREFIX}/models/{{name}}/versions/{{version}}/ready", answer=ModelReady))
+@calls.add(Call("GET", f"{PREFIX}/models/{{name}}/versions/{{version}}/ready", answer=ModelReady, from_memory=True))
 async def model_version_ready(name: str, version: str, here: Here) -> Response:
     """Check that the version exists and is intact; 404 if not."""
+    await here.reach_map(reference_of(name, version))
     await run_in_thread(find_model, here, name, version)
     return answer({"name": name, "ready": True})
 
@@ -129,6 +133,7 @@ async def _inferred(request: Request, here: Context, name: str, version: str | N
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         Slots.take_for(request.scope)
+    await here.reach_map(reference_of(name, version))
     found = await run_in_thread(infer, here, name, version, body, lengths, encoding)
     if found.length is None:
         return Response(found.body, media_type=JSON)

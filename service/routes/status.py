@@ -90,6 +90,8 @@ async def live() -> Response:
 async def ready(here: Here) -> Response:
     """Check that the process and the store respond; `degraded` means that writes may be refused.
 
+    While the store is unavailable, a process that can apply maps in its memory is `degraded` too.
+
     Examples
     --------
     >>> client.ready()
@@ -97,6 +99,8 @@ async def ready(here: Here) -> Response:
     if here.process.ending:
         here.process.end_noticed = True
         raise Stopping("the process has received SIGTERM and ends after this response")
+    if here.process.is_stale:
+        return answer({"status": "degraded", "reason": "store-unavailable"})
     await here.process.reach()
     reason = here.process.budget.reason
     return answer({"status": "ok"} if reason is None else {"status": "degraded", "reason": reason})

@@ -389,10 +389,12 @@ def connect(url: str, *, timeout: float = 5.0, traced: bool = False, gate: Gate 
     return client
 
 
-def connect_async(url: str, *, timeout: float = 5.0) -> AsyncRedis:
+def connect_async(url: str, *, timeout: float = 5.0, connect_timeout: float | None = None) -> AsyncRedis:
     """Open a lazy pool for asyncio, without retries: its callers decide when to retry."""
     place = read_url(url)
     options = _timeouts(timeout) | {"health_check_interval": 10, "retry": None}
+    if connect_timeout is not None:
+        options["socket_connect_timeout"] = connect_timeout
     if place.service is not None:
         return AsyncStoreRedis.from_pool(async_master_pool(place, options))
     return AsyncStoreRedis.from_pool(AsyncConnectionPool.from_url(place.url, **options))

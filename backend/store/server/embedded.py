@@ -28,8 +28,10 @@ _logger = logging.getLogger(__name__)
 _LONGEST_SOCKET_PATH = 100
 #: The file with the URL of a running server, in its data folder.
 _URL_FILE = "redis.url"
+#: The subfolder of a data folder for the maps and API keys in the memory of the API.
+HELD = "held"
 #: Names in a data folder, of which it has one at least unless it is new.
-_OWN = frozenset({"appendonlydir", "dump.rdb", "lock", "redis.log", _URL_FILE})
+_OWN = frozenset({"appendonlydir", "dump.rdb", "lock", "redis.log", _URL_FILE, HELD})
 _START_SECONDS = 20.0
 _STOP_SECONDS = 30.0
 

@@ -120,6 +120,8 @@ def test_a_number_out_of_range_is_refused(
     [
         ("api", "cors_origins", "app.example.com", "must be origins such as https://app.example.com"),
         ("api", "cors_origins", "https://a.example.com/path", "must be origins"),
+        ("api", "preload", "spam, ham@", "must be maps such as spam"),
+        ("api", "preload", "a/b/spam", "must be maps"),
         ("api", "trusted_proxies", "10.0.0.0/33", "must be addresses or networks such as 10.0.0.0/8"),
         ("api", "trusted_proxies", "proxy.internal", "must be addresses or networks"),
         ("api", "otlp_endpoint", "localhost:4318", "must start with https:// or http://"),

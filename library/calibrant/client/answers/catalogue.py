@@ -18,8 +18,8 @@ class Health(WireAnswer):
 
     status: Literal["ok", "degraded"]  # degraded: writes may be refused
     #: why it is degraded; store-full: the store has reached its budget or its memory limit; store-cannot-save: its
-    #: last attempt to save to disk failed
-    reason: Literal["store-full", "store-cannot-save"] | None = None
+    #: last attempt to save to disk failed; store-unavailable: only maps in memory are applied
+    reason: Literal["store-full", "store-cannot-save", "store-unavailable"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
