@@ -322,6 +322,9 @@ real-evaluators: $(STAMP) ## nine evaluators on real predictions, after make pse
 chaos: $(STAMP) ## inject kills, pauses, a full disk and clock changes on one machine, some 12 minutes; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.run
 
+scoring-outages: $(STAMP) ## score at 200 requests per second while the store is killed, frozen, cut off and flapping, 5 minutes each; prints a table
+	$(BIN)/python -m benchmarks.chaos.scoring
+
 chaos-net: $(STAMP) ## the same over four network namespaces, with one worker disconnected; as root; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.network
 

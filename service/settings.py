@@ -179,6 +179,7 @@ class Settings(SharedSettings):
         "unavailable; a key revoked meanwhile works for at most as long; 0: no call that needs Redis or an API key is "
         "answered",
         low=0,
+        high=LONGEST,
     )
     held_folder: str = setting(
         "",

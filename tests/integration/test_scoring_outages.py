@@ -74,6 +74,7 @@ def is_away(api: httpx.Client) -> bool:
     return "calibrant-stale" in calibrate(api, "spam@champion").headers
 
 
+@pytest.mark.slow
 def test_a_map_in_memory_answers_under_every_reference_while_the_store_is_away(
     server: RedisServer, api: httpx.Client
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_request_with_many_rows_is_answered_from_memory_too(server: RedisServe
     assert len(answer.json()["predictions"]) == 5000
 
 
+@pytest.mark.slow
 def test_aliases_versions_and_deletions_during_a_cut_are_followed_once_it_ends(
     server: RedisServer, api: httpx.Client
 ) -> None:
@@ -203,6 +205,7 @@ def test_an_idempotency_key_is_ignored_while_the_store_is_away(server: RedisServ
         assert (answer.status_code, answer.headers.get("Idempotency-Replayed")) == (200, replayed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0, 1])
 def test_maps_in_memory_are_applied_for_the_configured_time_alone(server: RedisServer, seconds: int) -> None:
     with api_of(Settings(server.url, serve_stale_seconds=seconds)) as api:
@@ -252,6 +255,7 @@ def is_written(folder: Path, text: str) -> Callable[[], bool]:
     return lambda: (folder / "state").exists() and text in (folder / "state").read_text()
 
 
+@pytest.mark.slow
 def test_a_key_works_while_the_store_is_away_until_it_expires_or_its_revocation_is_read(
     server: RedisServer, keys: Keys
 ) -> None:
@@ -279,6 +283,7 @@ def test_a_key_works_while_the_store_is_away_until_it_expires_or_its_revocation_
         until(lambda: calibrate(api, "spam").status_code == 401)
 
 
+@pytest.mark.slow
 def test_a_process_that_starts_while_the_store_is_away_scores_from_its_folder(
     server: RedisServer, keys: Keys, tmp_path: Path
 ) -> None:
@@ -317,6 +322,7 @@ def test_a_process_that_starts_while_the_store_is_away_scores_from_its_folder(
         assert calibrate(api, "spam").status_code == 401
 
 
+@pytest.mark.slow
 def test_a_process_scores_from_nothing_else_than_a_whole_folder_of_its_store(
     server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -359,6 +365,7 @@ def _at(state: bytes, moment: float) -> bytes:
     return digest_of(content).encode() + b"\n" + content
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_store_is_not_used(server: RedisServer, tmp_path: Path) -> None:
     folder = tmp_path / "held"
     with api_of(Settings(server.url, held_folder=str(folder))) as api:
