@@ -64,9 +64,8 @@ def test_measures_by_size_take_rows_in_any_form(http: httpx.Client) -> None:
     grouped = ROWS | {"groups": ["a", "b", "c"] * 100, "diagram": BY_SIZE}
     expected = _svg(http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE}))
     assert _svg(http.post("/diagrams", json=grouped)) == expected
-    named = {"labels": [["ham", "spam"][y] for y in Y], "class_names": ["ham", "spam"]}
-    named |= {"diagram": BY_SIZE, "prediction_kind": "classification"}
-    assert _svg(http.post("/diagrams", json=ROWS | named)) == expected
+    named = ROWS | {"labels": [["ham", "spam"][y] for y in Y], "class_names": ["ham", "spam"], "diagram": BY_SIZE}
+    assert _svg(http.post("/diagrams", json=named | {"prediction_kind": "classification"})) == expected
 
 
 def test_a_cost_plane_is_that_of_the_library(http: httpx.Client) -> None:
