@@ -341,5 +341,6 @@ def _read_times(given: Sequence[Any], n: int) -> Floats:
 def _time(place: float, times: Sequence[Any], ends: Floats) -> Any:
     """Return the time of a place in units of buckets."""
     value = float(np.interp(place, np.arange(len(ends)), ends))
-    first = times[0]
-    return first + dt.timedelta(seconds=round(value)) if isinstance(first, dt.datetime) else value
+    first, last = times[0], times[-1]
+    # Not rounded to seconds, which may be after the last bucket or outside of short ones.
+    return min(first + dt.timedelta(seconds=value), last) if isinstance(first, dt.datetime) else value

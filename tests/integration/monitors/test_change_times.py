@@ -131,6 +131,19 @@ def test_the_open_bucket_ends_now(store: Store) -> None:
     assert np.isclose(found.rows, 5000, rtol=0.5)
 
 
+def test_a_change_in_the_first_second_of_the_open_bucket_is_dated(store: Store) -> None:
+    record = watched(store)
+    ledger = Ledger(store.redis, store.keys, record)
+    ledger.commit(RowChanges(None, None, None, BEGAN, {}, {}, {}, first=BEGAN + 0.1))
+    pour(store, record, 0, rows(5000, 0))
+    pour(store, record, 1, rows(200, 1, shift=0.8))
+    now = BEGAN + HOUR + 0.5
+    found = estimate_change(ledger.buckets, record, now)
+    assert found is not None
+    low, time, high = map(moment, (found.interval[0], found.time, found.interval[1]))
+    assert BEGAN + 0.1 <= low <= time <= high <= now + 1.0
+
+
 def arrive(store: Store, record: MonitorRecord, times: np.ndarray[Any, np.dtype[np.float64]], now: float) -> None:
     """Count rows with these times, whose outcomes are much more frequent than predicted."""
     p = np.random.default_rng(len(times)).uniform(0.1, 0.9, len(times))

@@ -74,6 +74,15 @@ def test_datetimes_stay_datetimes() -> None:
     assert json.loads(json.dumps(found.to_dict()))["time"] == found.time.isoformat()
 
 
+@pytest.mark.parametrize("length", [dt.timedelta(milliseconds=1), dt.timedelta(seconds=0.7), HOUR])
+def test_datetimes_are_as_exact_as_numbers(length: dt.timedelta) -> None:
+    buckets, start = counted(40, 24, raised), dt.datetime(2026, 3, 13, 0, 0, 0, 300_000, tzinfo=dt.UTC)
+    plain = change_time(buckets, range(41))
+    found = change_time(buckets, [start + k * length for k in range(41)])
+    for moment, number in zip((found.time, *found.interval), (plain.time, *plain.interval), strict=True):
+        assert (moment - start) / length == pytest.approx(number, abs=0.002)
+
+
 def test_buckets_without_rows_do_not_matter() -> None:
     buckets: list[EventTally | None] = list(counted(40, 30, raised))
     plain = change_time(buckets, range(41))
