@@ -301,7 +301,7 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
 
 def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] | None) -> list[str] | None:
     """Convert predictions and labels as the library does, in place; return the names of the classes."""
-    from calibrant.core.inputs import prediction_array, read_labels_of, read_rows  # which need SciPy
+    from calibrant.core.inputs import prediction_array, read_rows  # which need SciPy
 
     if "labels" not in given:
         given["predictions"], _ = prediction_array(given["predictions"])
@@ -311,9 +311,10 @@ def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] |
         named["class_names"] = known
     options: dict[str, Any] = {name: rows[name] for name in _OPTIONS if rows.get(name) is not None}
     checked = {name: value for name, value in given.items() if name != "groups"}
-    read_rows(**checked, **options, **named).warn_of_kind()
-    given["predictions"], given["labels"], names = read_labels_of(given["predictions"], given["labels"], **named)
-    return None if names is None else list(names)
+    read = read_rows(**checked, **options, **named)
+    read.warn_of_kind()
+    given["predictions"], given["labels"] = read.predictions, read.labels
+    return None if read.class_names is None else list(read.class_names)
 
 
 def _are_plain(given: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:

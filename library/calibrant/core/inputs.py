@@ -62,9 +62,14 @@ _FEW, _LONG = 5, 40
 
 @dataclass(frozen=True)
 class Rows:
-    """Checked rows with the names of their classes and groups, if there are any."""
+    """Checked rows with the names of their classes and groups, if there are any.
+
+    ``predictions`` and ``labels`` are the arrays that they were read from, in the order of the classes.
+    """
 
     batch: Batch
+    predictions: Array
+    labels: Array
     groups: GroupNames | None = None
     class_names: tuple[str, ...] | None = None
     #: Whether labels are numbers of columns that are named and not sorted by name.
@@ -209,7 +214,8 @@ def read_rows(
         elif values.ndim == 1 or values.shape[1] == 2:
             remedy = "for other labels pass pos_label, or class_names=[negative, positive]"
         raise InvalidLabel(f"{error}; {remedy}", error.offences) from error
-    return Rows(batch, None if groups is None else group_names(groups), read.names, read.by_position)
+    names = None if groups is None else group_names(groups)
+    return Rows(batch, values, numbers, names, read.names, read.by_position)
 
 
 def _with_columns(error: OutOfRange, columns: _FrameColumns) -> OutOfRange:
@@ -368,14 +374,6 @@ class _Labels:
     numbers: Array
     names: tuple[str, ...] | None = None
     by_position: bool = False
-
-
-def read_labels_of(
-    predictions: Any, labels: Any, class_names: Any = None, pos_label: Any = None
-) -> tuple[Array, Array, tuple[str, ...] | None]:
-    """Return predictions as an array, labels as numbers, and the names of the classes if they are known."""
-    read = _read_labels(predictions, labels, class_names, pos_label, None)
-    return read.columns.values, read.numbers, read.names
 
 
 def _read_labels(
