@@ -45,12 +45,19 @@ class SharedSettings:
     """The settings of the API and of the workers."""
 
     redis_url: str
-    quota_maps: int = setting(
-        100_000,
-        "maximum number of maps of a tenant; 0: no quota; set the same value for the API and for the workers, which "
-        "store maps after an alarm",
+    quota_maps: int | None = setting(
+        None,
+        "maximum number of maps of a tenant; 0: no quota; default: as many as half of the budget of the store holds "
+        "with 64 KiB each; set the same value for the API and for the workers, which store maps after an alarm",
         low=0,
         limit=True,
+    )
+    store_budget: float = setting(
+        0.75,
+        "fraction of the memory of Redis (maxmemory, or the memory of its machine if maxmemory is not set) that "
+        "requests may fill; a tenant may fill half of that; 0: no budget",
+        low=0,
+        high=1,
     )
     webhook_hosts: str = setting(
         "",

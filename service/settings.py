@@ -152,19 +152,15 @@ class Settings(SharedSettings):
         limit=True,
     )
     quota_bytes: int = setting(
-        64 * 1024 * MIB, "maximum stored bytes of batches of a tenant; 0: no quota", low=0, limit=True
+        0,
+        "maximum stored bytes of batches of a tenant; 0: only the budget of the store limits them",
+        low=0,
+        limit=True,
     )
     quota_jobs: int = setting(10_000, "maximum queued and running jobs of a tenant; 0: no quota", low=0, limit=True)
     max_monitors: int = setting(100, "maximum number of monitors of a tenant; 0: no quota", low=0, limit=True)
     max_queued_jobs: int = setting(
         100_000, "maximum queued and running jobs of all tenants; 0: no limit", low=0, limit=True
-    )
-    store_budget: float = setting(
-        0.75,
-        "fraction of the memory of Redis (maxmemory, or the memory of its machine if maxmemory is not set) that "
-        "requests may fill; a tenant may fill half of that; 0: no budget",
-        low=0,
-        high=1,
     )
     held_maps: int = setting(256, "number of maps that a process keeps in memory", low=1)
     preload: str = setting(

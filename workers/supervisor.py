@@ -165,7 +165,8 @@ def supervise(plan: WorkerSettings) -> None:
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
-    for name in ("webhook_hosts", "webhook_private_addresses", "quota_maps", "public_url", "otlp_endpoint"):
+    webhooks = ("webhook_hosts", "webhook_private_addresses", "public_url")
+    for name in (*webhooks, "quota_maps", "store_budget", "otlp_endpoint"):
         if (value := getattr(plan, name)) is not None:
             os.environ[variable_of(name)] = str(value)
     # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.

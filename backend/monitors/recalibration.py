@@ -15,8 +15,8 @@ from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.monitors.online import follow
 from backend.monitors.prior_challengers import prior_challenge
-from backend.settings import variable_of
-from backend.store.budget import Quotas
+from backend.settings import SharedSettings, variable_of
+from backend.store.budget import Quotas, budget_of, default_maps
 from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
@@ -54,10 +54,18 @@ _TYPES: dict[bool, RecalibrationType] = {
 
 def recalibrate(redis: Redis, chore: Chore) -> float | None:
     """Process the requested challengers of a monitor."""
-    store = Store.of(redis, chore.tenant, Quotas(maps=int(os.environ.get(variable_of("quota_maps"), "0"))))
+    store = Store.of(redis, chore.tenant, Quotas(maps=most_maps(redis)))
     with contextlib.suppress(UnknownMonitor):
         recalibrate_at(store, Definitions(redis, Keyspace(chore.tenant)).by_uid(chore.id), time.time())
     return None
+
+
+def most_maps(redis: Redis) -> int:
+    """The quota of maps, from the settings of the worker."""
+    if most := os.environ.get(variable_of("quota_maps")):
+        return int(most)
+    part = float(os.environ.get(variable_of("store_budget"), SharedSettings.store_budget))
+    return default_maps(budget_of(redis.info("memory"), part))
 
 
 def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:

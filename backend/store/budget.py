@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal, cast
@@ -40,6 +40,8 @@ Reason = Literal["store-full", "store-cannot-save"]
 LOOK_SECONDS, _SOONEST_SECONDS = 1.0, 0.1
 #: The share of the budget that one tenant may have.
 SHARE = 0.5
+#: Bytes of a map, for the number of maps that a share has room for; the usual map takes a quarter.
+_MAP_BYTES = 64 * 1024
 #: The fraction of the budget at which the store counts as full, because the rest is too small for many requests.
 _FULL = 0.95
 #: The bytes of tenants are measured only above this fraction of the budget.
@@ -56,16 +58,25 @@ _KEYS = 500
 _MEASURE = Script("budget/measure")
 
 
-class Budget:
-    """The budget of one store, as known to one process.
+def budget_of(memory: Mapping[str, Any], part: float) -> int:
+    """The budget in bytes: a fraction of the store's ``maxmemory``, or of its machine's memory if that is not set.
 
-    It is the fraction ``part`` of the store's ``maxmemory``, or of its machine's memory if that is not set; 0 means no
-    budget. ``shared`` returns whether there are several tenants.
+    ``memory`` is what the store tells about its memory; 0 means no budget.
     """
+    return int((int(memory.get("maxmemory", 0)) or int(memory.get("total_system_memory", 0))) * part)
+
+
+def default_maps(budget: int) -> int:
+    """The maximum number of maps of a tenant, if none is set: as many as its share of the budget has room for."""
+    return int(budget * SHARE) // _MAP_BYTES
+
+
+class Budget:
+    """The budget of one store, as known to one process; ``shared`` returns whether there are several tenants."""
 
     def __init__(self, url: str, part: float, shared: Callable[[], bool]) -> None:
         self._url = url
-        self._part = min(part, 1.0)
+        self._part = part
         self._shared = shared
         self._shares: dict[str, int] = {}
         self._read = b""
@@ -147,7 +158,7 @@ class Budget:
         most = int(found.get("maxmemory", 0))
         # The memory that the server compares with maxmemory.
         self.used = max(0, int(found["used_memory"]) - int(found.get("mem_not_counted_for_evict", 0)))
-        self.bytes = int((most or int(found.get("total_system_memory", 0))) * self._part)
+        self.bytes = budget_of(found, self._part)
         self._limit = int(self.bytes * _FULL) or most
         self._cannot_save = "err" in (found.get("aof_last_write_status"), found.get("rdb_last_bgsave_status"))
         if not self._shared() or self.used < self.bytes * _MEASURED_FROM:
@@ -230,15 +241,20 @@ def measure(redis: Redis) -> dict[str, int]:
 class Quotas:
     """The quotas of every tenant, and ``all_jobs``, the limit for the jobs of all tenants; 0 means no limit.
 
-    ``budget`` is that of the store; None for callers that it does not limit.
+    ``budget`` is that of the store; None for callers that it does not limit. ``maps`` is None if it follows from it.
     """
 
     stored_bytes: int = 0
-    maps: int = 0
+    maps: int | None = 0
     queued_jobs: int = 0
     all_jobs: int = 0
     monitors: int = 0
     budget: Budget | None = None
+
+    @property
+    def most_maps(self) -> int:
+        """The maximum number of maps of a tenant."""
+        return self.maps if self.maps is not None else default_maps(0 if self.budget is None else self.budget.bytes)
 
 
 #: No limits.
@@ -299,8 +315,9 @@ class Charges:
 
     def check_maps(self) -> None:
         """Raise ``QuotaExceeded`` if the maximum number of maps is reached."""
-        if self._quotas.maps and self.maps() >= self._quotas.maps:
-            raise QuotaExceeded(f"this tenant may have at most {self._quotas.maps} maps; delete some")
+        most = self._quotas.most_maps
+        if most and self.maps() >= most:
+            raise QuotaExceeded(f"this tenant may have at most {most} maps; delete some")
 
     def charge(self, pipe: Pipeline, batch_id: str, size: int) -> None:
         """Charge the bytes of a batch, in the transaction that stores them."""

@@ -43,6 +43,7 @@ async def limits(here: Here) -> Response:
         for s in settings_of(Settings)
         if s.limit
     }
+    found["quota_maps"]["value"] = here.process.quotas.most_maps
     return answer({"limits": found, "used": await run_in_thread(_used, here.store.charges)})
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from redis.exceptions import ConnectionError as Away
 
+from backend.monitors.recalibration import most_maps
 from backend.store.api_keys import ApiKeyStore
 from backend.store.budget import Budget, measure
 from backend.store.server.connection import connect, connect_async
@@ -218,3 +219,27 @@ async def test_looks_while_the_store_is_away_are_not_remembered(tmp_path: Path) 
             with pytest.raises(Away):
                 await budget._look(redis)
     assert len(budget._let_in) == 1
+
+
+@pytest.mark.slow
+def test_the_default_quota_of_maps_is_reached_before_the_store_is_full(server: RedisServer) -> None:
+    quota = BUDGET // 2 // (64 << 10)
+    with _api(server) as api, connect(server.url) as redis:
+        until(lambda: api.get("/limits").json()["limits"]["quota_maps"]["value"] == quota)
+        assert most_maps(redis) == quota
+        for _ in range(quota):
+            assert api.post("/maps", json=ROWS | {"method": "platt"}).status_code == 201
+        refused = api.post("/maps", json=ROWS | {"method": "platt"})
+        assert (refused.status_code, refused.json()["type"]) == (429, "/problems/quota-exceeded")
+        assert api.get("/health/ready").json() == {"status": "ok"}
+
+
+def test_a_quota_that_is_set_for_a_worker_replaces_the_default(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(server.url) as redis:
+        monkeypatch.setenv("CALIBRANT_STORE_BUDGET", "0.25")
+        assert most_maps(redis) == MEMORY // 8 // (64 << 10)
+        for quota in (0, 7):
+            monkeypatch.setenv("CALIBRANT_QUOTA_MAPS", str(quota))
+            assert most_maps(redis) == quota

@@ -99,8 +99,10 @@ def _outside() -> list[tuple[str, Setting, str]]:
         for setting in settings_of(kind)
         if setting.low is not None
     ]
-    below = [(command, setting, str(setting.kind(low) - 1)) for command, setting, low in numbers]  # type: ignore[operator]
-    above = [(command, setting, str(setting.kind(setting.high) + 1)) for command, setting, _ in numbers]  # type: ignore[operator]
+    below = [
+        (command, setting, str(low - 1 if setting.kind is float else int(low) - 1)) for command, setting, low in numbers
+    ]
+    above = [(command, setting, str(setting.high + 1)) for command, setting, _ in numbers]
     floats = [(command, setting, "nan") for command, setting, _ in numbers if setting.kind is float]
     return below + [case for case in above if float(case[2]) > case[1].high] + floats
 
