@@ -20,9 +20,10 @@ class Health(Document):
     """The health of the service."""
 
     status: Literal["ok", "degraded"] = Field(description="degraded: writes may be refused")
-    reason: Literal["store-full", "store-cannot-save", "store-unavailable"] | None = Field(
+    reason: Literal["store-full", "store-disk-full", "store-cannot-save", "store-unavailable"] | None = Field(
         default=None,
         description="why it is degraded; store-full: the store has reached its budget or its memory limit; "
+        "store-disk-full: the volume of the store is nearly full; "
         "store-cannot-save: its last attempt to save to disk failed; store-unavailable: only maps in memory are "
         "applied",
     )

@@ -223,6 +223,11 @@ class StoreMetrics(Collector):
             "calibrant_store_budget_bytes", "Bytes of the store that requests may fill; 0: no budget.", allowed
         )
         yield GaugeMetricFamily("calibrant_store_used_bytes", "Bytes used by the store.", used)
+        yield GaugeMetricFamily(
+            "calibrant_store_volume_ratio",
+            "Fraction of the volume of the store that is used, or needed to rewrite its append-only file; 0: unknown.",
+            0.0 if self._budget is None else self._budget.volume_ratio,
+        )
 
 
 def _build() -> Metric:

@@ -73,7 +73,9 @@ class Process:
         self.addresses = Addresses(settings.max_connections_per_address, settings.trusted_proxies)
         self.keyring = Keyring()
         # Without keys there is one tenant, which has the whole budget.
-        self.budget = Budget(settings.redis_url, settings.store_budget, lambda: bool(self.keyring))
+        self.budget = Budget(
+            settings.redis_url, settings.store_budget, lambda: bool(self.keyring), settings.store_volume
+        )
         self.quotas = replace(settings.quotas, budget=self.budget)
         self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
         #: Whether the process is about to end, and whether a readiness probe has received that.

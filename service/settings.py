@@ -10,6 +10,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backend.settings import LONGEST, SharedSettings, setting
@@ -33,6 +34,11 @@ def _check_proxies(text: str) -> None:
             ipaddress.ip_network(part.strip())
     except ValueError:
         raise ValueError("must be addresses or networks such as 10.0.0.0/8, separated by commas, or *") from None
+
+
+def _check_volume(text: str) -> None:
+    if text and not text.isdecimal() and not Path(text).is_dir():
+        raise ValueError("must be a number of bytes, or an existing folder")
 
 
 def _check_root_path(text: str) -> None:
@@ -161,6 +167,13 @@ class Settings(SharedSettings):
     max_monitors: int = setting(100, "maximum number of monitors of a tenant; 0: no quota", low=0, limit=True)
     max_queued_jobs: int = setting(
         100_000, "maximum queued and running jobs of all tenants; 0: no limit", low=0, limit=True
+    )
+    store_volume: str = setting(
+        "",
+        "volume of the append-only file of Redis: its size in bytes, or a folder on it that this process sees. "
+        "Requests that store get 507 before it is full, because a full volume ends a Redis with appendfsync always. "
+        "serve sets the folder of its embedded store; default: not checked",
+        check=_check_volume,
     )
     held_maps: int = setting(256, "number of maps that a process keeps in memory", low=1)
     preload: str = setting(

@@ -153,13 +153,14 @@ def stack(
     """
     with contextlib.ExitStack() as started:
         listener = started.enter_context(contextlib.closing(_listen(host, port)))
-        store = None
+        store, volume = None, ""
         if redis_url is None:
             make_data_folder(data)
             store_log = started.enter_context((data / "redis.log").open("ab"))
             server = started.enter_context(embedded(data, log=store_log, repair=repair))
             name = f"the store, whose log is {store_log.name},"
             redis_url, store = server.url, Child(name, server.start, server.process)
+            volume = str(data.resolve())
             # Check now; with an external store, which may be unavailable, the API checks once it is reached.
             _refuse_open_bind(host, redis_url)
         environment = dict(os.environ if inherited is None else inherited) | {
@@ -170,6 +171,7 @@ def stack(
         environment.pop(variable_of("redis_url_file"), None)
         unready, drain = variable_of("unready_seconds"), variable_of("drain_seconds")
         environment.setdefault(unready, "0")
+        environment.setdefault(variable_of("store_volume"), volume)
         environment.setdefault(variable_of("held_folder"), str(data / HELD))
         patience = _DRAIN_SECONDS + _PATIENCE
         with contextlib.suppress(KeyError, ValueError):  # the children refuse what is no number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -34,12 +35,14 @@ from backend.store.server.connection import AsyncRedis, StoreRefuses, connect, c
 log = logging.getLogger(__name__)
 
 #: Why a store that responds is degraded.
-Reason = Literal["store-full", "store-cannot-save"]
+Reason = Literal["store-full", "store-disk-full", "store-cannot-save"]
 
 #: Seconds between two checks of the store's memory, and the minimum.
 LOOK_SECONDS, _SOONEST_SECONDS = 1.0, 0.1
 #: The share of the budget that one tenant may have.
 SHARE = 0.5
+#: Bytes of the volume that stay free for what is not counted, such as results of jobs.
+_SPARE = 64 << 20
 #: Bytes of a map, for the number of maps that a share has room for; the usual map takes a quarter.
 _MAP_BYTES = 64 * 1024
 #: The fraction of the budget at which the store counts as full, because the rest is too small for many requests.
@@ -72,12 +75,21 @@ def default_maps(budget: int) -> int:
 
 
 class Budget:
-    """The budget of one store, as known to one process; ``shared`` returns whether there are several tenants."""
+    """The budget of one store, as known to one process.
 
-    def __init__(self, url: str, part: float, shared: Callable[[], bool]) -> None:
+    ``shared`` returns whether there are several tenants. ``volume`` is a folder on the volume of the append-only file,
+    or the size of the volume in bytes, or empty: a store that syncs every write ends when its volume is full.
+    """
+
+    def __init__(self, url: str, part: float, shared: Callable[[], bool], volume: str = "") -> None:
         self._url = url
         self._part = part
         self._shared = shared
+        self._volume = volume
+        #: Bytes of the volume that may be filled; None while unknown.
+        self._room: int | None = None
+        #: The fraction of the volume that is used, or needed to rewrite the append-only file; 0 while unknown.
+        self.volume_ratio = 0.0
         self._shares: dict[str, int] = {}
         self._read = b""
         #: The checks of the store that still count, and the bytes admitted after each, by tenant.
@@ -96,10 +108,15 @@ class Budget:
         """Why the store rejects writes, or soon will; None if it is healthy."""
         if self._limit and self.used >= self._limit:
             return "store-full"
+        if self._room is not None and self._room <= 0:
+            return "store-disk-full"
         return "store-cannot-save" if self._cannot_save else None
 
     def check(self, tenant: str, more: int = 0) -> None:
-        """Raise ``StoreFull`` if ``more`` bytes would exceed the budget or the tenant's share of it."""
+        """Raise ``StoreFull`` if ``more`` bytes would exceed the volume, the budget or the tenant's share of it."""
+        # What is stored is in the append-only file once, and once more when it is rewritten.
+        if self._room is not None and 2 * (self._let_in[-1][1].total() + more) >= self._room:
+            raise StoreFull("the volume of the store is too full for its append-only file")
         if not self.bytes:
             return
         let_in = self._let_in
@@ -161,12 +178,27 @@ class Budget:
         self.bytes = budget_of(found, self._part)
         self._limit = int(self.bytes * _FULL) or most
         self._cannot_save = "err" in (found.get("aof_last_write_status"), found.get("rdb_last_bgsave_status"))
+        if self._volume and found.get("aof_enabled"):
+            await self._look_at_volume(redis, found)
         if not self._shared() or self.used < self.bytes * _MEASURED_FROM:
             self._shares, self._read = {}, b""
             self._forget(began)
         else:
             await self._share(redis)
         self._report()
+
+    async def _look_at_volume(self, redis: AsyncRedis, found: Mapping[str, Any]) -> None:
+        written, is_rewriting = int(found["aof_current_size"]), bool(found["aof_rewrite_in_progress"])
+        if self._volume.isdecimal():
+            size, free, needed = int(self._volume), int(self._volume) - written, self.used
+        else:
+            size, _, free = await asyncio.to_thread(shutil.disk_usage, self._volume)
+            needed = 0 if is_rewriting else self.used
+        self._room = free - needed - _SPARE
+        self.volume_ratio = 1 - max(self._room, 0) / size
+        # The server rewrites a file that has doubled, which it cannot while writes are refused.
+        if self._room <= 0 and written > 2 * self.used and not is_rewriting:
+            await redis.bgrewriteaof()
 
     async def _share(self, redis: AsyncRedis) -> None:
         """Measure if it is time, and read the result of the last measurement."""
@@ -206,9 +238,9 @@ class Budget:
 
     def _report(self) -> None:
         """Log once when the budget is reached, and once when it no longer is."""
-        full = self.reason == "store-full"
+        full = self.reason in ("store-full", "store-disk-full")
         if full and not self._was_full:
-            log.warning("store: full, using %d bytes of a budget of %d", self.used, self.bytes)
+            log.warning("store: full (%s), using %d bytes of a budget of %d", self.reason, self.used, self.bytes)
         elif self._was_full and not full:
             log.info("store: no longer full, using %d bytes of a budget of %d", self.used, self.bytes)
         self._was_full = full

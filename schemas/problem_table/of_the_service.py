@@ -164,12 +164,12 @@ OF_THE_SERVICE = {
     "store-full": ProblemRow(
         507,
         "The store is full",
-        "The stored data has reached the budget of the store, or the part of it that one tenant may use. The detail "
-        "names the limit that was reached. Nothing of this request was stored. Reads and deletions are still "
-        "possible, and accepted jobs are completed.",
+        "The stored data has reached the budget of the store, the part of it that one tenant may use, or the size of "
+        "the store's volume. The detail names the limit that was reached. Nothing of this request was stored. Reads "
+        "and deletions are still possible, and accepted jobs are completed.",
         "Delete what is no longer needed, or wait until batches expire, and send the request again. The operator can "
-        "give the store more memory (`maxmemory`), or allow requests to use a larger share of that memory "
-        "(`--store-budget`).",
+        "give the store more memory (`maxmemory`) or a larger volume (`--store-volume`), or allow requests to use a "
+        "larger share of the memory (`--store-budget`).",
     ),
     "too-many-jobs": ProblemRow(
         429,

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -24,11 +24,12 @@ from backend.store.server.embedded import server_binary
 class RedisServer:
     """One server, with ``settings`` besides an append-only file in its folder."""
 
-    def __init__(self, folder: Path, port: int, *settings: str) -> None:
+    def __init__(self, folder: Path, port: int, *settings: str, launcher: Sequence[str] = ()) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.port = port
         self._settings = settings
+        self._launcher = launcher
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -46,7 +47,16 @@ class RedisServer:
             "--maxmemory-policy",
             "noeviction",
         )
-        arguments = [server_binary(), "--port", str(self.port), "--dir", str(self.folder), *persistent, *self._settings]
+        arguments = [
+            *self._launcher,
+            server_binary(),
+            "--port",
+            str(self.port),
+            "--dir",
+            str(self.folder),
+            *persistent,
+            *self._settings,
+        ]
         with (self.folder / "log").open("ab") as log:
             self.process = spawn(arguments, log=log)
         if wait:
@@ -88,8 +98,13 @@ class RedisServer:
 
 
 @contextlib.contextmanager
-def redis_server(folder: Path, *settings: str, started: bool = True) -> Iterator[RedisServer]:
-    with reserved_port() as port, contextlib.closing(RedisServer(folder, port, *settings)) as server:
+def redis_server(
+    folder: Path, *settings: str, started: bool = True, launcher: Sequence[str] = ()
+) -> Iterator[RedisServer]:
+    with (
+        reserved_port() as port,
+        contextlib.closing(RedisServer(folder, port, *settings, launcher=launcher)) as server,
+    ):
         if started:
             server.start()
         yield server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,60 @@ def test_a_quota_that_is_set_for_a_worker_replaces_the_default(
         for quota in (0, 7):
             monkeypatch.setenv("CALIBRANT_QUOTA_MAPS", str(quota))
             assert most_maps(redis) == quota
+
+
+# --- The volume of the append-only file
+
+#: Bytes of the volume in these tests; the server may not make a larger file.
+VOLUME = 100 << 20
+#: A write beyond the limit of a file then fails, as on a full volume, instead of ending the process by a signal.
+UNSIGNALLED = ("sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh")
+
+
+@pytest.fixture
+def bounded(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server whose append-only file may not outgrow a volume."""
+    with redis_server(tmp_path, "--auto-aof-rewrite-percentage", "0", launcher=UNSIGNALLED) as server:
+        assert server.process is not None
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (VOLUME, VOLUME))
+        yield server
+
+
+@pytest.mark.slow
+def test_a_volume_that_fills_up_refuses_what_would_be_stored_before_the_store_ends(bounded: RedisServer) -> None:
+    with _api(bounded, store_volume=str(VOLUME)) as api:
+        until(lambda: 0.6 < _metric(api, "calibrant_store_volume_ratio") < 0.7)
+        stored, refused = _fill(api)
+        assert "volume" in _assert_full(refused)
+        until(lambda: _post(api, _body(200)).status_code == 507)
+        assert _metric(api, "calibrant_store_volume_ratio") > 0.95
+        assert all(api.get(f"/batches/{batch}").status_code == 200 for batch in stored)
+        assert bounded.answers()
+        # Once data is deleted, the file is rewritten, although it has not doubled.
+        for batch in stored:
+            assert api.delete(f"/batches/{batch}").status_code == 204
+        until(lambda: _post(api, _body()).status_code == 201)
+        assert api.get("/health/ready").json() == {"status": "ok"}
+
+
+@pytest.mark.slow
+def test_the_readiness_names_a_full_volume(bounded: RedisServer) -> None:
+    with _api(bounded, store_volume=str(64 << 20)) as api:
+        until(lambda: api.get("/health/ready").json() == {"status": "degraded", "reason": "store-disk-full"})
+        _assert_full(_post(api, _body(200)))
+        assert api.post("/evaluate", json=ROWS).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_store_that_a_full_volume_ended_has_everything_acknowledged(bounded: RedisServer) -> None:
+    assert bounded.process is not None
+    with _api(bounded) as api:
+        stored = []
+        while (answer := _post(api, _body())).status_code == 201:
+            stored.append(answer.json()["id"])
+        assert answer.status_code == 503
+        assert bounded.process.wait(60) == 1
+        bounded.start()
+        until(lambda: api.get("/health/ready").status_code == 200)
+        assert len(stored) > 30
+        assert all(api.get(f"/batches/{batch}").status_code == 200 for batch in stored)

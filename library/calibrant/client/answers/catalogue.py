@@ -17,9 +17,10 @@ class Health(WireAnswer):
     """The health of the service."""
 
     status: Literal["ok", "degraded"]  # degraded: writes may be refused
-    #: why it is degraded; store-full: the store has reached its budget or its memory limit; store-cannot-save: its
-    #: last attempt to save to disk failed; store-unavailable: only maps in memory are applied
-    reason: Literal["store-full", "store-cannot-save", "store-unavailable"] | None = None
+    #: why it is degraded; store-full: the store has reached its budget or its memory limit; store-disk-full: the
+    #: volume of the store is nearly full; store-cannot-save: its last attempt to save to disk failed;
+    #: store-unavailable: only maps in memory are applied
+    reason: Literal["store-full", "store-disk-full", "store-cannot-save", "store-unavailable"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
