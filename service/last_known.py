@@ -18,7 +18,7 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks for changes to write, and from which on an unchanged state is written again.
+#: Seconds between two looks for changes to write, and after which an unchanged state is written again.
 _LOOK_SECONDS, _AGAIN_SECONDS = 1.0, 10.0
 #: Seconds by which the clock may have been set back since the state was written.
 _CLOCK_SECONDS = 60.0

@@ -134,7 +134,7 @@ def test_aliases_versions_and_deletions_during_a_cut_are_followed_once_it_ends(
     until(lambda: ready(api))
     server.kill()
     until(lambda: is_away(api))
-    # Another process changes the registry; this one was not told.
+    # Another process changes the registry, of which this one gets no notification.
     server.start()
     with api_of(Settings(server.url)) as other:
         until(lambda: ready(other))
