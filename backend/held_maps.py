@@ -100,9 +100,9 @@ def _mismatch(own: str, wanted: str) -> PredictionKindMismatch:
 class HeldMaps:
     """At most ``size`` maps of all tenants, by their ids, their versions, and the names and aliases that lead to them.
 
-    The least recently used maps are dropped, except those of ``preload``, which are held as soon as the store is
-    reached; each is a tenant and a reference. A map read from the store during a change is not kept, because it may be
-    outdated.
+    The least recently used maps are dropped, those of a tenant with more than half of them first, but not those of
+    ``preload``, which are held as soon as the store is reached; each is a tenant and a reference. A map read from the
+    store during a change is not kept, because it may be outdated.
     """
 
     def __init__(self, size: int, preload: Collection[Key] = ()) -> None:
@@ -219,8 +219,14 @@ class HeldMaps:
             self._digests[key] = digest
         self.revision += 1
         if len(self._maps) > self._size:
-            kept = {(tenant, led.id) for tenant, ref in self._preload if (led := self._references.get((tenant, ref)))}
-            self._drop(next(key for key in list(self._maps) if key not in kept))
+            self._make_room(tenant)
+
+    def _make_room(self, tenant: str) -> None:
+        """Drop the map that was not used for longest: of the tenant, if it has more than half of all."""
+        kept = {(owner, led.id) for owner, ref in self._preload if (led := self._references.get((owner, ref)))}
+        maps = list(self._maps)
+        own = [key for key in maps if key[0] == tenant]
+        self._drop(next(key for key in (*(own if len(own) > self._size // 2 else ()), *maps) if key not in kept))
 
     def _lead(self, tenant: str, name: str | None, led: Mapping[str, str]) -> None:
         """Let a name and its aliases lead to the maps with these ids, as far as they are in memory."""

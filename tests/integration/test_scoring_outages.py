@@ -260,12 +260,16 @@ def test_a_key_works_while_the_store_is_away_until_it_expires_or_its_revocation_
     server: RedisServer, keys: Keys
 ) -> None:
     short = keys.headers(keys.short(4))
-    with api_of(Settings(server.url), needs_key=True, **keys.headers(keys.own.text)) as api:
+    with api_of(Settings(server.url, held_maps=4), needs_key=True, **keys.headers(keys.own.text)) as api:
         until(lambda: ready(api))
         fit(api)
         point(api, 1)
         assert apply(api, "spam@champion")
         assert calibrate(api, "spam", **short).status_code == 200
+        crowd = keys.headers(keys.other.text)
+        for name in ("a", "b", "c", "d"):
+            fitted = api.post("/maps", json=ROWS | {"method": "identity", "name": name}, headers=crowd)
+            assert calibrate(api, fitted.json()["id"], **crowd).status_code == 200
         server.kill()
         until(lambda: is_away(api))
         assert apply(api, "spam@champion")
