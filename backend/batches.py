@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from backend.kinds import Arrays, Kind, Rows, check_kind, kind_of, take_slot_for, work_bytes
-from backend.requester import Requester
+from backend.requester import Requester, Scorer
 from backend.store.clock import stamp
 from backend.store.errors import BatchFull
 from calibrant.core.batch import (
@@ -37,7 +37,7 @@ class JobOptions(RowOptions, Protocol):
 _UNQUEUED_SECONDS = 600
 
 
-def find_rows(requester: Requester, arrays: Arrays, options: RowOptions, *, labelled: bool = True) -> Rows:
+def find_rows(requester: Scorer, arrays: Arrays, options: RowOptions, *, labelled: bool = True) -> Rows:
     """Check the rows of a request, or of the batch that it names; raises ``InvalidField``, ``UnknownBatch``, ``Busy``.
 
     If not ``labelled``, only the arrays to which a map is applied are read.
@@ -57,7 +57,7 @@ def find_rows(requester: Requester, arrays: Arrays, options: RowOptions, *, labe
     return kind.check_stored(record, stored, options, labelled=labelled)
 
 
-def reserve_work(requester: Requester, arrays: Arrays) -> None:
+def reserve_work(requester: Scorer, arrays: Arrays) -> None:
     """Reserve the memory for the work on the rows of a request; raises ``Busy`` and ``TooLarge``."""
     requester.reserve(work_bytes(sum(array.size for array in arrays.values())))
 

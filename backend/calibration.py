@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from backend.batches import find_rows, reserve_work
-from backend.held_maps import HeldMap
+from backend.held_map import HeldMap
 from backend.kinds import Arrays, Calibrated, kind_of
-from backend.requester import Requester
+from backend.requester import Scorer
 from backend.telemetry.observed import note_rows, traced
 from calibrant.core.batch import Predictions
 from calibrant.io.errors import InvalidField
@@ -20,7 +20,7 @@ from schemas.maps import CalibrateDistributionOptions, CalibrateOptions, InOrder
 
 @traced("work")
 def calibrate(
-    requester: Requester,
+    requester: Scorer,
     arrays: Arrays,
     options: CalibrateOptions | CalibrateDistributionOptions,
     held: HeldMap | None = None,
@@ -47,7 +47,7 @@ def calibrate_few(held: HeldMap, predictions: list[float]) -> list[float]:
 
 
 @traced("work")
-def calibrate_in_order(requester: Requester, arrays: Arrays, options: InOrderOptions) -> Calibrated:
+def calibrate_in_order(requester: Scorer, arrays: Arrays, options: InOrderOptions) -> Calibrated:
     """Recalibrate the forecasts of a request in the order of time."""
     from backend.kinds.distributions import DISTRIBUTIONS, recalibrate
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from backend.settings import PREFIX, Setting, SharedSettings, flag_of, settings_of, variable_of
+from backend.settings import PREFIX, Setting, flag_of, settings_of, variable_of
 
 
 def option(
@@ -174,7 +174,7 @@ _ShowSettings = Annotated[
 
 
 def with_settings(
-    kind: type[SharedSettings] | None, *, passed_to: Sequence[str] = ()
+    kind: type[Any] | None, *, passed_to: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a flag for every setting of a class to a command, which receives them as the dictionary ``settings``.
 

@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from backend.held_maps import HeldMap
+from backend.held_map import HeldMap
 from backend.store.keyspace import Kind
-from backend.store.store import Store
+
+if TYPE_CHECKING:  # scoring needs no store
+    from backend.store.store import Store
 
 
-class RequesterLimits(Protocol):
+class ScorerLimits(Protocol):
+    """The settings that limit applications of maps."""
+
+    @property
+    def max_unpacked_bytes(self) -> int: ...  # noqa: D102
+
+
+class Scorer(Protocol):
+    """The caller of a use case that applies maps."""
+
+    @property
+    def store(self) -> Store:
+        """The tenant's view of the store."""
+
+    @property
+    def settings(self) -> ScorerLimits:
+        """The limits of the service."""
+
+    def find_map(self, ref: str) -> HeldMap:
+        """The map of a reference; raises ``UnknownMap``."""
+
+    def take_slot(self, seconds: float = math.inf) -> None:
+        """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
+
+    def reserve(self, size: int) -> None:
+        """Reserve the memory that the work on the request needs at one time; raises ``Busy`` and ``TooLarge``."""
+
+
+class RequesterLimits(ScorerLimits, Protocol):
     """The settings that limit use cases."""
 
     @property
     def batch_ttl(self) -> int: ...  # noqa: D102
     @property
     def max_batch_rows(self) -> int: ...  # noqa: D102
-    @property
-    def max_unpacked_bytes(self) -> int: ...  # noqa: D102
     @property
     def job_ttl(self) -> int: ...  # noqa: D102
     @property
@@ -29,12 +57,8 @@ class RequesterLimits(Protocol):
     def gpu_seconds(self) -> float: ...  # noqa: D102
 
 
-class Requester(Protocol):
+class Requester(Scorer, Protocol):
     """The caller of a use case and the limits of the request; the service's ``Context`` implements it."""
-
-    @property
-    def store(self) -> Store:
-        """The tenant's view of the store."""
 
     @property
     def settings(self) -> RequesterLimits:
@@ -54,15 +78,6 @@ class Requester(Protocol):
 
     def new_id(self, kind: Kind) -> str:
         """Create the id of an object that this request creates; at most one per kind."""
-
-    def find_map(self, ref: str) -> HeldMap:
-        """The map of a reference; raises ``UnknownMap``."""
-
-    def take_slot(self, seconds: float = math.inf) -> None:
-        """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
-
-    def reserve(self, size: int) -> None:
-        """Reserve the memory that the work on the request needs at one time; raises ``Busy`` and ``TooLarge``."""
 
     def check_room(self) -> None:
         """Raise ``StoreFull`` if the tenant may not store more."""

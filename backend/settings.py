@@ -98,7 +98,7 @@ class Setting(NamedTuple):
     limit: bool
 
 
-def settings_of(kind: type[SharedSettings]) -> Iterator[Setting]:
+def settings_of(kind: type[Any]) -> Iterator[Setting]:
     """Every setting of a class."""
     hints = get_type_hints(kind)
     for each in dataclasses.fields(kind):

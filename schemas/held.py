@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pydantic import Field
 
 from schemas.base import Document
 from schemas.keys import KeyRecord
+
+
+class MapOrigin(NamedTuple):
+    """What determines a stored map beside its id, which stays the same if the map is stored again."""
+
+    name: str | None
+    version: int | None
+    created_at: str
 
 
 class CachedMap(Document):

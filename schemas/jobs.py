@@ -110,6 +110,11 @@ class JobRecord(JobState):
     temporary_batch: str | None = None
     rows: BatchRecord | None = None
 
+    @property
+    def is_join(self) -> bool:
+        """Whether a part is the join of all others."""
+        return self.part == self.parts
+
     def answer(self) -> JobAnswer:
         """The fields that the caller sees."""
         return JobAnswer(**self._visible(), result=self.result)

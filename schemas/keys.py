@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -10,11 +11,18 @@ from schemas.base import Document
 
 # --- API keys as stored: tenant, scope and expiry, never the secrets
 
+#: Prefix of all keys, by which secret scanners recognize them.
+KEY_PREFIX = "calk"
 Scope = Literal["read", "write", "admin"]
 #: Each scope includes those before it.
 SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
 Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$")]
+
+
+def digest_of(text: str) -> str:
+    """The SHA-256 of a secret, hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 class Secret(Document):

@@ -17,10 +17,11 @@ from backend.store.server.connection import UNAVAILABLE, StoreRefuses
 from schemas.keys import Scope as KeyScope
 from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring
+from service.error_handlers import unavailable_response
 from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
 from service.guard import Starts
 from service.last_known import LastKnown
-from service.problems import RETRY_AFTER, refused, respond, unavailable_response
+from service.problems import RETRY_AFTER, refused, respond
 from service.process import PATIENCE
 from service.rates import Rates, RequestAllowance
 from service.route_table import RouteTable

@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 import calibrant
-from service import openapi, problems
+from service import error_handlers, openapi
 from service.access import Access
 from service.assets import Assets
 from service.compression import Compress
@@ -97,7 +97,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     app.add_middleware(Observe, requests=process.metrics.requests, tracer=process.tracer)
     if settings.root_path:
         app.add_middleware(RootPath, root=settings.root_path)
-    problems.install(app)
+    error_handlers.install(app)
     openapi.install(app, table)
     app.mount("/assets", Assets())
     return app

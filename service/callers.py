@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from backend.store.api_keys import PREFIX, digest_of
 from backend.store.clock import seconds
 from backend.store.keyspace import DEFAULT_TENANT
-from schemas.keys import SCOPES, KeyRecord
+from schemas.keys import KEY_PREFIX, SCOPES, KeyRecord, digest_of
 from schemas.keys import Scope as KeyScope
 
 
@@ -67,7 +66,7 @@ class Keyring:
         key_id, _, secret = rest.partition("_")
         digest = digest_of(secret)
         caller = self.bearer(key_id, digest)
-        return (caller, digest) if caller is not None and prefix == PREFIX else None
+        return (caller, digest) if caller is not None and prefix == KEY_PREFIX else None
 
     def bearer(self, key_id: str, sent: str) -> Caller | None:
         """The caller of a key, by its id and the digest of its secret; None if the secret is not valid."""

@@ -20,9 +20,9 @@ from service.errors import RequestError
 from service.inference.errors import error_of, uses_protocol
 from service.observe import UNMATCHED, match_route
 from service.problems import respond
-from service.process import Process
 from service.request_heads import check_head
 from service.root_path import without_root
+from service.scoring import ScoringProcess
 
 # --- Flow control: when a connection is read, and how long its client may take to read a response
 
@@ -127,7 +127,7 @@ _ANSWERED_SECONDS = 30.0
 
 
 class ServedConnection(HttpToolsProtocol):
-    """One connection with limits; the application is a FastAPI whose ``state.process`` is a ``Process``."""
+    """One connection with limits; the application has a ``state.process``, a ``ScoringProcess``."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class ServedConnection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._process: Process = cast(Any, config.app).state.process
+        self._process: ScoringProcess = cast(Any, config.app).state.process
         self._counted_as: str | None = None
         self._flow: Flow
         self._running: RequestResponseCycle | None = None  # the request in progress

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import Depends, Request, Response
-from starlette.types import Scope
 
-from backend.held_maps import HeldMap
+from backend.held_map import HeldMap
 from backend.monitors.webhook_targets import Targets
 from backend.store.jobs.store import Watcher
 from backend.store.keyspace import Kind, derived_id, new_id
 from backend.store.store import Store
 from service.callers import Caller
 from service.errors import DeadlineExceeded
-from service.guard import Guard, RequestMemory
+from service.guard import Guard
 from service.headers import NO_PREFERENCES, Preferences, read_headers, read_prefer
 from service.process import Process
+from service.scoring import ScoringContext
 from service.settings import Settings
 from service.shares import Streams
 
 T = TypeVar("T")
 
-#: Work that is estimated to take longer than this needs one of the slots for heavy work.
-HEAVY_SECONDS = 0.1
-
 
 @dataclass(frozen=True)
-class Context:
+class Context(ScoringContext):
     """The context of one request: its process, its caller, and the view of the store of the caller's tenant.
 
     It is the ``Requester`` of every use case in ``backend``.
@@ -42,8 +38,6 @@ class Context:
     """
 
     process: Process
-    caller: Caller
-    scope: Scope
     prefer: Preferences = NO_PREFERENCES
     seed: str | None = None
 
@@ -56,15 +50,6 @@ class Context:
     def prefers_job(self) -> bool:
         """Whether the caller prefers a job over an immediate response."""
         return self.prefer.respond_async
-
-    def take_slot(self, seconds: float = math.inf) -> None:
-        """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
-        if seconds > HEAVY_SECONDS:
-            self.process.slots.take(self.scope)
-
-    def reserve(self, size: int) -> None:
-        """Reserve the memory that the work on the request needs at one time; raises ``Busy`` and ``TooLarge``."""
-        RequestMemory.work_for(self.scope, size)
 
     def pause(self) -> None:
         """Give back what a request holds for its work, because it only waits from now on."""
@@ -124,14 +109,17 @@ class Context:
         """The map of a reference if it is in memory."""
         return self.process.maps.held(self.caller.tenant, ref)
 
-    async def reach_map(self, ref: str) -> None:
-        """Return once the map of a reference can be found; raises ``StoreUnavailable`` and ``UnsuitableStore``."""
-        if self.held_map(ref) is None:
-            await self.process.reach()
+    async def reach(self) -> None:
+        """Return once the store can be used; raises ``StoreUnavailable`` and ``UnsuitableStore``."""
+        await self.process.reach()
 
     def find_map(self, ref: str) -> HeldMap:
         """The map of a reference, from memory or the store; raises ``UnknownMap``."""
         return self.process.maps.find(self.store, self.caller.tenant, ref)
+
+    def map_versions(self, name: str) -> Sequence[int]:
+        """The versions of the maps with a name."""
+        return self.store.maps.versions(name)
 
 
 async def context_of(request: Request) -> Context:

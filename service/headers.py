@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import orjson
-from fastapi import Response
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from schemas.base import Document
 from schemas.maps import MapRecord

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -16,7 +15,6 @@ import calibrant
 from backend.store.budget import Budget
 from backend.store.census import Census
 from backend.store.server.connection import UNAVAILABLE, error_name
-from service.observe import RequestMetrics
 
 # --- Gauges of monitors as of their last check, and counters of the work for all monitors
 #
@@ -193,7 +191,7 @@ _NOTHING = Census(queued={}, maps=0, workers=0, ended={})
 class StoreMetrics(Collector):
     """Metrics of jobs and workers, and of the stored data of all tenants."""
 
-    def __init__(self, census: Callable[[], Census], most_jobs: int, budget: Budget | None = None) -> None:
+    def __init__(self, census: Callable[[], Census], most_jobs: int = 0, budget: Budget | None = None) -> None:
         self._census = census
         self._most_jobs = most_jobs
         self._budget = budget
@@ -269,18 +267,3 @@ def _of(census: Census) -> Iterator[Metric]:
 
 
 # --- The registry of a process
-
-
-class Metrics:
-    """The metrics of one application, with a registry of its own, so that two in one process share nothing."""
-
-    def __init__(self, census: Callable[[], Census], most_jobs: int = 0, budget: Budget | None = None) -> None:
-        self.requests = RequestMetrics()
-        self.registry = CollectorRegistry()
-        self.registry.register(self.requests)
-        self.registry.register(StoreMetrics(census, most_jobs, budget))
-        ProcessCollector(registry=self.registry)
-
-    def text(self) -> bytes:
-        """All metrics in the text format; reads the store, so it may block."""
-        return generate_latest(self.registry)

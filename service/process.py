@@ -24,13 +24,13 @@ from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
 from service.callers import Keyring
 from service.drawing import DrawingQueue
-from service.guard import LightBodies, RequestMemory, Slots
 from service.last_known import LastKnown
-from service.metrics import Metrics
+from service.metrics import StoreMetrics
 from service.rates import Rates
+from service.scoring import ScoringProcess
 from service.sessions import Sessions
 from service.settings import Settings
-from service.shares import Addresses, Spools, Streams
+from service.shares import Spools, Streams
 
 if TYPE_CHECKING:
     from backend.monitors.answers import MonitorCache
@@ -47,7 +47,7 @@ _PICTURES_LATER = 1.0
 _CENSUS_SECONDS = 1.0
 
 
-class Process:
+class Process(ScoringProcess):
     """The parts that all requests of a process share.
 
     With ``needs_key`` a store without API keys is rejected. Raises ``MissingTelemetry`` if tracing is configured
@@ -55,8 +55,9 @@ class Process:
     networks.
     """
 
+    settings: Settings
+
     def __init__(self, settings: Settings, *, needs_key: bool = False) -> None:
-        self.settings = settings
         self._needs_key = needs_key
         self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._handle_change)
         self.targets = settings.targets
@@ -70,21 +71,18 @@ class Process:
         self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS, gate=self.link.check_open)
         # For the link itself, which opens the gate of the other connections.
         self._probing = connect(settings.redis_url, timeout=STALE_SECONDS)
-        self.addresses = Addresses(settings.max_connections_per_address, settings.trusted_proxies)
         self.keyring = Keyring()
         # Without keys there is one tenant, which has the whole budget.
         self.budget = Budget(
             settings.redis_url, settings.store_budget, lambda: bool(self.keyring), settings.store_volume
         )
         self.quotas = replace(settings.quotas, budget=self.budget)
-        self.metrics = Metrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
+        census = StoreMetrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
+        super().__init__(settings, census)
         #: Whether the process is about to end, and whether a readiness probe has received that.
         self.ending = self.end_noticed = False
         self.maps = HeldMaps(settings.held_maps, settings.preloaded)
         self.last_known = LastKnown(self.link, self.keyring, self.maps, settings, needs_key=needs_key)
-        self.slots = Slots(settings.max_heavy_requests)
-        self.memory = RequestMemory(settings.max_request_memory)
-        self.light = LightBodies()
         self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)
         self.drawing = DrawingQueue()

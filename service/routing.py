@@ -23,11 +23,12 @@ from backend.store.server.connection import UNAVAILABLE
 from calibrant.core.errors import CalibrationError
 from schemas.jobs import StoredAnswer
 from service.context import Context, context_of
+from service.error_handlers import unavailable_response
 from service.errors import InvalidField, of_header
 from service.formats.body import bounded
 from service.formats.payload import Body
 from service.headers import Preferences, read_header, read_headers
-from service.problems import refused, unavailable_response
+from service.problems import refused
 from service.threads import run_in_thread
 
 # --- ``Idempotency-Key``: a repeated POST gets the same response, and takes effect once

@@ -56,8 +56,8 @@ def _check_preload(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Settings(SharedSettings):
-    """The settings of the API. Times are in seconds, sizes in bytes."""
+class ScoringSettings:
+    """The settings of every process that applies maps. Times are in seconds, sizes in bytes."""
 
     max_body_bytes: int = setting(256 * MIB, "maximum size of a body in bytes, as sent", low=1, limit=True)
     max_unpacked_bytes: int = setting(1024 * MIB, "maximum unpacked size of a body in bytes", low=1, limit=True)
@@ -70,6 +70,66 @@ class Settings(SharedSettings):
         low=1,
         limit=True,
     )
+    request_timeout: float = setting(
+        60.0,
+        "time limit in seconds for a response to begin; longer work must run as a job",
+        low=0.1,
+        high=LONGEST,
+        limit=True,
+    )
+    min_upload_rate: int = setting(
+        64 * 1024,
+        "minimum upload rate of a body in bytes per second, checked over periods of 10 s; a slower body gets 408; 0: "
+        "no limit",
+        low=0,
+        limit=True,
+    )
+    max_heavy_requests: int = setting(
+        8,
+        "maximum number of concurrent heavy requests. A request is heavy if its body is over 1 MiB unpacked or its "
+        "estimated time is over 0.1 s. Requests beyond the limit get 503. With API keys, a tenant may use half of it, "
+        "but at least one request",
+        low=1,
+    )
+    max_request_memory: int = setting(
+        2304 * MIB,
+        "bytes of memory for the requests of one process: their bodies, what these unpack to, and the copies for the "
+        "work on it, which are reserved before they are allocated. Requests beyond the limit get 503, and 413 if one "
+        "alone needs more. With API keys, a tenant may use half of it. A process needs 700 MiB in addition",
+        low=16 * MIB,
+        limit=True,
+    )
+    trusted_proxies: str = setting(
+        "",
+        "addresses or networks of reverse proxies whose X-Forwarded-For is trusted, separated by commas, or *; "
+        "default: none",
+        check=_check_proxies,
+    )
+    root_path: str = setting(
+        "",
+        "path below which a reverse proxy serves the service, such as /calibrant; links, redirects, pages and the "
+        "OpenAPI document have it; the proxy may remove it from requests or not; default: none",
+        check=_check_root_path,
+    )
+    header_timeout: float = setting(
+        10.0,
+        "time limit in seconds for the headers of a request to arrive; counted from the start of the connection for "
+        "its first request, and from the start of the request for later ones",
+        low=0.1,
+        high=LONGEST,
+    )
+    max_connections_per_address: int = setting(
+        256,
+        "maximum connections of one address, or of one IPv6 /64 network, with one process; connections beyond it get "
+        "503; trusted proxies are exempt; 0: no limit",
+        low=0,
+    )
+
+
+@dataclass(frozen=True)
+class Settings(ScoringSettings, SharedSettings):
+    """The settings of the API. Times are in seconds, sizes in bytes."""
+
     max_batch_rows: int = setting(
         50_000_000, "maximum number of rows of a batch, including appended rows", low=1, limit=True
     )
@@ -119,37 +179,8 @@ class Settings(SharedSettings):
         low=0,
         high=LONGEST,
     )
-    request_timeout: float = setting(
-        60.0,
-        "time limit in seconds for a response to begin; longer work must run as a job",
-        low=0.1,
-        high=LONGEST,
-        limit=True,
-    )
-    min_upload_rate: int = setting(
-        64 * 1024,
-        "minimum upload rate of a body in bytes per second, checked over periods of 10 s; a slower body gets 408; 0: "
-        "no limit",
-        low=0,
-        limit=True,
-    )
     store_timeout: float = setting(
         3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1, high=LONGEST
-    )
-    max_heavy_requests: int = setting(
-        8,
-        "maximum number of concurrent heavy requests. A request is heavy if its body is over 1 MiB unpacked or its "
-        "estimated time is over 0.1 s. Requests beyond the limit get 503. With API keys, a tenant may use half of it, "
-        "but at least one request",
-        low=1,
-    )
-    max_request_memory: int = setting(
-        2304 * MIB,
-        "bytes of memory for the requests of one process: their bodies, what these unpack to, and the copies for the "
-        "work on it, which are reserved before they are allocated. Requests beyond the limit get 503, and 413 if one "
-        "alone needs more. With API keys, a tenant may use half of it. A process needs 700 MiB in addition",
-        low=16 * MIB,
-        limit=True,
     )
     rate_limit: int = setting(
         0,
@@ -201,31 +232,6 @@ class Settings(SharedSettings):
         "origins that may call the service from a browser, such as https://app.example.com, separated by commas, or *; "
         "default: none",
         check=_check_origins,
-    )
-    trusted_proxies: str = setting(
-        "",
-        "addresses or networks of reverse proxies whose X-Forwarded-For is trusted, separated by commas, or *; "
-        "default: none",
-        check=_check_proxies,
-    )
-    root_path: str = setting(
-        "",
-        "path below which a reverse proxy serves the service, such as /calibrant; links, redirects, pages and the "
-        "OpenAPI document have it; the proxy may remove it from requests or not; default: none",
-        check=_check_root_path,
-    )
-    header_timeout: float = setting(
-        10.0,
-        "time limit in seconds for the headers of a request to arrive; counted from the start of the connection for "
-        "its first request, and from the start of the request for later ones",
-        low=0.1,
-        high=LONGEST,
-    )
-    max_connections_per_address: int = setting(
-        256,
-        "maximum connections of one address, or of one IPv6 /64 network, with one process; connections beyond it get "
-        "503; trusted proxies are exempt; 0: no limit",
-        low=0,
     )
     session_idle: int = setting(
         HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60, high=LONGEST

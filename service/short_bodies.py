@@ -7,7 +7,7 @@ every other request, also every invalid one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from starlette.requests import Request
@@ -15,9 +15,11 @@ from starlette.responses import Response
 from starlette.types import Message, Receive
 
 from backend.calibration import calibrate_few
-from service.context import Context
 from service.formats.answers import respond_small
-from service.settings import Settings
+from service.settings import ScoringSettings
+
+if TYPE_CHECKING:
+    from service.scoring import ScoringContext
 
 #: The most bytes of a body, and the most numbers.
 _BYTES, _FEW = 8 * 1024, 256
@@ -28,7 +30,7 @@ _FIELDS = {"map", "predictions"}
 _NUMBERS = {float, int}
 
 
-async def calibrate_short(request: Request, here: Context) -> Response | Request:
+async def calibrate_short(request: Request, here: ScoringContext) -> Response | Request:
     """The response to a usual request; otherwise the request, with what was read of it put back."""
     if not _is_usual(request.scope["headers"]):
         return request
@@ -59,7 +61,7 @@ class _Sent(NamedTuple):
     predictions: list[float]
 
 
-def _read(body: bytes, settings: Settings) -> _Sent | None:
+def _read(body: bytes, settings: ScoringSettings) -> _Sent | None:
     """The fields of a body; None if it has others, or values that need a look."""
     if len(body) > settings.max_json_values or body.count(b'"') != 6 or b"\\" in body:
         return None  # with three strings, no key occurs twice

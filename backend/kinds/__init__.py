@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy.typing as npt
 
-from backend.requester import Requester
+from backend.requester import Scorer
 from backend.store.clock import stamp
 from calibrant.core.errors import PredictionKindMismatch
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES
@@ -83,7 +83,7 @@ def record_of(
     return MapRecord.model_validate({"id": map_id, **unknown, **made, **about, **own})
 
 
-def take_slot_for(requester: Requester, batch_id: str) -> None:
+def take_slot_for(requester: Scorer, batch_id: str) -> None:
     """Reserve the memory for a stored batch, and take a slot if it is as large as a heavy body.
 
     Raises ``UnknownBatch``, ``Busy`` and ``TooLarge``.

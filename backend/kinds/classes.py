@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backend.held_maps import HeldMap, classifier_of
+from backend.held_map import HeldMap, classifier_of
 from backend.kinds import Arrays, Calibrated, Work, check_kind, record_of
-from backend.requester import Requester
-from backend.store.batches import BatchStore
+from backend.requester import Requester, Scorer
 from backend.store.errors import NoLabels, UnknownMap
-from backend.store.jobs.runs import Run, is_join
-from backend.store.server.connection import patiently
-from backend.store.store import Store
 from backend.telemetry.observed import note_rows
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.calibrators.fitting import with_training
@@ -60,6 +56,11 @@ from schemas.maps import (
     Registration,
     output_shape,
 )
+
+if TYPE_CHECKING:  # scoring needs no store
+    from backend.store.batches import BatchStore
+    from backend.store.jobs.runs import Run
+    from backend.store.store import Store
 
 #: Default confidence level of comparisons and power laws.
 LEVEL = 0.95
@@ -162,6 +163,8 @@ def stored_rows(store: Store, batch_id: str, parts: int | None) -> tuple[Batch, 
 
     ``parts`` limits them to the first parts, because rows appended after a job was queued do not belong to the job.
     """
+    from backend.store.server.connection import patiently
+
     rows = _labelled(*patiently(lambda: store.batches.arrays(batch_id, parts)))
     return rows.labelled, rows.groups
 
@@ -245,7 +248,7 @@ class CalibrationRequest:
     held: HeldMap
     options: CalibrateOptions
 
-    def on(self, _requester: Requester, rows: ClassRows) -> Calibrated:
+    def on(self, _requester: Scorer, rows: ClassRows) -> Calibrated:
         """Apply the map."""
         fitted = self.held.map
         arrays = {"predictions": fitted.apply_checked(rows.predictions)}
@@ -449,6 +452,8 @@ class ClassPredictions:
 
     def run_evaluation(self, store: Store, spec: dict[str, Any], device: str) -> Callable[[], dict[str, Any]]:
         """Read the rows and maps of an evaluation job; the returned function evaluates them."""
+        from backend.store.server.connection import patiently
+
         checked = EvaluateSpec.model_validate(spec)
         operation = read_operation(checked, lambda map_id: patiently(lambda: store.maps.get(map_id)))
 
@@ -467,11 +472,13 @@ class ClassPredictions:
 
     def run_fit(self, store: Store, run: Run, device: str, progress: Progress) -> MapRecord | None:
         """Run a fit job, or one part of it, for which it returns None."""
+        from backend.store.server.connection import patiently
+
         job, spec = run.job, FitSpec.model_validate(run.job.spec)
         batch = in_groups(*stored_rows(store, spec.batch, spec.parts), spec.group_folds)
         fitting = Fitting.read(spec.method, spec.options, spec.reduction)
         context = FitContext(spec.seed, device, progress)
-        if job.part is not None and not is_join(job):
+        if job.part is not None and not job.is_join:
             part = fitting.part(batch, job.part, job.parts, context)
             patiently(lambda: run.succeed(part))
             return None

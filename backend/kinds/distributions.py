@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backend.held_maps import HeldMap, distribution_of
+from backend.held_map import HeldMap, distribution_of
 from backend.kinds import Arrays, Calibrated, Work, check_kind, record_of, stored_bytes, take_slot_for, work_bytes
 from backend.kinds.classes import stored_kind
-from backend.requester import Requester
-from backend.store.jobs.runs import Run
-from backend.store.server.connection import patiently
-from backend.store.store import Store
+from backend.requester import Requester, Scorer
 from backend.telemetry.observed import note_rows
 from calibrant.core.errors import CalibrationError, Offence
 from calibrant.core.progress import Progress, reporting
@@ -47,6 +44,10 @@ from schemas.maps import (
     InOrder,
     MapRecord,
 )
+
+if TYPE_CHECKING:  # scoring needs no store
+    from backend.store.jobs.runs import Run
+    from backend.store.store import Store
 
 # --- Rows
 
@@ -208,7 +209,7 @@ class ForecastCalibrationRequest:
     held: HeldMap
     options: CalibrateDistributionOptions
 
-    def on(self, requester: Requester, rows: GivenForecasts) -> Calibrated:
+    def on(self, requester: Scorer, rows: GivenForecasts) -> Calibrated:
         """Apply the map; raises ``TooLarge`` for a large result."""
         fitted = self.held.distribution
         size = check_size(fitted, len(rows), requester.settings.max_unpacked_bytes)
@@ -218,7 +219,7 @@ class ForecastCalibrationRequest:
         return Calibrated({**self.held.named, "n_repaired": rows.forecasts.n_repaired}, dict(found))
 
 
-def recalibrate(requester: Requester, rows: ForecastRows, how: InOrder) -> AdaptiveForecasts:
+def recalibrate(requester: Scorer, rows: ForecastRows, how: InOrder) -> AdaptiveForecasts:
     """Recalibrate checked forecasts in the order of their ``times``, with ``known`` and perhaps ``by``.
 
     Raises ``TooLarge`` if that would take long, and otherwise as ``recalibrate_in_order``.
@@ -347,6 +348,8 @@ class Distributions:
 
     def run_evaluation(self, store: Store, spec: dict[str, Any], _device: str) -> Callable[[], dict[str, Any]]:
         """Read the rows and maps of an evaluation job; the returned function evaluates them."""
+        from backend.store.server.connection import patiently
+
         checked = EvaluateDistributionSpec.model_validate(spec)
         map_id = checked.map
         fitted = None if map_id is None else distribution_of(patiently(lambda: store.maps.get(map_id)))
@@ -365,6 +368,8 @@ class Distributions:
 
     def run_fit(self, store: Store, run: Run, _device: str, progress: Progress) -> MapRecord | None:
         """Run a fit job."""
+        from backend.store.server.connection import patiently
+
         spec = FitDistributionSpec.model_validate(run.job.spec)
         rows = self.check_stored(*patiently(lambda: store.batches.arrays(spec.batch, spec.parts)), labelled=True)
         fitting = read_fitting(spec)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
@@ -17,15 +16,12 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Shared
 from backend.store.link import Invalidation, announce
 from backend.store.server.connection import transact
-from schemas.keys import KeyRecord, Scope, Secret
+from schemas.keys import KEY_PREFIX, KeyRecord, Scope, Secret, digest_of
 
 # --- API keys, of which only digests are stored
 #
 # A key is shown once as ``calk_ID_SECRET``. The secret has 256 random bits, so a single round of SHA-256 is sufficient
 # for its digest: it cannot be guessed.
-
-#: Prefix of all keys, by which secret scanners recognize them.
-PREFIX = "calk"
 
 
 class NewKey(NamedTuple):
@@ -58,7 +54,7 @@ class ApiKeyStore:
         with self._redis.pipeline() as pipe:
             self._write(pipe, record)
             pipe.execute()
-        return NewKey(record, f"{PREFIX}_{key_id}_{text}")
+        return NewKey(record, f"{KEY_PREFIX}_{key_id}_{text}")
 
     def rotate(self, key_id: str, *, grace: int, expires_at: str | None = None) -> NewKey:
         """Add a second secret to a key; the first expires after ``grace`` seconds at the latest.
@@ -76,7 +72,7 @@ class ApiKeyStore:
             ending = [s.model_copy(update={"expires_at": _sooner(s.expires_at, stamp(after=grace))}) for s in live]
             return record.model_copy(update={"secrets": [*ending, secret]})
 
-        return NewKey(self._change(key_id, change), f"{PREFIX}_{key_id}_{text}")
+        return NewKey(self._change(key_id, change), f"{KEY_PREFIX}_{key_id}_{text}")
 
     def revoke(self, key_id: str) -> KeyRecord:
         """Revoke a key; takes effect in every process within a second. Raises ``UnknownKey``."""
@@ -127,11 +123,6 @@ class ApiKeyStore:
 def is_live(secret: Secret) -> bool:
     """Whether a secret has not expired."""
     return secret.expires_at is None or seconds(secret.expires_at) > seconds(stamp())
-
-
-def digest_of(text: str) -> str:
-    """The SHA-256 of a secret, hexadecimal."""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _fresh(expires_at: str | None) -> tuple[Secret, str]:

@@ -12,12 +12,11 @@ from typing import NamedTuple, cast
 from redis import Redis
 from redis.client import Pipeline
 
-from backend.store.api_keys import digest_of
 from backend.store.clock import now, seconds, stamp
 from backend.store.formats import read_stored
 from backend.store.keyspace import Shared
 from backend.store.server.connection import transact
-from schemas.keys import SessionRecord
+from schemas.keys import SessionRecord, digest_of
 
 #: A session is renewed after this fraction of the idle time.
 _RENEWED = 0.1

@@ -8,7 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from backend.store.census import Census
 from backend.store.jobs.events import Ended
-from service.metrics import Metrics
+from service.metrics import StoreMetrics
+from service.observe import Metrics
 
 _HEAD = """# Metrics
 
@@ -58,6 +59,7 @@ def sample_metrics() -> Metrics:
     }
     latest = {("default", "monitor_1"): monitor}
     work = ({("look", "done"): 1}, {"succeeded": 1})
-    metrics = Metrics(lambda: Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}, latest, *work))
+    census = Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}, latest, *work)
+    metrics = Metrics(StoreMetrics(lambda: census))
     metrics.requests.count("/maps", "POST", 201, seconds=0.1, received=1, answered=1, rows=1)
     return metrics

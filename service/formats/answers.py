@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import orjson
-from fastapi import Request, Response
-from fastapi.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from calibrant.core.cells import Floats
 from service.errors import NotAcceptable

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import orjson
-from fastapi import Request
 from starlette.datastructures import Headers, QueryParams
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from backend.monitors.rows import MonitorRows, What
 from calibrant.core.batch import MAX_OFFENCES
@@ -28,7 +27,7 @@ from service.formats.options import Options, pointer_of, query_fields, read_opti
 from service.formats.payload import Body, BodyLimits, Payload, with_numbers
 from service.guard import LightBodies, RequestMemory, Slots
 from service.headers import read_header
-from service.settings import Settings
+from service.settings import ScoringSettings
 from service.threads import run_in_thread
 
 ENCODINGS = ("gzip", "zstd", "deflate")
@@ -41,12 +40,12 @@ _UNCOUNTED_BYTES = 64 * 1024
 _PART_BYTES = 256 * 1024
 
 
-async def read_payload(request: Request, settings: Settings) -> Payload:
+async def read_payload(request: Request, settings: ScoringSettings) -> Payload:
     """Read a body within the size limit, in the format of its content type."""
     return await _read_as(content_type(read_header(request, b"content-type"), tuple(READERS)), request, settings)
 
 
-async def _read_as(kind: str, request: Request, settings: Settings) -> Payload:
+async def _read_as(kind: str, request: Request, settings: ScoringSettings) -> Payload:
     encoding = read_encoding(read_header(request, b"content-encoding"))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
@@ -96,13 +95,13 @@ class Sent:
         return ROWS_READERS[self.kind](self.plain(), self.limits, what, columns)
 
 
-async def receive_rows(request: Request, settings: Settings) -> Sent:
+async def receive_rows(request: Request, settings: ScoringSettings) -> Sent:
     """Read a body of rows within the size limit."""
     kind = content_type(read_header(request, b"content-type"), tuple(ROWS_READERS))
     return await _receive(request, settings, kind, (), makes_objects=BY_TYPE[kind].makes_objects)
 
 
-async def receive_events(request: Request, settings: Settings) -> Sent:
+async def receive_events(request: Request, settings: ScoringSettings) -> Sent:
     """Read a body of events within the size limit; in binary mode their data may have any content type.
 
     Plain JSON without the headers of an event is one event in structured mode.
@@ -116,7 +115,7 @@ async def receive_events(request: Request, settings: Settings) -> Sent:
 
 
 async def _receive(
-    request: Request, settings: Settings, kind: str, options: tuple[str, ...], *, makes_objects: bool
+    request: Request, settings: ScoringSettings, kind: str, options: tuple[str, ...], *, makes_objects: bool
 ) -> Sent:
     encoding = read_encoding(read_header(request, b"content-encoding"))
     for name in query_fields(request.query_params):
@@ -132,7 +131,7 @@ async def _receive(
 # --- Bodies without rows
 
 
-async def read_fields(request: Request, settings: Settings, model: type[Options]) -> Options:
+async def read_fields(request: Request, settings: ScoringSettings, model: type[Options]) -> Options:
     """Read and validate a JSON body without rows; that of a PATCH is a merge patch.
 
     A plain JSON body of a PATCH is refused: it does not declare what null and omitted fields mean (RFC 5789).
@@ -148,7 +147,7 @@ async def read_fields(request: Request, settings: Settings, model: type[Options]
     return read_options(payload, model)
 
 
-async def read_no_fields(request: Request, settings: Settings, model: type[Document] | None = None) -> None:
+async def read_no_fields(request: Request, settings: ScoringSettings, model: type[Document] | None = None) -> None:
     """Raise ``InvalidField`` unless the body is empty or ``{}``; ``model`` has the fields of the query.
 
     A body that is ignored would look like one that had an effect.

@@ -13,7 +13,7 @@ from calibrant.io.limits import Limits
 from calibrant.io.strict import CLASSIFICATION, REGRESSION, Fields
 from calibrant.io.table import Array as Array
 from calibrant.io.table import Body as Body
-from service.settings import Settings
+from service.settings import ScoringSettings
 
 
 def fields_of_kind(options: Mapping[str, Any]) -> Fields:
@@ -55,7 +55,7 @@ class BodyLimits(Limits):
     max_json_values: int = 16 * 1024 * 1024
 
     @classmethod
-    def of(cls, settings: Settings, budget: Callable[[int], None] | None = None) -> Self:
+    def of(cls, settings: ScoringSettings, budget: Callable[[int], None] | None = None) -> Self:
         """Create the limits from the settings."""
         known = (settings.max_unpacked_bytes, settings.max_rows, settings.max_classes, settings.max_json_depth)
         return cls(*known, settings.max_json_values, budget=budget)

@@ -20,7 +20,6 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape
 from calibrant.io.limits import NUMBER_BYTES
 from schemas.inference import Datatype, InferenceInput, InferenceRequest
-from service.context import Context
 from service.errors import InvalidField, UnsupportedMediaType, of_header
 from service.formats.body import unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
@@ -29,6 +28,7 @@ from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import RequestMemory
 from service.inference.models import PREDICTIONS, Model, find_model
+from service.scoring import ScoringContext
 
 # --- The body of an inference request: a JSON object, followed by the bytes of its binary tensors
 
@@ -244,7 +244,7 @@ class Inferred(NamedTuple):
 
 
 def infer(
-    here: Context, name: str, version: str | None, body: Body, lengths: Sequence[str], encoding: str | None
+    here: ScoringContext, name: str, version: str | None, body: Body, lengths: Sequence[str], encoding: str | None
 ) -> Inferred:
     """Apply the map of a model's name and version; ``lengths`` are the values of the length header."""
     limits = BodyLimits.of(here.settings, partial(RequestMemory.reserve_for, here.scope))

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from backend.held_maps import HeldMap
+from backend.held_map import HeldMap
 from backend.store.errors import UnknownMap
 from calibrant.core.batch import read_predictions
 from calibrant.core.cells import Floats
@@ -16,7 +16,7 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.isotonic import VennAbers
 from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, TensorMetadata
-from service.context import Context
+from service.scoring import ScoringContext
 
 #: The only input, and the output of every map.
 PREDICTIONS = "predictions"
@@ -58,7 +58,7 @@ class Model:
         return {name: found[name] for name in names}
 
 
-def find_model(here: Context, name: str, version: str | None = None) -> Model:
+def find_model(here: ScoringContext, name: str, version: str | None = None) -> Model:
     """Find the model of a map's name, id or alias, and of a version if given; raises ``UnknownMap``."""
     unknown = UnknownMap("there is no such model")
     if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
@@ -79,7 +79,7 @@ def reference_of(name: str, version: str | None = None) -> str:
     return f"{name}:{version}" if version is not None and _is_plain(name) else name
 
 
-def metadata(here: Context, name: str, version: str | None = None) -> dict[str, Any]:
+def metadata(here: ScoringContext, name: str, version: str | None = None) -> dict[str, Any]:
     """The metadata of a model."""
     model = find_model(here, name, version)
     fitted = model.held.map
@@ -110,10 +110,10 @@ def _is_plain(name: str) -> bool:
     return not name.startswith(ID_PREFIX) and not {":", "@"} & set(name)
 
 
-def _versions(here: Context, model: Model) -> list[str] | None:
+def _versions(here: ScoringContext, model: Model) -> list[str] | None:
     """The versions available under the model's name; an id or an alias has only its own."""
     if model.version is None:
         return None
     if not _is_plain(model.name):
         return [model.version]
-    return [str(version) for version in here.store.maps.versions(model.name)]
+    return [str(version) for version in here.map_versions(model.name)]

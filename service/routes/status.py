@@ -12,8 +12,7 @@ from service.calls import Call, Calls, ClientMethod, Sample
 from service.context import Here, answer
 from service.errors import Stopping
 from service.formats.media import TEXT
-from service.metrics import Metrics
-from service.observe import METRICS_PATH
+from service.observe import METRICS_PATH, Metrics
 from service.settings import Settings
 from service.threads import run_in_thread
 

@@ -36,11 +36,6 @@ _GATE_MS = 200
 _NOTE = Script("runs/note")
 
 
-def is_join(record: JobRecord) -> bool:
-    """Whether a part is the join of all others."""
-    return record.part == record.parts
-
-
 def parts_of(job: JobRecord) -> list[JobRecord]:
     """The records of a job's parts when queued; empty for a job without parts."""
     return [] if job.parts == 1 else [_part(job, part) for part in range(job.parts)]
@@ -150,7 +145,7 @@ def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Pro
         raise RunLost("the job was cancelled or assigned to another worker")
     if not shares:
         return None
-    if is_join(record):
+    if record.is_join:
         return Progress(done=round(_UNITS - _JOIN_UNITS * (1.0 - share)), total=_UNITS, stage=f"join: {progress.stage}")
     done = (_UNITS - _JOIN_UNITS) * sum(map(float, shares)) / record.parts
     stage = f"{record.parts} parts; part {(record.part or 0) + 1}: {progress.stage}"
@@ -297,7 +292,7 @@ class RunStore:
             pipe.multi()
             if not found.runs(job.run):
                 _check_done(found.record, job)
-            elif job.parent is not None and not is_join(job):
+            elif job.parent is not None and not job.is_join:
                 end_part(pipe, self._redis, self._keys, found, result)
             else:
                 self.finish(pipe, found, result)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import orjson
 from redis import Redis
@@ -14,17 +13,10 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.registry.maps import MapStore
 from schemas.aliases import StoredAlias
+from schemas.held import MapOrigin
 
 #: Aliases of a name that are read at least; of a name with more, not all.
 _ALIASES = 100
-
-
-class MapOrigin(NamedTuple):
-    """What determines a stored map beside its id, which stays the same if the map is stored again."""
-
-    name: str | None
-    version: int | None
-    created_at: str
 
 
 def read_origins(redis: Redis, maps: Sequence[tuple[str, str]]) -> list[MapOrigin | None]:

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from backend.store.api_keys import digest_of
 from backend.store.clock import stamp
-from schemas.keys import KeyRecord, Secret
+from schemas.keys import KeyRecord, Secret, digest_of
 from service.callers import Keyring
 
 

@@ -12,15 +12,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.store.census import Census
 from backend.store.jobs.events import Ended
-from service.metrics import Metrics
-from service.observe import Observe, route_of
+from service.metrics import StoreMetrics
+from service.observe import Metrics, Observe, route_of
 
 
 class Caller:
     """Drives an application without a server."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self.metrics = Metrics(lambda: Census({}, 0, 0, {}))
+        self.metrics = Metrics(StoreMetrics(lambda: Census({}, 0, 0, {})))
         self._app = Observe(app, self.metrics.requests)
 
     def call(
@@ -147,7 +147,7 @@ def test_while_the_store_is_away_its_metrics_are_left_out() -> None:
     def away() -> Census:
         raise RedisTimeoutError
 
-    text = Metrics(away).text().decode()
+    text = Metrics(StoreMetrics(away)).text().decode()
     assert "calibrant_store_up 0.0" in text
     assert "calibrant_maps" not in text
     assert "calibrant_jobs_total" not in text
@@ -158,7 +158,7 @@ def test_metrics_have_the_counts_of_the_store() -> None:
     ended.seconds.add(0.2)
     ended.seconds.add(7000.0)
     census = Census({"fits": 2}, 5, 1, {("fit", "failed"): ended}, chores={("look", "done"): 7}, deliveries={"dead": 4})
-    text = Metrics(lambda: census).text().decode()
+    text = Metrics(StoreMetrics(lambda: census)).text().decode()
     for line in (
         "calibrant_store_up 1.0",
         "calibrant_maps 5.0",

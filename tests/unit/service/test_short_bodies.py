@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from backend.held_maps import HeldMap
+from backend.held_map import HeldMap
 from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.curves import Identity
