@@ -17,7 +17,7 @@ from schemas.problem_table import problem
 from schemas.problems import Problem, ProblemError, in_body
 from service.errors import HEADER
 from service.formats.catalogue import BY_TYPE, READERS
-from service.inference.errors import error_of, uses_protocol
+from service.inference.errors import AS_INFERENCE_ERRORS, error_of, uses_protocol
 from service.web.visitor import is_page, refusal
 
 MEDIA_TYPE = "application/problem+json"
@@ -49,7 +49,7 @@ class ProblemAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response in the form that the path of the request requires."""
         note_problem(self._document.code)
-        if uses_protocol(scope["path"]):
+        if uses_protocol(scope["path"]) or scope.get(AS_INFERENCE_ERRORS, False):
             await error_of(self._document, self._extra)(scope, receive, send)
         elif is_page(scope["path"]):
             await refusal(self._document, self._extra, scope)(scope, receive, send)
@@ -84,7 +84,7 @@ def refused(error: CalibrationError | StorageError, scope: Scope | None = None) 
 
 #: What paths with a reference to a map or a batch contain; the other calls name them in their options.
 _PATHS: Mapping[type[StorageError], tuple[str, ...]] = {
-    UnknownMap: ("/maps/{", "/v2/", "/ui/"),
+    UnknownMap: ("/maps/{", "/v1/", "/v2/", "/ui/"),
     UnknownBatch: ("/batches/{", "/ui/"),
 }
 _ROWS = frozenset((*CLASSIFICATION.arrays, *CLASSIFICATION.shared, *REGRESSION.arrays, *REGRESSION.shared))

@@ -79,8 +79,6 @@ class Process(ScoringProcess):
         self.quotas = replace(settings.quotas, budget=self.budget)
         census = StoreMetrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
         super().__init__(settings, census)
-        #: Whether the process is about to end, and whether a readiness probe has received that.
-        self.ending = self.end_noticed = False
         self.maps = HeldMaps(settings.held_maps, settings.preloaded)
         self.last_known = LastKnown(self.link, self.keyring, self.maps, settings, needs_key=needs_key)
         self.spools = Spools(settings.max_spool_bytes)

@@ -19,6 +19,7 @@ from backend.held_map import HeldMap
 from backend.kinds import Calibrated
 from schemas.maps import CalibrateDistributionOptions, CalibrateOptions, InOrderOptions
 from service.callers import Caller
+from service.errors import Stopping
 from service.formats.answers import choose_type, respond
 from service.formats.body import read_payload
 from service.formats.options import read_options, read_options_of_kind
@@ -48,6 +49,14 @@ class ScoringProcess:
         self.slots = Slots(settings.max_heavy_requests)
         self.memory = RequestMemory(settings.max_request_memory)
         self.light = LightBodies()
+        #: Whether the process is about to end, and whether a readiness probe has received that.
+        self.ending = self.end_noticed = False
+
+    def check_ending(self) -> None:
+        """Raise ``Stopping`` for a readiness probe if the process is about to end."""
+        if self.ending:
+            self.end_noticed = True
+            raise Stopping("the process has received SIGTERM and ends after this response")
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,13 @@ class ScoringSettings:
         low=16 * MIB,
         limit=True,
     )
+    unready_seconds: float = setting(
+        5.0,
+        "maximum seconds after SIGTERM for which the port stays open, until a request for /health/ready has received "
+        "503, so that load balancers send no more requests; serve sets 0",
+        low=0,
+        high=LONGEST,
+    )
     trusted_proxies: str = setting(
         "",
         "addresses or networks of reverse proxies whose X-Forwarded-For is trusted, separated by commas, or *; "
@@ -169,13 +176,6 @@ class Settings(ScoringSettings, SharedSettings):
     gpu_seconds: float = setting(
         10.0,
         "fits with an estimated time of at least this many seconds on a CPU go to a GPU worker, if one is running",
-        low=0,
-        high=LONGEST,
-    )
-    unready_seconds: float = setting(
-        5.0,
-        "maximum seconds after SIGTERM for which the port stays open, until a request for /health/ready has received "
-        "503, so that load balancers send no more requests; serve sets 0",
         low=0,
         high=LONGEST,
     )

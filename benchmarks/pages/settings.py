@@ -34,11 +34,11 @@ the commands (`make reference`).
 def settings_page() -> str:
     """The page: a row a flag, in the order of the commands."""
     group: Any = typer.main.get_command(app)
-    rows: dict[str, tuple[Any, list[str]]] = {}
+    rows: dict[tuple[str, Any], tuple[Any, list[str]]] = {}
     for name, command in _commands(group):
         for option in command.params:
             if option.envvar:
-                names = rows.setdefault(option.envvar, (option, []))[1]
+                names = rows.setdefault((option.envvar, option.default), (option, []))[1]
                 if name not in names:
                     names.append(name)
     return _HEAD + "".join(_row(option, names) for option, names in rows.values())

@@ -19,7 +19,12 @@ from backend.command_options import (
 )
 from service.settings import Settings
 
-Host = Annotated[str, option("--host", "Address to listen on; a non-loopback address needs an API key.")]
+Host = Annotated[
+    str,
+    option(
+        "--host", "Address to listen on; a non-loopback address needs an API key, except for a host, which has none."
+    ),
+]
 Port = Annotated[int, option("--port", "Port to listen on; 0 for a free one.", least=0, most=65_535)]
 Socket = Annotated[int | None, typer.Option("--socket-fd", hidden=True)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,11 +86,17 @@ async def respond(request: Request, kind: str, fields: Mapping[str, Any], arrays
     The map that was applied is in headers too, because some types have only arrays. HTTP/1.0 has no chunked encoding,
     so its clients receive the whole response with its length.
     """
-    is_small = sum(array.nbytes for array in arrays.values()) <= _SMALL_BYTES
-    if is_small and kind == JSON:
+    size = sum(array.nbytes for array in arrays.values())
+    if size <= _SMALL_BYTES and kind == JSON:
         return respond_small({**fields, **{name: np.ascontiguousarray(array) for name, array in arrays.items()}})
-    pieces, headers = WRITERS[kind](fields, arrays), _headers_of(fields)
-    if not is_small and request.scope.get("http_version") != "1.0":
+    return await respond_in_pieces(request, kind, WRITERS[kind](fields, arrays), size, _headers_of(fields))
+
+
+async def respond_in_pieces(
+    request: Request, kind: str, pieces: Iterator[bytes], size: int, headers: Mapping[str, str]
+) -> Response:
+    """Respond with pieces that hold ``size`` bytes of numbers."""
+    if size > _SMALL_BYTES and request.scope.get("http_version") != "1.0":
         return StreamingResponse(iterate_in_thread(pieces), headers=headers, media_type=kind)
     content = await run_in_thread(b"".join, pieces)
     return Response(content, headers=headers, media_type=kind)

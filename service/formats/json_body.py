@@ -90,15 +90,16 @@ def payload_of(document: Any, limits: BodyLimits) -> Payload:
     """The arrays and options of a parsed body; raises ``InvalidField``, or the error of the first invalid array."""
     document = _object(document)
     sent = _arrays_of(document)
-    arrays = {}
-    for name, values in sent.items():
-        if isinstance(values, LongArray):
-            of_names = _are_names(name, next(values.pieces()) if name == "labels" else [])
-            arrays[name] = _long_names(name, values, limits) if of_names else _long_numbers(name, values, limits)
-        elif values is not None:
-            of_names = _are_names(name, values)
-            arrays[name] = _names(name, values, limits) if of_names else _numbers(name, values, limits)
+    arrays = {name: array_of(name, values, limits) for name, values in sent.items() if values is not None}
     return Payload(arrays, {name: plain(value) for name, value in document.items()}, from_query=False)
+
+
+def array_of(name: str, values: Any, limits: BodyLimits, *, first: int = 0) -> Array:
+    """Convert an array of a parsed body, whose errors call it ``name``; ``first`` is the index of its first row."""
+    if isinstance(values, LongArray):
+        of_names = _are_names(name, next(values.pieces()) if name == "labels" else [])
+        return _long_names(name, values, limits) if of_names else _long_numbers(name, values, limits)
+    return _names(name, values, limits) if _are_names(name, values) else _numbers(name, values, limits, first=first)
 
 
 def _arrays_of(document: dict[str, Any]) -> dict[str, Any]:

@@ -157,14 +157,20 @@ def write_npz(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterat
     pieces = Pieces()
     with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
-            rows = np.ascontiguousarray(array)
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                member.write(_header(rows))
-                numbers = rows.reshape(-1)
-                for start in range(0, numbers.size, _NPZ_BLOCK):
-                    member.write(numbers[start : start + _NPZ_BLOCK].tobytes())
+                for piece in write_npy(array):
+                    member.write(piece)
                     yield pieces.drain()
     yield pieces.drain()
+
+
+def write_npy(array: Floats) -> Iterator[bytes]:
+    """One array as ``numpy.save`` writes it."""
+    rows = np.ascontiguousarray(array)
+    yield _header(rows)
+    numbers = rows.reshape(-1)
+    for start in range(0, numbers.size, _NPZ_BLOCK):
+        yield numbers[start : start + _NPZ_BLOCK].tobytes()
 
 
 def _header(array: Floats) -> bytes:

@@ -11,6 +11,8 @@ from schemas.problems import Problem
 
 #: Every path below this prefix uses the protocol, including unknown ones.
 PREFIX = "/v2"
+#: Marks the scope of a request whose errors have this form, whatever its path.
+AS_INFERENCE_ERRORS = "calibrant.inference-errors"
 #: The error of an unknown path, such as one of an unsupported extension.
 UNKNOWN_CALL = "there is no such endpoint; the only supported extension of the protocol is binary_tensor_data"
 

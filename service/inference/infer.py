@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import orjson
+from starlette.requests import Request
+from starlette.responses import Response
 
 from backend.kinds import work_bytes
 from backend.telemetry.observed import note_rows
@@ -21,14 +23,16 @@ from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape
 from calibrant.io.limits import NUMBER_BYTES
 from schemas.inference import Datatype, InferenceInput, InferenceRequest
 from service.errors import InvalidField, UnsupportedMediaType, of_header
-from service.formats.body import unpack
+from service.formats.body import bounded, read_encoding, unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.media import JSON, TENSORS
 from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
-from service.guard import RequestMemory
-from service.inference.models import PREDICTIONS, Model, find_model
+from service.guard import RequestMemory, Slots
+from service.headers import read_header, read_headers
+from service.inference.models import PREDICTIONS, Model, find_model, reference_of
 from service.scoring import ScoringContext
+from service.threads import run_in_thread
 
 # --- The body of an inference request: a JSON object, followed by the bytes of its binary tensors
 
@@ -308,3 +312,18 @@ def _written(head: dict[str, Any], outputs: list[tuple[Output, Floats]]) -> Infe
         tensors.append(tensor)
     text = orjson.dumps(head | {"outputs": tensors}, option=orjson.OPT_SERIALIZE_NUMPY)
     return Inferred(b"".join((text, *chunks)), len(text)) if chunks else Inferred(text, None)
+
+
+async def respond(request: Request, here: ScoringContext, name: str, version: str | None) -> Response:
+    """Respond to an inference request for a model, and for a version of it if given."""
+    lengths = read_headers(request, LENGTH_HEADER.lower().encode())
+    check_media_type(read_header(request, b"content-type"))
+    encoding = read_encoding(read_header(request, b"content-encoding"))
+    body = await bounded(request, here.settings.max_body_bytes)
+    if encoding is not None:  # its unpacked size can be anything up to the limit
+        Slots.take_for(request.scope)
+    await here.reach_map(reference_of(name, version))
+    found = await run_in_thread(infer, here, name, version, body, lengths, encoding)
+    if found.length is None:
+        return Response(found.body, media_type=JSON)
+    return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=TENSORS)

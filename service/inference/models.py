@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+import calibrant
 from backend.held_map import HeldMap
 from backend.store.errors import UnknownMap
 from calibrant.core.batch import read_predictions
@@ -15,7 +16,7 @@ from calibrant.core.cells import Floats
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.isotonic import VennAbers
 from schemas.base import ID_PREFIX
-from schemas.inference import ModelMetadata, TensorMetadata
+from schemas.inference import ModelMetadata, ServerMetadata, TensorMetadata
 from service.scoring import ScoringContext
 
 #: The only input, and the output of every map.
@@ -23,6 +24,8 @@ PREDICTIONS = "predictions"
 #: The two probabilities that a Venn-Abers map merges.
 BOUNDS = ("p0", "p1")
 PLATFORM = "calibrant_map"
+#: The server and its supported protocol extensions.
+SERVER = ServerMetadata(name="calibrant", version=calibrant.__version__, extensions=["binary_tensor_data"])
 #: A version in a path.
 _VERSION = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 #: A map's id, its name, or its name with a version or an alias.

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from fastapi import Request, Response
 
-import calibrant
 from schemas.inference import (
     InferenceRequest,
     InferenceResponse,
@@ -17,14 +16,11 @@ from schemas.inference import (
     ServerReady,
 )
 from service.calls import Body, Call, Calls, Sample
-from service.context import Context, Here, answer
-from service.formats.body import bounded, read_encoding
-from service.formats.media import JSON, TENSORS
-from service.guard import Slots
-from service.headers import read_header, read_headers
+from service.context import Here, answer
+from service.formats.media import TENSORS
 from service.inference.errors import PREFIX
-from service.inference.infer import LENGTH_HEADER, check_media_type, infer
-from service.inference.models import find_model, metadata, reference_of
+from service.inference.infer import LENGTH_HEADER, respond
+from service.inference.models import SERVER, find_model, metadata, reference_of
 from service.threads import run_in_thread
 
 calls = Calls("inference")
@@ -52,7 +48,7 @@ _INFER = Call(
 @calls.add(Call("GET", PREFIX, answer=ServerMetadata, samples=(Sample("server", "The server and its extensions"),)))
 async def server() -> Response:
     """Get the server's name, version and supported protocol extensions."""
-    return answer({"name": "calibrant", "version": calibrant.__version__, "extensions": ["binary_tensor_data"]})
+    return answer(SERVER.model_dump())
 
 
 @calls.add(
@@ -117,24 +113,10 @@ async def model_version_ready(name: str, version: str, here: Here) -> Response:
 @calls.add(replace(_INFER, path=f"{PREFIX}/models/{{name}}/infer"))
 async def infer_newest(name: str, request: Request, here: Here) -> Response:
     """Apply the newest version of a map: return calibrated probabilities as JSON or binary tensors."""
-    return await _inferred(request, here, name, None)
+    return await respond(request, here, name, None)
 
 
 @calls.add(replace(_INFER, path=f"{PREFIX}/models/{{name}}/versions/{{version}}/infer"))
 async def infer_version(name: str, version: str, request: Request, here: Here) -> Response:
     """Apply one version of a map."""
-    return await _inferred(request, here, name, version)
-
-
-async def _inferred(request: Request, here: Context, name: str, version: str | None) -> Response:
-    lengths = read_headers(request, LENGTH_HEADER.lower().encode())
-    check_media_type(read_header(request, b"content-type"))
-    encoding = read_encoding(read_header(request, b"content-encoding"))
-    body = await bounded(request, here.settings.max_body_bytes)
-    if encoding is not None:  # its unpacked size can be anything up to the limit
-        Slots.take_for(request.scope)
-    await here.reach_map(reference_of(name, version))
-    found = await run_in_thread(infer, here, name, version, body, lengths, encoding)
-    if found.length is None:
-        return Response(found.body, media_type=JSON)
-    return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=TENSORS)
+    return await respond(request, here, name, version)

