@@ -117,6 +117,7 @@ lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping v
 	$(LOCK) -c locks/dev.txt --extra arrow --extra telemetry -o locks/service.txt
 	$(LOCK) -c constraints.txt -c locks/dev.txt --extra arrow --extra telemetry --extra gpu -o locks/worker-gpu.txt
 	$(subst pyproject.toml,,$(LOCK)) -c locks/dev.txt --group build -o locks/build.txt
+	$(subst pyproject.toml,,$(LOCK)) -c locks/dev.txt --group host -o locks/host.txt
 
 upgrade: ## the same as lock, with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade
@@ -138,6 +139,10 @@ bench-ledger: $(STAMP) ## time the ingestion of rows with ids into a monitor and
 
 bench-http: $(STAMP) ## compare the service over HTTP with a bare FastAPI route, using wrk; writes docs/benchmarks/http-speed.md
 	$(BIN)/python -m benchmarks.http.run
+
+bench-host: export PYTHONDONTWRITEBYTECODE =
+bench-host: $(STAMP) ## compare a host of a map with a bare FastAPI route, using wrk, and time its start; writes docs/benchmarks/host.md
+	$(BIN)/python -m benchmarks.http.host
 
 monitor-page: $(STAMP) ## time the page of a monitor in a real browser; writes docs/benchmarks/monitor-page.md
 	$(BIN)/python -m benchmarks.monitors.page

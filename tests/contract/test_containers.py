@@ -65,9 +65,11 @@ def test_the_image_holds_every_package_of_the_wheel_and_no_other_folder() -> Non
 def test_every_target_runs_unprivileged_and_has_a_health_check() -> None:
     parts = re.split(r"^FROM \S+ AS (\S+)$", DOCKERFILE, flags=re.MULTILINE)[1:]
     built = dict(zip(parts[::2], parts[1::2], strict=True))
-    assert "USER 10001:10001" in built["runtime"]
-    for target in ("api", "worker-cpu", "worker-gpu"):
-        assert f"FROM runtime AS {target}\n" in DOCKERFILE
+    assert "USER 10001:10001" in built["unprivileged"]
+    assert "USER" not in built["runtime"]
+    for target in ("api", "worker-cpu", "worker-gpu", "host"):
+        base = "unprivileged" if target == "host" else "runtime"
+        assert f"FROM {base} AS {target}\n" in DOCKERFILE
         assert "HEALTHCHECK" in built[target]
         assert "USER" not in built[target]
     assert [target for target in ("api", "worker-cpu", "worker-gpu") if "--from=torch" in built[target]] == [

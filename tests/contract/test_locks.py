@@ -21,12 +21,14 @@ PROJECT = PYPROJECT["project"]
 LIBRARY = tomllib.loads((REPOSITORY / "library" / "pyproject.toml").read_text("utf-8"))["project"]
 CUDA = re.compile(r"nvidia-|cuda-|triton$")
 
-#: Lock -> extras and dependency groups that it covers beside the dependencies; the build needs its group alone.
+#: Lock -> extras and dependency groups that it covers beside the dependencies; the build and a host need their groups
+#: alone.
 COVERED = {
     "service": ["arrow", "telemetry"],
     "worker-gpu": ["arrow", "telemetry", "gpu"],
     "dev": ["dev", "build"],
     "build": ["build"],
+    "host": ["host"],
 }
 #: What pip evaluates markers with on the platforms that the locks are for.
 ENVIRONMENTS = [
@@ -89,7 +91,7 @@ def _direct(lock: str) -> list[Requirement]:
     """What both projects need, except torch and the projects themselves, whose extras are followed."""
     groups = {**PROJECT["optional-dependencies"], **PYPROJECT["dependency-groups"]}
     left = [Requirement(line) for name in COVERED[lock] for line in groups[name]]
-    left += [Requirement(line) for line in PROJECT["dependencies"] if lock != "build"]
+    left += [Requirement(line) for line in PROJECT["dependencies"] if lock not in ("build", "host")]
     found = []
     while left:
         requirement = left.pop()
@@ -178,8 +180,8 @@ def _pip_commands(path: str) -> list[str]:
 
 
 def test_images_install_the_lock_by_hash_then_torch_alone_then_the_project() -> None:
-    service, gpu, torch, build, wheel, project = _pip_commands("docker/Dockerfile")
-    for command, lock in ((service, "service"), (gpu, "worker-gpu"), (build, "build")):
+    service, host, gpu, torch, build, wheel, project = _pip_commands("docker/Dockerfile")
+    for command, lock in ((service, "service"), (host, "host"), (gpu, "worker-gpu"), (build, "build")):
         assert f"--require-hashes --only-binary :all: -r /locks/{lock}.txt" in command
         assert "index" not in command
     assert re.search(r"--no-deps .* -c /locks/constraints.txt torch$", torch)

@@ -28,7 +28,7 @@ def main() -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     builder = Builder(folder)
     base = builder.base()
-    images = [builder.build(target) for target in ("api", "worker-cpu")]
+    images = [builder.build(target) for target in ("api", "worker-cpu", "host")]
     sys.stdout.write(f"base: {base:.0f} s\n")
     for image in images:
         sys.stdout.write(f"{image.name}: {image.seconds:.0f} s, {image.size / 1e6:.0f} MB\n")

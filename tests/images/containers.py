@@ -18,26 +18,27 @@ from typing import IO
 from tests.images.building import Image
 
 USER = 10001
-_START = f"""
+_START = """
 set -eu
-root=$1; shift
+root=$1; user=$2; shift 2
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o mode=1777,size=1g,noexec,nosuid,nodev tmpfs "$root/tmp"
 mount -o remount,bind,ro "$root"
 cd /
-exec setpriv --no-new-privs chroot --userspec={USER}:{USER} "$root" "$@"
+exec setpriv --no-new-privs chroot --userspec="$user:$user" "$root" "$@"
 """
 
 
 @dataclass(frozen=True)
 class Container:
-    """An image's root file system, with the variables that its processes see."""
+    """An image's root file system, with the variables that its processes see, and their user."""
 
     image: Image
     root: Path
     variables: Mapping[str, str]
+    user: int = USER
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
@@ -50,10 +51,11 @@ class Container:
         return self.run(*self.image.health_check).returncode == 0
 
     @contextlib.contextmanager
-    def started(self, log: IO[bytes]) -> Iterator[Started]:
-        """The image's own command; what still runs at the end is killed."""
+    def started(self, log: IO[bytes], *arguments: str) -> Iterator[Started]:
+        """The image's own command, or its entry point with arguments; what still runs at the end is killed."""
+        command = [*self.image.config["Entrypoint"], *arguments] if arguments else self.image.command
         process = subprocess.Popen(
-            self._arguments(self.image.command), env=self._environment, stdout=log, stderr=subprocess.STDOUT
+            self._arguments(command), env=self._environment, stdout=log, stderr=subprocess.STDOUT
         )
         try:
             yield Started(process)
@@ -67,7 +69,7 @@ class Container:
 
     def _arguments(self, command: tuple[str, ...] | list[str]) -> list[str]:
         separate = ["/usr/bin/unshare", "--mount", "--pid", "--fork", "--kill-child"]
-        return [*separate, "/bin/sh", "-c", _START, "sh", str(self.root), *command]
+        return [*separate, "/bin/sh", "-c", _START, "sh", str(self.root), str(self.user), *command]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import subprocess
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+import calibrant
 from tests.images.building import Builder, Image
 from tests.images.containers import USER, Container, Started
 from tests.images.stores import compose_command, configured_store, free_port
@@ -20,8 +22,9 @@ from tests.images.stores import compose_command, configured_store, free_port
 _PATIENCE = 60.0
 
 
-def show(builder: Builder, api: Image, worker: Image, *, folder: Path) -> Iterator[str]:
-    """Run both images on a store with a password; give a line for each thing that was seen."""
+def show(builder: Builder, api: Image, worker: Image, host: Image, *, folder: Path) -> Iterator[str]:
+    """Run the images, those of the service on a store with a password; give a line for each thing that was seen."""
+    yield from _hosts(builder, host, folder / "host.log")
     password = secrets.token_hex(16)
     with contextlib.ExitStack() as held:
         store = held.enter_context(configured_store(compose_command(), folder, password))
@@ -57,9 +60,40 @@ def _trees(api: Container, worker: Container) -> Iterator[str]:
     yield "api, worker-cpu: no torch, no pip"
 
 
-def _up(held: contextlib.ExitStack, name: str, container: Container, log: Path) -> Started:
+def _hosts(builder: Builder, image: Image, log: Path) -> Iterator[str]:
+    """A host with a map where each platform has it, as each platform starts it, by other users than its own."""
+    fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    body, expected = {"instances": [0.25, 0.75]}, {"predictions": fitted.apply([0.25, 0.75]).tolist()}
+    for user, folder, arguments, path in (
+        (USER, "mnt/models", (), "/v1/models/spam:predict"),
+        (0, "opt/ml/model", ("serve",), "/invocations"),
+        (1_000_650_000, "mnt/models", ("/mnt/models",), "/predict"),
+    ):
+        port = free_port()
+        variables = {"AIP_HTTP_PORT": str(port), "AIP_PREDICT_ROUTE": "/predict"}
+        with contextlib.ExitStack() as held:
+            container = Container(image, held.enter_context(builder.mounted(image.name)), variables, user)
+            (maps := container.root / folder).mkdir(parents=True)
+            fitted.save(maps / "spam.json")
+            for package in ("pip", "torch", "sklearn", "redis", "pyarrow"):
+                ran = container.run("python", "-c", f"import {package}")
+                _require("ModuleNotFoundError" in ran.stderr, f"host: it has {package}")
+            began = time.monotonic()
+            process = _up(held, "host", container, log, *arguments)
+            took = time.monotonic() - began
+            url = f"http://127.0.0.1:{port}"
+            _require(_answer(httpx.post(url + path, json=body), 200) == expected, f"host: other predictions at {path}")
+            memory = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.first()}/status").read_text("utf-8"))
+            resident = int(memory[1]) / 1024 if memory is not None else 0.0
+            status = process.stop(patience=_PATIENCE)
+            _require(status == 0, f"host: SIGTERM gave status {status}")
+            started = " ".join(arguments) or "no argument"
+            yield f"host, user {user}, {started}: well after {took:.1f} s, {resident:.0f} MiB, POST {path}: 200"
+
+
+def _up(held: contextlib.ExitStack, name: str, container: Container, log: Path, *arguments: str) -> Started:
     """The image's own command, once its own health check is content."""
-    process = held.enter_context(container.started(held.enter_context(log.open("ab"))))
+    process = held.enter_context(container.started(held.enter_context(log.open("ab")), *arguments))
     deadline = time.monotonic() + _PATIENCE
     while not container.is_well():
         ended = process.outer.poll() is not None
