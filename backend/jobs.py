@@ -34,7 +34,7 @@ class _Overdue(Exception):
 
 
 def run_inline(requester: Requester, work: Work) -> Any | None:
-    """Run work in the request, which then holds a slot and memory; raises ``Busy``.
+    """Run work in the request, which takes a slot and then holds memory; raises ``Busy``.
 
     It must store nothing, and report its progress. Returns None if it is to run as a job: it needs a long fit, the
     estimate is too long, the caller prefers a job, the request would need more memory than it may use, or the work has
@@ -42,11 +42,11 @@ def run_inline(requester: Requester, work: Work) -> Any | None:
     """
     if not work.inline or work.seconds > INLINE_SECONDS or requester.prefers_job:
         return None
+    requester.take_slot(work.seconds)
     try:
         requester.reserve(inline_bytes(work.n, work.size))
     except TooLarge:  # for a worker it is not
         return None
-    requester.take_slot(work.seconds)
     end = time.thread_time() + OVERDUE_SECONDS
 
     def go_on(_done: int, _total: int, _stage: str) -> None:

@@ -34,7 +34,11 @@ class Scorer(Protocol):
         """The map of a reference; raises ``UnknownMap``."""
 
     def take_slot(self, seconds: float = math.inf) -> None:
-        """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
+        """Take one of the slots for heavy work if the estimate is long enough.
+
+        If none is free, the use case ends here, and is repeated when the request has one: so it must have no effect
+        before.
+        """
 
     def reserve(self, size: int) -> None:
         """Reserve the memory that the work on the request needs at one time; raises ``Busy`` and ``TooLarge``."""

@@ -117,7 +117,7 @@ class Access:
         scope.setdefault("state", {}).update(caller=caller, session=session)
         if is_stale:
             scope["state"]["stale_seconds"] = int(self._link.age)
-        work_for(caller)
+        work_for(scope)
         await self._starts.wait(caller.tenant)
         await self._app(scope, receive, send if allowance is None else _with_rate_headers(allowance, send))
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
 from service.callers import LOCAL, Caller
-from service.errors import Busy
-from service.guard import Turns
+from service.errors import busy
+from service.guard import Pace, Turns
 from service.shares import Exhausted, Shares
 
 T = TypeVar("T")
 
 #: Maximum number of waiting requests; waiting uses no thread.
 MOST_WAITING = 100
-_RETRY_AFTER = "5"
 
 
 class DrawingQueue:
@@ -25,6 +25,7 @@ class DrawingQueue:
     def __init__(self, most: int = MOST_WAITING) -> None:
         self._shares = Shares(most)
         self._turns = Turns(1)
+        self._pace = Pace()
 
     async def draw(self, caller: Caller, work: Callable[[], T]) -> T:
         """Run drawing work when it is its turn; raises ``Busy`` if too much is waiting."""
@@ -32,12 +33,14 @@ class DrawingQueue:
             self._shares.take(caller)
         except Exhausted as full:
             detail = f"{full.holder} has reached the limit of {full.most} pictures waiting to be drawn"
-            raise Busy(detail).with_headers({"Retry-After": _RETRY_AFTER}) from full
+            raise busy(detail, self._pace.seconds(full.most, 1), of_tenant=full.of_tenant) from full
         try:
             await self._turns.take(caller)
+            began = time.monotonic()
             try:
                 return await run_in_threadpool(work)
             finally:
+                self._pace.add(time.monotonic() - began)
                 self._turns.give_back(caller)
         finally:
             self._shares.give_back(caller)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar, Self, TypeVar
@@ -108,9 +109,21 @@ class Stopping(RequestError):
 
 
 class Busy(RequestError):
-    """All slots for heavy work are in use."""
+    """A limit of the process is reached, such as that of requests that wait for heavy work."""
 
     code = "busy"
+
+
+class TenantBusy(Busy):
+    """The tenant of the request has reached its own limit."""
+
+    code = "too-many-requests"
+
+
+def busy(detail: str, seconds: float, *, of_tenant: bool) -> Busy:
+    """The refusal of a request that may be sent again after some seconds."""
+    kind = TenantBusy if of_tenant else Busy
+    return kind(detail).with_headers({"Retry-After": str(max(1, math.ceil(seconds)))})
 
 
 class TooSlow(RequestError):

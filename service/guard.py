@@ -6,21 +6,28 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import time
 from collections import deque
-from collections.abc import Awaitable, Iterator
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from threading import RLock
+from typing import Any, Final
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.store.errors import problem_of
 from calibrant.io.limits import LIGHT_BYTES
 from service.callers import LOCAL, Caller
-from service.errors import Busy, DeadlineExceeded, RequestError, TooLarge, TooSlow
+from service.errors import Busy, DeadlineExceeded, RequestError, TooLarge, TooSlow, busy
 from service.problems import respond
 from service.shares import Exhausted, Shares
 
-#: Seconds after which a client may try again if all slots are in use.
+#: Seconds after which a client may try again whose body or response was late.
 _RETRY_AFTER = "1"
+#: The part of the memory for requests that the bodies of waiting requests may have, as a divisor.
+_WAITING_PART: Final = 4
+#: The bytes that a request needs for each byte of its body: the body, its rows and the copies for the work on them.
+_UNPACKED: Final = 6
 #: Bytes of bodies up to ``LIGHT_BYTES`` that a process handles at once. Each may take about a microsecond of a thread,
 #: and a thread of another tenant waits for as many threads as there are.
 MOST_LIGHT_BYTES: Final = 2 * LIGHT_BYTES
@@ -39,36 +46,6 @@ RATE_SECONDS: Final = 10.0
 _DOUBT_SECONDS = 1.0
 
 
-class Slots:
-    """The slots for heavy work; a request holds at most one until it ends, and a tenant at most half of them."""
-
-    def __init__(self, count: int) -> None:
-        self._shares = Shares(count)
-
-    def take(self, scope: Scope) -> None:
-        """Take a slot for a request without one; raises ``Busy`` if none is free for its tenant."""
-        state = scope["state"]
-        if state.get("holds_slot"):
-            return
-        try:
-            self._shares.take(state["caller"])
-        except Exhausted as full:
-            raise _busy(f"{full.holder} has reached the limit of {full.most} concurrent heavy requests") from full
-        state["holds_slot"] = True
-
-    @staticmethod
-    def take_for(scope: Scope) -> None:
-        """Take a slot for a request that turns out to be heavy; raises ``Busy``."""
-        slots: Slots = scope["state"]["slots"]
-        slots.take(scope)
-
-    def give_back(self, scope: Scope) -> None:
-        """Give back the slot of a request, if it has one."""
-        state = scope["state"]
-        if state.pop("holds_slot", False):
-            self._shares.give_back(state["caller"])
-
-
 class Turns:
     """Lets work of ``total`` units run at once, of which a tenant may have half; without API keys it may have all.
 
@@ -81,12 +58,30 @@ class Turns:
         self._held: dict[str, int] = {}
         # The waiting work by tenant, with its caller and amount: the first tenant is next, and then moves to the end.
         self._lines: dict[str, deque[tuple[asyncio.Future[None], Caller, int]]] = {}
+        self._lock = RLock()  # for threads that try
+
+    def most(self, caller: Caller) -> int:
+        """The units that the work of a caller's tenant may have at once."""
+        return self._total if caller == LOCAL else max(1, self._total // 2)
+
+    def held(self, caller: Caller) -> int:
+        """The units that the running work of a caller's tenant has."""
+        return self._held.get(caller.tenant, 0)
+
+    def try_take(self, caller: Caller, amount: int = 1) -> bool:
+        """Begin work if nothing has to be waited for; may be called in any thread."""
+        with self._lock:
+            fits = self._fits(caller, amount) and caller.tenant not in self._lines
+            if fits:
+                self._add(caller, amount)
+            return fits
 
     async def take(self, caller: Caller, amount: int = 1) -> None:
         """Return when it is the turn of work, which must be given back when it ends."""
         mine = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(caller.tenant, deque()).append((mine, caller, amount))
-        self._begin()
+        with self._lock:
+            self._lines.setdefault(caller.tenant, deque()).append((mine, caller, amount))
+            self._begin()
         try:
             await mine
         except asyncio.CancelledError:
@@ -96,8 +91,9 @@ class Turns:
 
     def give_back(self, caller: Caller, amount: int = 1) -> None:
         """End work, and begin what waited for it."""
-        self._add(caller, -amount)
-        self._begin()
+        with self._lock:
+            self._add(caller, -amount)
+            self._begin()
 
     def _begin(self) -> None:
         """Begin the work whose turn it is, as far as there is room."""
@@ -113,14 +109,18 @@ class Turns:
             first, caller, amount = line[0]
             if self._taken and self._taken + amount > self._total:
                 return
-            held, most = self._held.get(tenant, 0), self._total if caller == LOCAL else self._total // 2
-            if held and held + amount > most:
+            if not self._fits(caller, amount):
                 continue
             line.popleft()
             self._add(caller, amount)
             first.set_result(None)
             self._lines[tenant] = self._lines.pop(tenant)  # to the end
             tenants.append(tenant)
+
+    def _fits(self, caller: Caller, amount: int) -> bool:
+        held = self.held(caller)
+        is_free = not self._taken or self._taken + amount <= self._total
+        return is_free and (not held or held + amount <= self.most(caller))
 
     def _add(self, caller: Caller, amount: int) -> None:
         self._taken += amount
@@ -129,6 +129,181 @@ class Turns:
             self._held[caller.tenant] = held
         else:  # tenants must not occupy memory forever
             self._held.pop(caller.tenant, None)
+
+
+class SlotNeeded(Exception):
+    """Work in a thread turned out to be heavy, and no slot is free; it is repeated when its request has one."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__("the request needs a slot for heavy work")
+        self.scope = scope
+
+
+class Pace:
+    """How long work takes on average, which tells how long a line takes; recent work counts most."""
+
+    def __init__(self) -> None:
+        self._mean = 1.0
+
+    def add(self, seconds: float) -> None:
+        """Count work that has ended."""
+        self._mean += (seconds - self._mean) / 8
+
+    def seconds(self, amount: int, at_once: int) -> float:
+        """Seconds until an ``amount`` of work has ended, of which so much is done at once."""
+        return self._mean * amount / at_once
+
+
+class Slots:
+    """The slots for heavy work, which a request holds until it ends; tenants take turns, and have half of them each.
+
+    A request with a large body holds several, so that the ``memory`` for requests suffices for those that run. Up to
+    ``waiting`` requests wait for up to ``seconds``; their bodies may have a part of the memory, and a tenant may have
+    half of the places and of these bytes. A request that waits has nothing but its body, and leaves if its client does.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        waiting: int = 0,
+        memory: int = 1 << 30,
+        seconds: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._turns = Turns(count)
+        self._count = count
+        self._most_waiting = waiting
+        self._places = Shares(waiting)
+        self._bytes = Shares(memory // _WAITING_PART)
+        self._slot_bytes = max(1, (memory - memory // _WAITING_PART) // count)
+        self._seconds = seconds
+        self._clock = clock
+        self._pace = Pace()
+        self._waiting: dict[asyncio.Task[None], Caller] = {}
+        self._is_closed = False
+
+    @property
+    def n_waiting(self) -> int:
+        """The number of requests that wait."""
+        return len(self._waiting)
+
+    def take(self, scope: Scope) -> None:
+        """Take a slot for a request without one, in any thread; raises ``SlotNeeded`` if it must wait."""
+        state = scope["state"]
+        if "slots_held" not in state:
+            amount = self._amount(state)
+            if not self._turns.try_take(state["caller"], amount):
+                raise SlotNeeded(scope)
+            state["slots_held"] = amount, self._clock()
+
+    @staticmethod
+    def take_for(scope: Scope) -> None:
+        """Take a slot for a request that turns out to be heavy, in any thread; raises ``SlotNeeded``."""
+        slots: Slots = scope["state"]["slots"]
+        slots.take(scope)
+
+    @staticmethod
+    async def wait_for(scope: Scope) -> None:
+        """Take a slot for a request that turns out to be heavy, when it is its turn; raises as ``wait``."""
+        slots: Slots = scope["state"]["slots"]
+        await slots.wait(scope)
+
+    async def wait(self, scope: Scope) -> None:
+        """Take a slot for a request without one, when it is its turn.
+
+        Raises ``Busy`` if the line is full or does not move, ``ClientDisconnect`` and ``DeadlineExceeded``.
+        """
+        with contextlib.suppress(SlotNeeded):
+            self.take(scope)
+            return
+        state = scope["state"]
+        caller: Caller = state["caller"]
+        state["light"].give_back(scope)
+        with self._place(caller, state.get("holds_bytes", 0)):
+            turn = asyncio.create_task(self._turn(scope))
+            gone = asyncio.create_task(state["gone"]())
+            self._waiting[turn] = caller
+            try:
+                await asyncio.wait((turn, gone), timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                del self._waiting[turn]
+                turn.cancel()
+                gone.cancel()
+        if Guard.is_over(scope):
+            raise DeadlineExceeded("the response was not ready in time")
+        if gone.done():
+            raise ClientDisconnect
+        if "slots_held" not in state:
+            raise self._refusal(caller)
+
+    @staticmethod
+    def give_back_for(scope: Scope) -> None:
+        """Give back the slots of a request whose work is done, if it has any; its response may take long to send."""
+        slots: Slots = scope["state"]["slots"]
+        slots.give_back(scope)
+
+    def give_back(self, scope: Scope) -> None:
+        """Give back the slots of a request, if it has any."""
+        state = scope["state"]
+        if held := state.pop("slots_held", None):
+            amount, since = held
+            self._pace.add(self._clock() - since)
+            self._turns.give_back(state["caller"], amount)
+
+    def close(self) -> None:
+        """Refuse the requests that wait, and those that would have to."""
+        self._is_closed = True
+        for turn in self._waiting:
+            turn.cancel()
+
+    def busy(self, detail: str, caller: Caller, *, of_tenant: bool) -> Busy:
+        """The refusal of a request, with the seconds until the present ones of its tenant, or all, have ended."""
+        waiting = sum(not of_tenant or other.tenant == caller.tenant for other in list(self._waiting.values()))
+        running, at_once = self._count, self._count
+        if of_tenant:
+            running, at_once = self._turns.held(caller), self._turns.most(caller)
+        return busy(detail, self._pace.seconds(running + waiting, at_once), of_tenant=of_tenant)
+
+    async def _turn(self, scope: Scope) -> None:
+        state = scope["state"]
+        amount = self._amount(state)
+        await self._turns.take(state["caller"], amount)
+        state["slots_held"] = amount, self._clock()
+
+    def _amount(self, state: Mapping[str, Any]) -> int:
+        """The slots that a request needs, by the bytes that it has so far."""
+        needed = -(-_UNPACKED * int(state.get("holds_bytes", 0)) // self._slot_bytes)
+        return max(1, min(needed, self._turns.most(state["caller"])))
+
+    @contextlib.contextmanager
+    def _place(self, caller: Caller, size: int) -> Iterator[None]:
+        """A place in the line for a request whose body has ``size`` bytes; raises ``Busy``."""
+        if self._is_closed or not self._most_waiting:
+            raise self._refusal(caller)
+        with contextlib.ExitStack() as taken:
+            for shares, amount, unit in (
+                (self._places, 1, "waiting heavy requests"),
+                (self._bytes, size, "bytes of bodies of waiting requests"),
+            ):
+                try:
+                    shares.take(caller, amount)
+                except Exhausted as full:
+                    detail = f"{full.holder} has reached the limit of {full.most} {unit}"
+                    raise self.busy(detail, caller, of_tenant=full.of_tenant) from full
+                taken.callback(shares.give_back, caller, amount)
+            yield
+
+    def _refusal(self, caller: Caller) -> Busy:
+        """Why a request got no slot."""
+        if self._is_closed:
+            return busy("this process is stopping", 1.0, of_tenant=False)
+        most = self._turns.most(caller)
+        if caller != LOCAL and self._turns.held(caller) >= most:
+            detail = f"the tenant has reached the limit of {most} concurrent heavy requests"
+            return self.busy(detail, caller, of_tenant=True)
+        detail = f"this process has reached the limit of {self._count} concurrent heavy requests"
+        return self.busy(detail, caller, of_tenant=False)
 
 
 class Starts:
@@ -211,19 +386,20 @@ class RequestMemory:
     memory; without API keys it may use all.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, slots: Slots) -> None:
         self._shares = Shares(total)
+        self._slots = slots
 
     @staticmethod
     def reserve_for(scope: Scope, size: int) -> None:
         """Reserve ``size`` more bytes for a request, which needs a slot for heavy work if it then holds many.
 
-        Raises ``Busy``, or ``TooLarge`` if the request alone exceeds what its tenant may ever use.
+        Raises ``SlotNeeded``, ``Busy``, or ``TooLarge`` if the request alone exceeds what its tenant may ever use.
         """
         memory: RequestMemory = scope["state"]["memory"]
-        memory.reserve(scope, size)
-        if scope["state"]["holds_bytes"] > _HEAVY_BYTES:
+        if scope["state"].get("holds_bytes", 0) + size > _HEAVY_BYTES:
             Slots.take_for(scope)
+        memory.reserve(scope, size)
 
     @staticmethod
     def work_for(scope: Scope, size: int) -> None:
@@ -236,6 +412,20 @@ class RequestMemory:
     def end_work(self, scope: Scope) -> None:
         """Release the memory for the work of a request, which holds its body and rows for longer."""
         self.reserve(scope, -scope["state"].pop("holds_for_work", 0))
+
+    @staticmethod
+    def held_for(scope: Scope) -> int:
+        """The bytes that a request holds for its body and rows, besides those for work."""
+        state = scope.get("state", {})
+        held: int = state.get("holds_bytes", 0) - state.get("holds_for_work", 0)
+        return held
+
+    @staticmethod
+    def abandon_for(scope: Scope, held: int) -> None:
+        """Release the memory of work that will be repeated, down to what the request held before."""
+        memory: RequestMemory = scope["state"]["memory"]
+        memory.end_work(scope)
+        memory.reserve(scope, min(0, held - RequestMemory.held_for(scope)))
 
     @staticmethod
     def hold_for(scope: Scope, size: int) -> None:
@@ -268,7 +458,8 @@ class RequestMemory:
                     f"the request needs more than the limit of {full.most} bytes of memory: send fewer rows, such as "
                     "by appending them to a batch in several requests"
                 ) from full
-            raise _busy(f"{full.holder} has reached the limit of {full.most} bytes of memory for requests") from full
+            detail = f"{full.holder} has reached the limit of {full.most} bytes of memory for requests"
+            raise self._slots.busy(detail, state["caller"], of_tenant=full.of_tenant) from full
         state["holds_bytes"] = held + size
 
     def give_back(self, scope: Scope) -> None:
@@ -286,10 +477,6 @@ def _return_memory() -> None:
     gc.collect()
     if _trim is not None:
         _trim(0)
-
-
-def _busy(detail: str) -> Busy:
-    return Busy(detail).with_headers({"Retry-After": _RETRY_AFTER})
 
 
 class Guard:
@@ -322,8 +509,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {}).update(slots=self._slots, memory=self._memory, light=self._light)
         watched = _Watched(scope, receive, send, seconds=self._seconds, rate=self._rate)
+        shared = {"slots": self._slots, "memory": self._memory, "light": self._light, "gone": watched.gone}
+        scope.setdefault("state", {}).update(shared)
         watched.look()
         try:
             await self._app(scope, watched.receive, watched.send)
@@ -388,6 +576,13 @@ class _Watched:
             self._bytes += len(message.get("body", b""))
             self._body_ended = self._body_ended or not message.get("more_body", False)
         return message
+
+    async def gone(self) -> None:
+        """Return when the client is gone, or was answered; never before its body is complete."""
+        while self._body_ended:
+            if (await self._receive())["type"] == "http.disconnect":
+                return
+        await asyncio.Event().wait()
 
     def send(self, message: Message) -> Awaitable[None]:
         if self._refusal is not None:

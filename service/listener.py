@@ -88,6 +88,11 @@ class Listener(uvicorn.Server):
             server = await loop.create_server(self._connection, sock=again, backlog=self.config.backlog)
             self.servers.append(server)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Refuse the requests that wait for a slot, and stop serving when those in progress have ended."""
+        self.process.slots.close()
+        await super().shutdown(sockets)
+
     def _connection(self) -> ServedConnection:
         return ServedConnection(self.config, self.server_state, self.lifespan.state)
 

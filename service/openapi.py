@@ -88,6 +88,8 @@ def common_problems(call: Call) -> list[str]:
         codes.append("not-found")
     if "{" in call.path and uses_protocol(call.path):
         codes += ["unknown-map", "invalid-field", *(OF_TENSORS if call.body is not None else ())]
+    if "busy" in (*call.problems, *codes):  # the same limits for a tenant
+        codes.append("too-many-requests")
     return codes
 
 

@@ -46,8 +46,13 @@ class ScoringProcess:
         self.settings = settings
         self.metrics = Metrics(*collectors)
         self.addresses = Addresses(settings.max_connections_per_address, settings.trusted_proxies)
-        self.slots = Slots(settings.max_heavy_requests)
-        self.memory = RequestMemory(settings.max_request_memory)
+        self.slots = Slots(
+            settings.max_heavy_requests,
+            waiting=settings.max_waiting_requests,
+            memory=settings.max_request_memory,
+            seconds=settings.request_timeout / 2,  # the rest is for the work
+        )
+        self.memory = RequestMemory(settings.max_request_memory, self.slots)
         self.light = LightBodies()
         #: Whether the process is about to end, and whether a readiness probe has received that.
         self.ending = self.end_noticed = False
@@ -99,7 +104,7 @@ class ScoringContext(ABC):
         """The versions of the maps with a name."""
 
     def take_slot(self, seconds: float = math.inf) -> None:
-        """Take one of the slots for heavy work if the estimate is long enough; raises ``Busy``."""
+        """Take one of the slots for heavy work if the estimate is long enough; raises ``SlotNeeded``."""
         if seconds > HEAVY_SECONDS:
             self.process.slots.take(self.scope)
 

@@ -85,11 +85,18 @@ class ScoringSettings:
         limit=True,
     )
     max_heavy_requests: int = setting(
-        8,
+        2,
         "maximum number of concurrent heavy requests. A request is heavy if its body is over 1 MiB unpacked or its "
-        "estimated time is over 0.1 s. Requests beyond the limit get 503. With API keys, a tenant may use half of it, "
-        "but at least one request",
+        "estimated time is over 0.1 s; a body of many MiB counts as several. With API keys, a tenant may use half of "
+        "it, but at least one request",
         low=1,
+    )
+    max_waiting_requests: int = setting(
+        64,
+        "maximum number of heavy requests that wait for others, tenants in turn, for up to half of request_timeout; "
+        "their bodies may have a quarter of max_request_memory. With API keys, a tenant may use half of both. Requests "
+        "beyond a limit of the tenant get 429, beyond one of the process 503; 0: none waits",
+        low=0,
     )
     max_request_memory: int = setting(
         2304 * MIB,

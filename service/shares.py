@@ -18,13 +18,17 @@ from service.errors import SpoolFull, TooManyStreams
 # --- Amounts of which a single tenant or API key can take only a part
 
 
+_PROCESS = "this process"
+
+
 class Exhausted(Exception):
-    """The limit is reached: ``holder`` may have at most ``most``."""
+    """The limit is reached: ``holder`` may have at most ``most``; it is the process, or of the caller's tenant."""
 
     def __init__(self, holder: str, most: int) -> None:
         super().__init__(f"{holder} may have at most {most}")
         self.holder = holder
         self.most = most
+        self.of_tenant = holder != _PROCESS
 
 
 class Shares:
@@ -51,7 +55,7 @@ class Shares:
                 if self._held.get(key, 0) + amount > most:
                     raise Exhausted(holder, most)
             if self._taken + amount > whole:
-                raise Exhausted("this process", whole)
+                raise Exhausted(_PROCESS, whole)
             self._add(caller, amount)
 
     def give_back(self, caller: Caller, amount: int = 1) -> None:

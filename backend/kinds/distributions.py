@@ -213,8 +213,8 @@ class ForecastCalibrationRequest:
         """Apply the map; raises ``TooLarge`` for a large result."""
         fitted = self.held.distribution
         size = check_size(fitted, len(rows), requester.settings.max_unpacked_bytes)
-        requester.reserve(work_bytes(len(rows) * rows.forecasts.width) + 2 * size)
         requester.take_slot(size * BYTE_SECONDS)
+        requester.reserve(work_bytes(len(rows) * rows.forecasts.width) + 2 * size)
         found = fitted.apply_checked(rows.forecasts, by=rows.by, seed=self.options.seed)
         return Calibrated({**self.held.named, "n_repaired": rows.forecasts.n_repaired}, dict(found))
 

@@ -264,10 +264,19 @@ OF_THE_SERVICE = {
     "busy": ProblemRow(
         503,
         "The service is busy",
-        "The service has reached one of its limits: concurrent heavy requests (a large body or a long computation), "
-        "memory for requests, or pictures waiting to be drawn. One tenant may use half of each limit. The "
-        "detail names the limit that was reached.",
-        "Try again after the number of seconds in `Retry-After`.",
+        "The requests of all tenants have reached a limit of the process: concurrent heavy requests (a large body or a "
+        "long computation) or those that wait for them, memory for requests, or pictures waiting to be drawn; or the "
+        "process stops. The detail names the limit that was reached.",
+        "Try again after the number of seconds in `Retry-After`. More API processes serve more requests.",
+    ),
+    "too-many-requests": ProblemRow(
+        429,
+        "The tenant has too many requests in progress",
+        "The requests of the tenant have reached its half of a limit of the process: concurrent heavy requests (a "
+        "large body or a long computation) or those that wait for them, memory for requests, or pictures waiting to be "
+        "drawn. The detail names the limit that was reached.",
+        "Try again after the number of seconds in `Retry-After`, an estimate of when the present requests of the "
+        "tenant will have ended. Send fewer requests at once.",
     ),
     "spool-full": ProblemRow(
         507,

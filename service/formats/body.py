@@ -50,14 +50,18 @@ async def _read_as(kind: str, request: Request, settings: ScoringSettings) -> Pa
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
-        Slots.take_for(request.scope)
+        await Slots.wait_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= INLINE_BYTES:
         return with_numbers(READERS[kind](body, BodyLimits.of(settings), query))
     limits = BodyLimits.of(settings, partial(RequestMemory.reserve_for, request.scope))
-    payload = await run_in_thread(read_body, body, kind, encoding, query, limits)
-    if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
-        Slots.take_for(request.scope)
-    return payload
+
+    def read() -> Payload:
+        payload = read_body(body, kind, encoding, query, limits)
+        if sum(array.nbytes for array in payload.arrays.values()) > LIGHT_BYTES:
+            Slots.take_for(request.scope)
+        return payload
+
+    return await run_in_thread(read)
 
 
 def read_body(body: Body, kind: str, encoding: str | None, query: Mapping[str, str], limits: BodyLimits) -> Payload:
@@ -123,7 +127,7 @@ async def _receive(
             raise InvalidField.at(pointer_of(name), "is not a parameter of this call")
     body = await bounded(request, settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
-        Slots.take_for(request.scope)
+        await Slots.wait_for(request.scope)
     limits = BodyLimits.of(settings, partial(RequestMemory.reserve_for, request.scope))
     return Sent(kind, body, encoding, of_text(limits) if makes_objects else limits)
 
@@ -226,7 +230,7 @@ def _options(query: QueryParams, kind: str) -> dict[str, str]:
 
 
 async def bounded(request: Request, limit: int) -> bytearray:
-    """Read the body as sent; once complete, a large one takes a slot for heavy work, and others wait for their turn.
+    """Read the body as sent; once complete, a large one waits for a slot for heavy work, and others for their turn.
 
     Raises ``TooLarge`` before more than ``limit`` bytes are held in memory, and ``Busy``.
     """
@@ -251,7 +255,7 @@ async def bounded(request: Request, limit: int) -> bytearray:
         else:
             parts.append(chunk if isinstance(chunk, bytearray) else bytearray(chunk))
     if size > LIGHT_BYTES:  # a request with a large body counts as heavy
-        Slots.take_for(request.scope)
+        await Slots.wait_for(request.scope)
     elif size > INLINE_BYTES:
         await LightBodies.take_for(request.scope, size)
     if len(parts) == 1:

@@ -161,7 +161,7 @@ async def _scored(
     encoding = read_encoding(read_header(request, b"content-encoding"))
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
-        Slots.take_for(request.scope)
+        await Slots.wait_for(request.scope)
     if encoding is None and len(body) <= INLINE_BYTES:  # cheaper than the switch to a thread
         names, predictions = _score(here, body, encoding, read)
         return Response(b"".join(write_predictions(kind, names, predictions)), media_type=_media(kind, names))
@@ -291,7 +291,7 @@ class HostRouter:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         scope["state"].update(caller=LOCAL)
-        work_for(LOCAL)
+        work_for(scope)
         try:
             response = await self._respond(scope, receive)
         except (CalibrationError, StorageError) as error:

@@ -321,7 +321,7 @@ async def respond(request: Request, here: ScoringContext, name: str, version: st
     encoding = read_encoding(read_header(request, b"content-encoding"))
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
-        Slots.take_for(request.scope)
+        await Slots.wait_for(request.scope)
     await here.reach_map(reference_of(name, version))
     found = await run_in_thread(infer, here, name, version, body, lengths, encoding)
     if found.length is None:

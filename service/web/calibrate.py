@@ -92,6 +92,7 @@ def calibrate_file(
         calibrated_of = partial(_calibrated_forecasts, here, record, choices)
     else:
         calibrated_of = partial(_calibrated_predictions, here, record, choices)
+    file.file.seek(0)  # it may have been read in part
     try:
         with here.process.spools.spool(here.caller) as unpacked:
             limits = FileLimits(settings.max_unpacked_bytes, settings.max_rows, budget=budget, spool=unpacked.grow)

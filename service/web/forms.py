@@ -192,4 +192,4 @@ async def _bounded(request: Request, limit: int, spool: Spool) -> AsyncGenerator
             spool.grow(read)
         yield chunk
     if read > LIGHT_BYTES:  # a request with a large file counts as heavy
-        Slots.take_for(request.scope)
+        await Slots.wait_for(request.scope)

@@ -297,6 +297,7 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
     name = file.filename or "file"
     read = _reader(choices)
     settings = here.settings
+    file.file.seek(0)  # it may have been read in part
     with here.process.spools.spool(here.caller) as unpacked:
         try:
             sheet = read(

@@ -128,7 +128,7 @@ _JSON = {"Content-Type": "application/json"}
 def one_place_taken(redis: Redis, url: str) -> Iterator[None]:
     """A heavy request that is under way: the store takes no writes meanwhile, and so it waits.
 
-    For services with ``max_heavy_requests=1`` and a long ``store_timeout``.
+    For services with ``max_heavy_requests=1``, in which no request waits for another, and a long ``store_timeout``.
     """
     rows = {"predictions": [0.125] * 300_000}
 

@@ -71,7 +71,7 @@ def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(redi
     p = np.random.default_rng(3).random(200_000)
     rows = {"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist()}
     light = {"predictions": [0.1, 0.9], "labels": [0, 1]}
-    with serving(Settings(redis_url, max_heavy_requests=1, store_timeout=600)) as url:
+    with serving(Settings(redis_url, max_heavy_requests=1, max_waiting_requests=0, store_timeout=600)) as url:
         with one_place_taken(redis, url):
             refused = httpx.post(f"{url}/evaluate", json=rows, timeout=60)
             assert refused.status_code == 503

@@ -24,7 +24,7 @@ NOT_BY_A_REQUEST = {
     "forged-request", "batch-in-use", "store-full", "too-many-jobs", "queue-full", "precondition-failed",
     "storage-error", "embedded-store-failed", "worker-lost", "internal-error", "unsuitable-store", "store-unavailable",
     "forbidden", "rate-limited", "request-timeout", "deadline-exceeded", "busy", "unknown-key", "key-conflict",
-    "folder-in-use", "malformed-encoding",
+    "too-many-requests", "folder-in-use", "malformed-encoding",
     "job-final", "job-cancelled", "batch-full", "too-many-streams", "idempotency-conflict",
     "idempotency-in-progress", "time-limit", "run-lost", "later-format", "damaged-backup", "store-not-empty",
     "no-bins", "url-too-long",

@@ -207,7 +207,10 @@ def test_a_reader_may_calibrate_but_only_by_maps_of_its_tenant(redis: Redis, red
 @pytest.mark.slow
 def test_a_large_file_takes_one_of_few_places(redis: Redis, redis_url: str) -> None:
     packed = gzip.compress(b"p\n" + b"0.125\n0.875\n" * 200_000)
-    with serving(Settings(redis_url, max_heavy_requests=1, store_timeout=600)) as url, Visitor(url) as visitor:
+    with (
+        serving(Settings(redis_url, max_heavy_requests=1, max_waiting_requests=0, store_timeout=600)) as url,
+        Visitor(url) as visitor,
+    ):
         ref, token = _fit(visitor), visitor.token("/")
         with one_place_taken(redis, url):
             refused = _send(visitor, ref, packed, "rows.csv.gz", token)

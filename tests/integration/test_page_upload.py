@@ -218,7 +218,10 @@ def test_a_small_file_that_unpacks_to_much_takes_one_of_few_places(redis: Redis,
     packed = gzip.compress(b"p,y\n" + b"0.125,0\n0.875,1\n" * 200_000)
     assert len(packed) < 20_000
     short = b"p,y\n" + b".1,0\n.9,1\n" * 80_000  # less than 1 MiB of text, more of numbers
-    with serving(Settings(redis_url, max_heavy_requests=1, store_timeout=600)) as url, Visitor(url) as visitor:
+    with (
+        serving(Settings(redis_url, max_heavy_requests=1, max_waiting_requests=0, store_timeout=600)) as url,
+        Visitor(url) as visitor,
+    ):
         assert _send(visitor, CSV).status_code == 204
         with one_place_taken(redis, url):
             for content in (packed, short):

@@ -24,7 +24,9 @@ def _scope(caller: Caller = LOCAL) -> Scope:
 
 
 def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
-    return Guard(app, seconds=seconds, slots=Slots(1), memory=RequestMemory(1 << 30), light=LightBodies(), rate=rate)
+    return Guard(
+        app, seconds=seconds, slots=Slots(1), memory=RequestMemory(1 << 30, Slots(1)), light=LightBodies(), rate=rate
+    )
 
 
 class _Clock(asyncio.SelectorEventLoop):
@@ -137,36 +139,8 @@ async def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
     assert messages == [200, b"end"]
 
 
-def test_a_request_holds_one_place_until_it_ends() -> None:
-    slots = Slots(1)
-    one, other = _scope(), _scope()
-    slots.take(one)
-    slots.take(one)
-    with pytest.raises(Busy) as refused:
-        slots.take(other)
-    assert refused.value.headers["Retry-After"]
-    slots.give_back(one)
-    slots.give_back(one)
-    slots.take(other)
-    with pytest.raises(Busy):
-        slots.take(one)
-
-
-def test_a_tenant_holds_at_most_half_of_the_places_and_gets_503_beyond() -> None:
-    slots = Slots(8)
-    for _ in range(4):
-        slots.take(_scope(ONE))
-    with pytest.raises(Busy) as refused:
-        slots.take(_scope(ONE))
-    assert "the tenant has reached the limit of 4 concurrent heavy requests" in refused.value.detail
-    for _ in range(4):
-        slots.take(_scope(OTHER))
-    with pytest.raises(Busy, match="this process"):
-        slots.take(_scope(Caller(tenant="third")))
-
-
 def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
-    memory = RequestMemory(400)
+    memory = RequestMemory(400, Slots(1))
     one, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
     memory.reserve(one, 60)
     memory.reserve(one, 40)
@@ -182,7 +156,7 @@ def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
 
 @pytest.mark.parametrize(("caller", "most"), [(LOCAL, 400), (ONE, 200)])
 def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is_not(caller: Caller, most: int) -> None:
-    memory = RequestMemory(400)
+    memory = RequestMemory(400, Slots(1))
     one, second = _scope(caller), _scope(caller)
     memory.reserve(one, most)
     with pytest.raises(TooLarge):
@@ -196,7 +170,7 @@ def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is
 
 
 def test_a_body_that_is_read_again_is_counted_once() -> None:
-    memory = RequestMemory(100)
+    memory = RequestMemory(100, Slots(1))
     one = _scope()
     one["state"]["memory"] = memory
     for size in (100, 50, 100):
@@ -208,7 +182,7 @@ def test_a_body_that_is_read_again_is_counted_once() -> None:
 
 
 def test_memory_for_work_is_that_of_its_largest_part() -> None:
-    memory = RequestMemory(100)
+    memory = RequestMemory(100, Slots(1))
     one = _scope()
     one["state"]["memory"] = memory
     for size in (40, 60, 50):
@@ -224,7 +198,7 @@ def test_memory_for_work_is_that_of_its_largest_part() -> None:
 
 
 def test_memory_lent_for_a_copy_is_free_afterwards() -> None:
-    memory = RequestMemory(100)
+    memory = RequestMemory(100, Slots(1))
     one = _scope()
     one["state"]["memory"] = memory
     memory.reserve(one, 50)
@@ -321,7 +295,7 @@ async def test_light_bodies_are_handled_some_at_a_time_and_others_are_not_held_u
         handled.append(scope["state"]["caller"])
         await go_on.wait()
 
-    guard = Guard(app, seconds=60.0, slots=Slots(1), memory=RequestMemory(1 << 30), light=LightBodies())
+    guard = Guard(app, seconds=60.0, slots=Slots(1), memory=RequestMemory(1 << 30, Slots(1)), light=LightBodies())
 
     def sent(caller: Caller, size: int) -> asyncio.Task[None]:
         async def receive() -> Message:

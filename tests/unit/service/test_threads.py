@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from starlette.types import Scope
 
 from service.callers import LOCAL, Caller
 from service.threads import MOST_THREADS, iterate_in_thread, run_in_thread, work_for
@@ -11,8 +12,12 @@ from service.threads import MOST_THREADS, iterate_in_thread, run_in_thread, work
 ONE, OTHER = Caller(tenant="one", key_id="1"), Caller(tenant="other", key_id="2")
 
 
+def _scope(caller: Caller) -> Scope:
+    return {"type": "http", "state": {"caller": caller}}
+
+
 async def _work(caller: Caller, begun: threading.Semaphore, goes_on: threading.Event) -> None:
-    work_for(caller)
+    work_for(_scope(caller))
 
     def work() -> None:
         begun.release()
@@ -43,7 +48,7 @@ def test_another_tenant_has_a_thread_while_one_waits_for_its_own_share() -> None
         try:
             for _ in range(MOST_THREADS // 2):
                 assert await asyncio.to_thread(begun.acquire, timeout=60)
-            work_for(OTHER)
+            work_for(_scope(OTHER))
             return await asyncio.wait_for(run_in_thread(int, "7"), 60)
         finally:
             goes_on.set()

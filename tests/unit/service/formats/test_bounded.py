@@ -26,7 +26,7 @@ def _body(chunks: Sequence[bytes | bytearray]) -> bytearray:
         "state": {
             "caller": LOCAL,
             "slots": Slots(1),
-            "memory": RequestMemory(SETTINGS.max_request_memory),
+            "memory": RequestMemory(SETTINGS.max_request_memory, Slots(1)),
             "light": LightBodies(),
         },
     }
