@@ -134,9 +134,9 @@ class ClientMethod:
     list. ``query`` is fixed. ``answer`` is needed for a call with several, and ``summary`` if that of the call is about
     something else. Of the examples of the call it has those blocks that contain it.
 
-    Its arguments are the fields of the query, or of ``rows``, the options of a kind of predictions: the ``first`` one
-    by position, none of those that it is ``without``, and some ``renamed``. It returns ``media`` instead of the answer,
-    if that is not JSON.
+    Its arguments are the fields of the query, or of ``rows``, the options of a kind of predictions, by default those of
+    the first model of the body: the ``first`` one by position, none of those that it is ``without``, and some
+    ``renamed``. It returns ``media`` instead of the answer, if that is not JSON.
     """
 
     name: str

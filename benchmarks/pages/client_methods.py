@@ -36,7 +36,7 @@ _OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__"
 _MODULES = (*_FIRST, *_OTHERS)
 #: What the methods with rows use.
 _ROW_STEPS = (
-    "Form, Requested, Theme, fitted, html, media_of, picture, report, stored, stored_picture, "
+    "Form, Requested, Theme, answered, fitted, html, media_of, picture, report, stored_picture, "
     "with_class_rows, with_forecast_rows"
 )
 #: Records that stand for their ids.
@@ -150,7 +150,8 @@ def _declared() -> Iterator[_Method]:
     table.load_all()
     for call in table.calls:
         for method in call.client_methods:
-            yield _of_call(call, method) if method.rows is None else _of_rows(call, method, method.rows)
+            model = method.rows or (call.body.models[0] if call.body is not None else None)
+            yield _of_call(call, method) if model is None else _of_rows(call, method, model)
 
 
 def _of_call(call: Call, method: ClientMethod) -> _Method:
@@ -191,7 +192,7 @@ def _of_call(call: Call, method: ClientMethod) -> _Method:
         "Raises": f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else "",
         "Examples": _examples(call, method),
     }
-    docstring = _whole(method.summary or " ".join(call.description.split("\n\n")[0].split()), sections)
+    docstring = _whole(method.summary or _summary(call), sections)
     return _Method(method.name, signature, returned, yields, docstring, source, answer_field=method.answer_field)
 
 
@@ -366,7 +367,7 @@ def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Metho
         "Raises": _RAISES if waits else "",
         "Examples": _examples(call, method),
     }
-    docstring = _whole(method.summary or "", sections)
+    docstring = _whole(method.summary or _summary(call), sections)
     return _Method(method.name, ", ".join(signature), returned, False, docstring, source, of_rows=True)
 
 
@@ -384,12 +385,12 @@ def _read(call: Call, method: ClientMethod, sent: str) -> tuple[str, str, str]:
     if name == "MapRecord":
         return name, _first_line(answer), f"fitted(self._patience, {sent}, {waiting}"
     if call.queues is None:
-        return name, _first_line(answer), f"stored({sent})"
+        return name, _first_line(answer), f"answered({sent}, {name})"
     return name, _first_line(answer), f"report(self._patience, {sent}, {name}, {waiting}"
 
 
 def _option(name: str, field: FieldInfo) -> _Argument:
-    """An optional argument for a field; if it is None, the server uses the default."""
+    """An argument for a field; if it is optional and None, the server uses the default."""
     hint = _TYPES.get(name) or _argument_type(field.annotation, name)
     spoken = _choices(field.annotation)
     spoken = spoken if 0 < len(spoken) < _LONG else _spoken_type(field.annotation, name)
@@ -397,6 +398,8 @@ def _option(name: str, field: FieldInfo) -> _Argument:
     text = field.description or MEANINGS[name]
     if isinstance(default, str | int | float) and not isinstance(default, bool) and "default" not in text:
         text = f"{text.rstrip('.')}; by default ``{default}``"
+    if field.is_required():
+        return _Argument(name, f"{name}: {hint}", f"{name} : {spoken}\n{_text_of(text)}")
     return _Argument(name, f"{name}: {hint} | None = None", f"{name} : {spoken}, optional\n{_text_of(text)}")
 
 
@@ -470,6 +473,10 @@ def _plain(hint: Any) -> Any:
     if get_origin(hint) is Literal or hint == Instant:
         return str
     return _plain(get_args(hint)[0]) if get_origin(hint) not in (None, types.UnionType) else hint
+
+
+def _summary(call: Call) -> str:
+    return " ".join(call.description.split("\n\n")[0].split())
 
 
 def _whole(summary: str, sections: Mapping[str, str]) -> str:

@@ -79,12 +79,12 @@ from calibrant.client.rows import (
     Form,
     Requested,
     Theme,
+    answered,
     fitted,
     html,
     media_of,
     picture,
     report,
-    stored,
     stored_picture,
     with_class_rows,
     with_forecast_rows,
@@ -249,10 +249,11 @@ class AsyncCalibrant(AsyncConnection):
         0.5
         """
         return await self._run(
-            stored(
+            answered(
                 with_class_rows(
                     self._patience, "/batches", rows, {"ttl": ttl}, predictions, [] if labels is None else [labels]
-                )
+                ),
+                BatchRecord,
             )
         )
 
@@ -281,7 +282,9 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
         'quantiles'
         """
-        return await self._run(stored(with_forecast_rows(self._patience, "/batches", rows, {"ttl": ttl}, observed)))
+        return await self._run(
+            answered(with_forecast_rows(self._patience, "/batches", rows, {"ttl": ttl}, observed), BatchRecord)
+        )
 
     async def append(
         self,
@@ -321,7 +324,7 @@ class AsyncCalibrant(AsyncConnection):
         3
         """
         return await self._run(
-            stored(
+            answered(
                 with_class_rows(
                     self._patience,
                     path_of("batches", batch, "rows"),
@@ -330,7 +333,8 @@ class AsyncCalibrant(AsyncConnection):
                     predictions,
                     [] if labels is None else [labels],
                     key=key,
-                )
+                ),
+                BatchRecord,
             )
         )
 
@@ -368,7 +372,10 @@ class AsyncCalibrant(AsyncConnection):
         2
         """
         return await self._run(
-            stored(with_forecast_rows(self._patience, path_of("batches", batch, "rows"), rows, {}, observed, key=key))
+            answered(
+                with_forecast_rows(self._patience, path_of("batches", batch, "rows"), rows, {}, observed, key=key),
+                BatchRecord,
+            )
         )
 
     async def evaluate(

@@ -79,12 +79,12 @@ from calibrant.client.rows import (
     Form,
     Requested,
     Theme,
+    answered,
     fitted,
     html,
     media_of,
     picture,
     report,
-    stored,
     stored_picture,
     with_class_rows,
     with_forecast_rows,
@@ -259,10 +259,11 @@ class Calibrant(Connection):
         0.5
         """
         return self._run(
-            stored(
+            answered(
                 with_class_rows(
                     self._patience, "/batches", rows, {"ttl": ttl}, predictions, [] if labels is None else [labels]
-                )
+                ),
+                BatchRecord,
             )
         )
 
@@ -291,7 +292,9 @@ class Calibrant(Connection):
         >>> client.upload_distribution([0.5], quantiles=[[0.0, 1.0]], levels=[0.1, 0.9]).forecasts.kind
         'quantiles'
         """
-        return self._run(stored(with_forecast_rows(self._patience, "/batches", rows, {"ttl": ttl}, observed)))
+        return self._run(
+            answered(with_forecast_rows(self._patience, "/batches", rows, {"ttl": ttl}, observed), BatchRecord)
+        )
 
     def append(
         self,
@@ -331,7 +334,7 @@ class Calibrant(Connection):
         3
         """
         return self._run(
-            stored(
+            answered(
                 with_class_rows(
                     self._patience,
                     path_of("batches", batch, "rows"),
@@ -340,7 +343,8 @@ class Calibrant(Connection):
                     predictions,
                     [] if labels is None else [labels],
                     key=key,
-                )
+                ),
+                BatchRecord,
             )
         )
 
@@ -378,7 +382,10 @@ class Calibrant(Connection):
         2
         """
         return self._run(
-            stored(with_forecast_rows(self._patience, path_of("batches", batch, "rows"), rows, {}, observed, key=key))
+            answered(
+                with_forecast_rows(self._patience, path_of("batches", batch, "rows"), rows, {}, observed, key=key),
+                BatchRecord,
+            )
         )
 
     def evaluate(

@@ -202,9 +202,9 @@ def fitted(
     return (yield from _stored_map(patience, str((job.result or {})["map"])))
 
 
-def stored(sent: Steps[Answer]) -> Steps[BatchRecord]:
-    """Return the record of a stored batch."""
-    return read(BatchRecord, (yield from sent))
+def answered(sent: Steps[Answer], kind: type[T]) -> Steps[T]:
+    """Return the answer to a request that is never a job."""
+    return read(kind, (yield from sent))
 
 
 def _stored_map(patience: Patience, ref: str) -> Steps[MapRecord]:
