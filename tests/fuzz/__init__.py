@@ -27,16 +27,23 @@ CHECKS = (
     "use_after_delete",
     "problem_code_conformance",
 )
+_NO_BATCHES = json.dumps({"classification": "batch_1", "regression": "batch_2"})
 _ROOT = Path(__file__).parents[2]
 _HOOKS = Path(__file__).with_name("hooks.py")
 
 
 def fuzz(
-    url: str, *, examples: int, phases: str = ALL_PHASES, seed: int = 1, document: Path | None = None
+    url: str,
+    *,
+    examples: int,
+    phases: str = ALL_PHASES,
+    seed: int = 1,
+    document: Path | None = None,
+    is_host: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Send what a document allows and what it does not; a status of 0 says that nothing was found.
 
-    The document is the service's own, unless another is given.
+    The document is the service's own, unless another is given. A host stores nothing that bodies could refer to.
     """
     command = [
         str(Path(sys.executable).with_name("st")),
@@ -45,7 +52,11 @@ def fuzz(
         "--request-timeout", "60", "--generation-database", "none", "--suppress-health-check", "all",
         "--warnings", "off", "--no-color", "--continue-on-failure",
     ]  # fmt: skip
-    variables = {"SCHEMATHESIS_HOOKS": str(_HOOKS), "PYTHONPATH": str(_ROOT), BATCH_VARIABLE: _prepare(url)}
+    variables = {
+        "SCHEMATHESIS_HOOKS": str(_HOOKS),
+        "PYTHONPATH": str(_ROOT),
+        BATCH_VARIABLE: _NO_BATCHES if is_host else _prepare(url),
+    }
     # It keeps what it found in the folder where it runs, and would begin with that the next time.
     with tempfile.TemporaryDirectory(prefix="calibrant-fuzz-") as folder:
         return subprocess.run(

@@ -1,10 +1,11 @@
-"""``make fuzz``: every phase, 2,000 examples a call, on a service started for it."""
+"""``make fuzz``: every phase, 2,000 examples a call, on a service and on a host started for it."""
 
 import argparse
 import sys
 
 from service.stack import stack
 from tests.fuzz import ALL_PHASES, fuzz
+from tests.fuzz.hosts import fuzzed_host
 from tests.store_folder import store_folder
 
 parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
@@ -19,5 +20,15 @@ with (
     stack(host="127.0.0.1", port=0, data=folder / "data", log=log) as running,
 ):
     found = fuzz(running.url, examples=options.examples, phases=options.phases, seed=options.seed)
-sys.stdout.write(found.stdout + found.stderr)
-sys.exit(found.returncode)
+with store_folder() as folder, fuzzed_host(folder / "host") as host:
+    hosted = fuzz(
+        host.url,
+        examples=options.examples,
+        phases=options.phases,
+        seed=options.seed,
+        document=host.document,
+        is_host=True,
+    )
+for each in (found, hosted):
+    sys.stdout.write(each.stdout + each.stderr)
+sys.exit(found.returncode or hosted.returncode)

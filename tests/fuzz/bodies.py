@@ -58,6 +58,8 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
     chosen = zlib.crc32(repr(body).encode("utf-8", "replace"))
     if chosen % 3 == 0:
         return body
+    if isinstance(body.get("instances"), list):
+        return body | {"instances": _rows(np.random.default_rng(chosen))["predictions"]}
     kind = "regression" if body.get("prediction_kind") == "regression" else "classification"
     stored = {"batch": batches[kind], "map": KNOWN_MAP}
     kept: dict[str, Any] = body | {name: stored[name] for name in stored if isinstance(body.get(name), str)}

@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -79,24 +80,28 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class RunningHost:
-    """A running command: its URL, its process and the lines that it logged until it listened."""
+    """A running command: its URL, its process and the lines that it printed."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.lines: list[str] = []
-        self.url = ""
         assert process.stderr is not None
         for line in process.stderr:
             self.lines.append(line)
             if "Uvicorn running on " in line:
                 self.url = line.partition("Uvicorn running on ")[2].split()[0]
-                return
-        raise AssertionError("".join(self.lines))
+                break
+        else:
+            raise AssertionError("".join(self.lines))
+        # A full pipe would stop the process.
+        self._reader = threading.Thread(target=self.lines.extend, args=(process.stderr,))
+        self._reader.start()
 
-    def stop(self) -> str:
-        """End the command, and return the rest of what it printed."""
+    def stop(self) -> None:
+        """Tell the command to end, and wait until it has."""
         self.process.terminate()
-        return self.process.communicate(timeout=60)[1]
+        self._reader.join()
+        self.process.wait()
 
 
 @contextlib.contextmanager
@@ -110,6 +115,8 @@ def running_host(
         command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=os.environ | variables
     ) as process:
         try:
-            yield RunningHost(process)
+            host = RunningHost(process)
+            yield host
+            host.stop()
         finally:
             process.kill()

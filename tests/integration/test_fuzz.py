@@ -11,6 +11,7 @@ import pytest
 
 from service.stack import Stack, stack
 from tests.fuzz import fuzz
+from tests.fuzz.hosts import fuzzed_host
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,14 @@ def test_every_response_matches_the_openapi_document(fuzzed: Stack) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
     assert "No issues found" in found.stdout
     assert httpx.get(f"{fuzzed.url}/health/ready", timeout=60).status_code == 200
+
+
+def test_every_response_of_a_host_matches_its_document(folder: Path) -> None:
+    with fuzzed_host(folder / "host") as host:
+        found = fuzz(host.url, examples=EXAMPLES, document=host.document, is_host=True)
+        assert found.returncode == 0, found.stdout + found.stderr
+        assert "No issues found" in found.stdout
+        assert httpx.get(f"{host.url}/health/ready", timeout=60).status_code == 200
 
 
 def test_undocumented_problems_and_statuses_are_detected(fuzzed: Stack, tmp_path: Path) -> None:

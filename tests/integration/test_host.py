@@ -107,7 +107,6 @@ def test_tritons_client_infers_with_every_map(files: Any) -> None:
         assert client.get_model_metadata("pets")["parameters"]["class_names"] == '["cat","dog","bird"]'
         assert not client.is_model_ready("nothing")
         client.close()
-        host.stop()
 
 
 @pytest.mark.parametrize(
@@ -396,7 +395,6 @@ def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
     with running_host(str(tmp_path / "spam.json")) as host:
         for text, printed in calls:
             assert run(text.replace("localhost:8080", host.url.removeprefix("http://"))).strip() == printed.strip()
-        host.stop()
 
 
 def test_a_host_imports_neither_scikit_learn_nor_torch_nor_a_store(files: Any) -> None:
@@ -414,9 +412,11 @@ def test_a_host_imports_neither_scikit_learn_nor_torch_nor_a_store(files: Any) -
                 http.post(path, json=body).raise_for_status()
             headers = {"content-type": CSV, "x-amzn-sagemaker-custom-attributes": "map=spam"}
             http.post("/invocations", content=b"0.5\n", headers=headers).raise_for_status()
-        lines = [*host.lines, *host.stop().splitlines()]
+        host.stop()
         assert host.process.returncode == -signal.SIGTERM  # raised again by uvicorn after a regular end
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines if line.startswith("import time:")}
+    imported = {
+        line.rpartition("|")[2].strip().partition(".")[0] for line in host.lines if line.startswith("import time:")
+    }
     assert "scipy" in imported
     assert not imported & unwanted
 
@@ -428,7 +428,6 @@ def test_variables_of_vertex_ai_choose_the_port_and_the_paths(files: Any) -> Non
     ) as host:
         assert httpx.get(f"{host.url}/alive").status_code == 200
         found = httpx.post(f"{host.url}/predict", json={"instances": FEW}).json()
-        host.stop()
     assert found == {"predictions": hosted()["spam"].apply(FEW).tolist()}
 
 
@@ -437,4 +436,3 @@ def test_a_host_ends_requests_and_connections_like_the_service(files: Any) -> No
         assert httpx.post(f"{host.url}/v1/models/spam:predict", json={"instances": FEW}).status_code == 413
         response = httpx.get(f"{host.url}/v1/models/{'x' * 20_000}")
         assert (response.status_code, response.json().keys()) == (414, {"type", "title", "status", "detail", "errors"})
-        host.stop()
