@@ -24,7 +24,7 @@ from service.routing import HeadAsGet, Shortcut
 from service.settings import Settings
 
 
-class _Application(FastAPI):
+class _Service(FastAPI):
     """An application around which ``Observe`` answers errors, without FastAPI's own middleware for them."""
 
     def build_middleware_stack(self) -> ASGIApp:
@@ -49,7 +49,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         async with process.running():
             yield
 
-    app = _Application(
+    app = _Service(
         title="Calibrant",
         version=calibrant.__version__,
         description="Measures, fixes and monitors the calibration of classifiers.",

@@ -20,7 +20,7 @@ from tests.integration.hosting import hosted, running_host
 
 _SHARED = ("/calibrate", "/health/live", "/health/ready", "/metrics", "/v2")
 _MAPS = {KNOWN_MAP: "spam", "flowers": "pets", KNOWN_DISTRIBUTION_MAP: "wind"}
-_PATHS = {"AIP_HEALTH_ROUTE": "/alive", "AIP_PREDICT_ROUTE": "/predict"}
+_PATHS: dict[str, Any] = {"AIP_HEALTH_ROUTE": "/alive", "AIP_PREDICT_ROUTE": "/predict"}
 _ROWS = {
     "type": "array",
     "items": {

@@ -173,8 +173,8 @@ def test_unknown_names_of_methods_and_measures_name_what_to_use(scores: Any) -> 
             calibrant.fit(method, p, y)
     with pytest.raises(TypeError, match=r"no argument options; pass each as an argument: fit\(\.\.\., \*\*options\)"):
         calibrant.fit("histogram", p, y, options={"n_bins": 10})
-    with pytest.raises(calibrant.CalibrationError, match="slope and intercept are parameters of the map that fit"):
-        calibrant.evaluate(p, y, measures=["ece", "calibration_slope"])
+    with pytest.raises(calibrant.CalibrationError, match="use calibration-slope, calibration-intercept or"):
+        calibrant.evaluate(p, y, measures=["ece", "slope"])
     assert calibrant.evaluate(p, y, measures="bce")["log_loss"].value is not None
     with pytest.raises(calibrant.CalibrationError, match="only evaluate"):
         calibrant.measure_by_size(p, y, measures="all")

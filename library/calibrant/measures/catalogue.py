@@ -24,7 +24,7 @@ from calibrant.measures import (
 from calibrant.measures.measure import Measure, MeasureRequest
 
 #: The most measures of a report.
-MAX_MEASURES = 64
+MAX_MEASURES = 128
 
 #: The families in the order of the documentation.
 _FAMILIES = (

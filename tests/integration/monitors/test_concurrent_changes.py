@@ -40,7 +40,7 @@ def in_process(redis_url: str, work: Callable[[Context], None]) -> None:
     """Run ``work`` with the context of a request of a running process."""
 
     async def run() -> None:
-        process = Process(Settings(redis_url, webhook_hosts=HOST))
+        process = Process(Settings(redis_url, webhook_hosts=HOST, store_timeout=60.0))  # on a busy machine too
         async with process.running():
             await asyncio.to_thread(
                 work, Context(process, LOCAL, {"state": {"memory": process.memory, "caller": LOCAL}})
