@@ -119,13 +119,12 @@ def any_of(names: Sequence[str]) -> str:
 
 # --- A file of settings, whose values take effect like environment variables that are not set
 
-
 #: Variables of the client, and of the programs that reports and guides show.
 _OF_CLIENTS = {f"{PREFIX}{name}" for name in ("API_KEY", "MODEL", "URL")}
 
 
 def _read_config(context: typer.Context, file: Path | None) -> Path | None:
-    """Set the variables of a file's settings, unless they are set; the URL of the store has two."""
+    """Set the variables of a file's settings, unless they have a value; the URL of the store has two."""
     if file is None:
         return None
     try:
@@ -134,10 +133,10 @@ def _read_config(context: typer.Context, file: Path | None) -> Path | None:
         raise typer.BadParameter(f"{file} is not a TOML file: {error}", param_hint="--config") from None
     values = {variable_of(name): _text_of(name, value) for name, value in content.items()}
     _refuse_unknown(context, values, f"--config {file}", lambda variable: variable.removeprefix(PREFIX).lower())
-    is_url_set = {_VARIABLE, _FILE_VARIABLE} & set(os.environ)
-    for variable, text in values.items():
-        if not (is_url_set and variable in (_VARIABLE, _FILE_VARIABLE)):
-            os.environ.setdefault(variable, text)
+    have_values = {variable for variable, text in os.environ.items() if text}
+    if have_values & {_VARIABLE, _FILE_VARIABLE}:
+        have_values |= {_VARIABLE, _FILE_VARIABLE}
+    os.environ.update({variable: text for variable, text in values.items() if variable not in have_values})
     return file
 
 
@@ -146,9 +145,8 @@ def _text_of(name: str, value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     if not isinstance(value, str | int | float):
-        raise typer.BadParameter(
-            f"{name} must be a text, a number, a boolean or a list of texts", param_hint="--config"
-        )
+        detail = f"{name} must be a text, a number, a boolean or a list of texts"
+        raise typer.BadParameter(detail, param_hint="--config")
     return str(value)
 
 

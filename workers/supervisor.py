@@ -247,10 +247,8 @@ class Supervisor:
     def _is_healthy(self) -> bool:
         """Whether all workers can start; logs each change."""
         healthy = not any(place.is_failing for place in self._places)
-        if self._healthy and not healthy:
-            log.error("supervisor: unhealthy, because workers cannot start")
-        elif healthy and not self._healthy:
-            log.info("supervisor: healthy again")
+        if healthy != self._healthy:
+            log.warning("supervisor: %s", "healthy again" if healthy else "unhealthy, because workers cannot start")
         self._healthy = healthy
         return healthy
 

@@ -154,6 +154,7 @@ def test_a_file_of_settings_yields_to_variables_and_flags(
         'drain_seconds = 2.5\nwarm = true\nredis_url = "redis://:hidden@h:1/2"\n'
     )
     monkeypatch.setenv("CALIBRANT_RATE_LIMIT", "80")
+    monkeypatch.setenv("CALIBRANT_QUOTA_MAPS", "")  # like a variable that is not set
     monkeypatch.setenv("CALIBRANT_CONFIG", str(config))
     shown = shown_by(run("api", "--max-rows", "90", "--show-settings"))
     names = ("QUOTA_MAPS", "RATE_LIMIT", "MAX_ROWS", "CORS_ORIGINS", "DRAIN_SECONDS", "REDIS_URL")
