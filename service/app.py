@@ -28,9 +28,9 @@ class _Service(FastAPI):
     """An application around which ``Observe`` answers errors, without FastAPI's own middleware for them."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """The stack from ``Observe`` inwards."""
+        """The stack from ``Observe``, or ``RootPath`` around it, inwards."""
         stack: Any = super().build_middleware_stack()
-        while not isinstance(stack, Observe):
+        while not isinstance(stack, Observe | RootPath):
             stack = stack.app
         return stack
 

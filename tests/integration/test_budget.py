@@ -280,6 +280,10 @@ def test_a_volume_that_fills_up_refuses_what_would_be_stored_before_the_store_en
         assert api.get("/health/ready").json() == {"status": "ok"}
 
 
+def test_a_complete_service_watches_the_volume_of_its_store(http: httpx.Client) -> None:
+    until(lambda: 0 < _metric(http, "calibrant_store_volume_ratio") < 1)
+
+
 @pytest.mark.slow
 def test_the_readiness_names_a_full_volume(bounded: RedisServer) -> None:
     with _api(bounded, store_volume=str(64 << 20)) as api:
