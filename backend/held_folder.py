@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,14 @@ from schemas.held import CachedState
 log = logging.getLogger(__name__)
 
 _STATE = "state"
+#: Names of files in the folder.
+_OWN = re.compile(r"lock|(state|[0-9a-f]{64})(\.new)?")
 
 
 class HeldFolder:
-    """A folder of one process, mode 0700. It has one file for the state, and one for the document of each map.
+    """A folder of one process, mode 0700: a file for the state, and one for the document of each map.
+
+    Raises ``OSError`` for a folder that has other files, belongs to another user, or is in use by another process.
 
     Files are replaced as a whole, and have the digest of their content in their name or first line: one that is damaged
     counts as missing. Of API keys it has the digests of their secrets, with which nobody can call the service.
@@ -31,6 +37,10 @@ class HeldFolder:
         self._path = path
         self.store = digest_of(safe_url(redis_url).encode())
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+        if any(_OWN.fullmatch(name) is None for name in os.listdir(path)):
+            raise OSError(errno.ENOTEMPTY, "it has other files")
         path.chmod(0o700)
         self._lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -50,9 +60,8 @@ class HeldFolder:
         """
         state = self._state()
         known = {"lock", _STATE, *(cached.digest for cached in ([] if state is None else state.maps))}
-        for path in self._path.iterdir():
-            if path.name not in known:
-                path.unlink(missing_ok=True)
+        for name in set(os.listdir(self._path)) - known:
+            (self._path / name).unlink()
         return state
 
     def write(self, state: CachedState) -> None:
@@ -98,7 +107,9 @@ class HeldFolder:
 
     def _read(self, name: str) -> bytes | None:
         try:
-            return (self._path / name).read_bytes()
+            with open(os.open(self._path / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                # Another user may have written it before the folder had its mode.
+                return file.read() if os.fstat(file.fileno()).st_uid == os.geteuid() else None
         except OSError:
             return None
 

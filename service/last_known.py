@@ -56,12 +56,13 @@ class LastKnown:
         if self._path is None:
             return
         try:
-            self._folder = HeldFolder(self._path, self._redis_url)
+            folder = HeldFolder(self._path, self._redis_url)
+            state = folder.read()
         except OSError as error:
             log.warning("held maps: %s cannot be used (%s)", self._path, error.strerror)
             return
-        state = self._folder.read()
-        self._maps.restore(self._folder, [] if state is None else state.maps)
+        self._folder = folder
+        self._maps.restore(folder, [] if state is None else state.maps)
         if state is not None and -_CLOCK_SECONDS < (age := time.time() - state.as_of) < self._seconds:
             self._keyring.read(state.keys)
             self._link.resume(max(age, 0.0))
