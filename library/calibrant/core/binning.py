@@ -167,8 +167,8 @@ def equal_mass_borders(
         target = (first * share + np.minimum(first, rest)).astype(np.float64)
     else:
         target = cells.mass * (first / n_bins)
-    if len(cells) == ends[-1] and cells.counts_rows and cells.w is cells.rows:
-        return target.astype(np.int64)  # every cell is one row
+    if cells.are_rows and cells.counts_rows:
+        return target.astype(np.int64)
     rounding = _ROUNDING * ends[-1]
     above = np.minimum(np.searchsorted(ends, target - rounding, side="left"), len(cells))
     below = np.maximum(above - 1, 0)

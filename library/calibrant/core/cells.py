@@ -39,9 +39,11 @@ def chance_variances(p: Floats, w: Floats, w2: Floats, w2y: Floats, kind: Weight
     a b p (1 - p). Then a share q of w^2 belongs to outcome 1, and the variance is w^2 (q (1 - p)^2 + (1 - q) p^2). The
     odds of q are those of p times one factor, so that the variances do not follow the noise of single outcomes.
     """
-    likely = p * (1.0 - p)
+    likely = 1.0 - p
+    likely *= p
     if kind == "frequency":
-        return w * likely
+        likely *= w
+        return likely
     q = _shares_of_events(p, w2, float(w2y.sum()))
     return sandwich(w2 * likely, w2 * (q * (1.0 - p) ** 2 + (1.0 - q) * p**2), w2**2 * likely * (1.0 - 2.0 * p) ** 2)
 
@@ -79,6 +81,8 @@ def sandwich(model: Floats, seen: Floats, noise: Floats) -> Floats:
     return share * seen + (1.0 - share) * model
 
 
+#: Numbers that are summed at once, so that they stay in the processor cache.
+_BLOCK = 1 << 16
 #: Doubles represent all integers below this.
 _LARGEST_COUNT = 2.0**53
 
@@ -133,7 +137,9 @@ def sort_rows(
         keys = row_keys(p, y)
         keys.sort()
         number = np.float64 if keys.itemsize == 8 else np.float32
-        return SortedRows((keys >> 1).view(number).astype(np.float64, copy=False), (keys & 1).astype(np.int8), None)
+        outcomes = keys.astype(np.int8) & 1
+        np.right_shift(keys, 1, out=keys)
+        return SortedRows(keys.view(number).astype(np.float64, copy=False), outcomes, None)
     order = row_order([], y, p if logit is None else logit, w, groups)
     if w is not None and not w.all():
         order = order[w[order] > 0.0]
@@ -148,10 +154,20 @@ def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.
     so that the key has room for the outcome. If all predictions are representable in float32, keys have 32 bits.
     """
     p = p + 0.0  # -0.0 has its sign bit set and would sort last
-    single = p.astype(np.float32)
-    if np.array_equal(single, p):
-        return (single.view(np.uint32) << np.uint32(1)) | y.view(np.uint8)
-    return (p.view(np.uint64) << np.uint64(1)) | y.view(np.uint8)
+    keys: npt.NDArray[np.uint64] | npt.NDArray[np.uint32] = p.view(np.uint64)
+    if _is_single(p[:_FIRST]) and _is_single(p):
+        keys = p.astype(np.float32).view(np.uint32)
+    np.left_shift(keys, 1, out=keys)
+    np.bitwise_or(keys, y.view(np.uint8), out=keys)
+    return keys
+
+
+#: Rows that are looked at before all others, which mostly are as these.
+_FIRST = 1024
+
+
+def _is_single(p: Floats) -> bool:
+    return np.array_equal(p.astype(np.float32), p)
 
 
 def row_order(
@@ -223,7 +239,12 @@ class Cells:
     @cached_property
     def cumulative_wp(self) -> Floats:
         """Sum of w p up to each cell, with a leading 0: ``(m + 1,)``."""
-        return _cumulative(self.w * self.p)
+        return _cumulative(self.p if self.are_rows else self.w * self.p)
+
+    @property
+    def are_rows(self) -> bool:
+        """Whether every cell is one row that counts once."""
+        return self.w is self.rows and len(self) == self.mass
 
     @property
     def mass(self) -> float:
@@ -247,16 +268,17 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
     p, y, w, logit = rows.p, rows.y, rows.w, rows.logit
     begins = rows.key[1:] != rows.key[:-1]
     tied = not begins.all()
+    if w is None and not tied:
+        counts, of_each = np.ones(len(p)), y.astype(np.float64)
+        cells = Cells(p, counts, counts, counts, of_each, of_each, kind, logit)
+        vars(cells).update(cumulative_w=np.arange(len(p) + 1, dtype=np.float64), cumulative_wy=_running(y))
+        return cells
     borders = np.concatenate(([0], np.flatnonzero(begins) + 1, [len(p)])) if tied else np.arange(len(p) + 1)
     starts = borders[:-1]
     if w is None:
-        mass, positives = borders.astype(np.float64), _running(y)
-        if tied:
-            positives = positives[borders]
-            counts, of_each = np.diff(mass), np.diff(positives)  # exact for integers
-            p, logit = p[starts], take(logit, starts)
-        else:
-            counts, of_each = np.ones(len(p)), y.astype(np.float64)
+        mass, positives = borders.astype(np.float64), _running(y)[borders]
+        counts, of_each = np.diff(mass), np.diff(positives)  # exact for integers
+        p, logit = p[starts], take(logit, starts)
         cells = Cells(p, counts, counts, counts, of_each, of_each, kind, logit)
         vars(cells).update(cumulative_w=mass, cumulative_wy=positives)  # keep the cumulative sums
         return cells
@@ -271,10 +293,13 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
 
 
 def _running(counts: npt.NDArray[Any]) -> Floats:
-    """Return cumulative sums of integers with a leading 0; integer sums are several times faster."""
+    """Return cumulative sums of integers with a leading 0, in blocks; integer sums are several times faster."""
     out = np.empty(len(counts) + 1)
     out[0] = 0.0
-    out[1:] = np.cumsum(counts.astype(np.int64))
+    for start in range(0, len(counts), _BLOCK):
+        block = out[start + 1 : start + 1 + _BLOCK]
+        block[:] = np.cumsum(counts[start : start + _BLOCK], dtype=np.int64)
+        block += out[start]
     return out
 
 

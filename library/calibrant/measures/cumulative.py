@@ -36,7 +36,8 @@ def ks_error(cells: Cells) -> float:
     al. 2021, eq. 6). Smaller is better, 0 is best. Only the ends of ties count, as in the published code,
     since D inside a tie depends on the order of the rows. O(m).
     """
-    return float(np.abs(cells.cumulative_wy - cells.cumulative_wp).max()) / cells.mass
+    path = cells.cumulative_wy - cells.cumulative_wp
+    return float(max(path.max(), -path.min())) / cells.mass
 
 
 def kuiper_error(cells: Cells) -> float:
