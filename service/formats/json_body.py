@@ -42,10 +42,11 @@ _TOO_DEEP = "depth limit"
 #: orjson's message for a number such as 1e999.
 _TOO_LARGE = "number is infinity"
 
-_QUOTE, _COMMA, _COLON = ord('"'), ord(","), ord(":")
+_QUOTE, _COMMA, _COLON, _ZERO = ord('"'), ord(","), ord(":"), ord("0")
 #: ``[`` and ``{`` differ only in this bit, and so do ``]`` and ``}``.
 _OPENING, _CLOSING, _BRACE_BIT = ord("{"), ord("}"), 0x20
 _SPACE = b" \t\r\n"
+_BRACKETS = (b"[", b"]", b"{", b"}")
 _NUMBERS = b"0123456789.,-+ \t\r\n"
 _CONTAINERS = frozenset((dict, list))
 _KEY = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+")[ \t\r\n]*+:', re.DOTALL)
@@ -119,9 +120,12 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
     """Convert a long array in pieces, like ``_numbers`` does with a short one."""
     found: list[Array] = []
     rows = 0
-    for piece, plain_numbers in values.numbers():
+    for piece, plain_numbers in values.numbers(are_labels=name == "labels"):
         limits.check_rows(rows + len(piece), f"/{name}")
-        array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
+        if isinstance(piece, np.ndarray):
+            array = piece
+        else:
+            array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
         limits.reserve(2 * array.nbytes)  # the pieces, and the array that they become
         if found and (array.dtype.kind == "b") != (found[0].dtype.kind == "b"):
             raise NotANumber.at(f"/{name}/{rows}", "must be of the same type as the labels before it")
@@ -374,11 +378,19 @@ class LongArray:
             else:
                 yield self._load(start, end)
 
-    def numbers(self) -> Iterator[tuple[list[Any], bool]]:
-        """Yield ``pieces``, and whether each is known to contain only numbers, which needs no further check."""
+    def numbers(self, *, are_labels: bool) -> Iterator[tuple[list[Any] | Array, bool]]:
+        """Yield ``pieces``, and whether each is known to contain only numbers, which needs no further check.
+
+        Labels of one digit are yielded as an array.
+        """
         text, start = self.reader.text, self.start
         while (end := _numbers_until(text, start, self.end)) is not None:
-            yield self._filled(parse_json(b"[" + text[start:end] + b"]", self.reader.limits, start - 1), end), True
+            run = bytes(text[start:end])
+            digits = _digits(run) if are_labels else None
+            if digits is None:
+                yield self._filled(parse_json(b"[" + run + b"]", self.reader.limits, start - 1), end), True
+            else:
+                yield digits, True
             if end == self.end:
                 return
             start = end + 1
@@ -497,6 +509,14 @@ def _numbers_until(text: Text, start: int, end: int) -> int | None:
     return None if not piece or skeleton_of(piece).strip(b"eE") else start + len(piece)
 
 
+def _digits(text: bytes) -> Array | None:
+    """Numbers of one digit, separated by commas; None for any other text. O(bytes)."""
+    characters = np.frombuffer(text.translate(None, _SPACE), np.uint8)
+    digits, commas = characters[::2] - _ZERO, characters[1::2]
+    is_complete = len(characters) % 2 == 1 and bool((commas == _COMMA).all()) and bool((digits <= 9).all())
+    return digits if is_complete else None
+
+
 def _stretches(text: Text, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Split an array at its own commas, into several elements of at most two pieces, or one larger element."""
     for commas in _commas(text, start, end):
@@ -524,14 +544,15 @@ def _commas(text: Text, start: int, end: int) -> Iterator[Places]:
     """Yield the offsets of the commas outside strings and nested brackets, block by block."""
     depth = 0
     for at, characters in _blocks(text, start, end):
+        block = characters.tobytes()
+        has_brackets = any(bracket in block for bracket in _BRACKETS)
+        if depth and not has_brackets:
+            continue
         commas = np.flatnonzero(characters == _COMMA)
-        steps = _steps(characters)
-        if steps.any():
-            depths = np.cumsum(steps, dtype=np.int32)
+        if has_brackets:
+            depths = np.cumsum(_steps(characters), dtype=np.int32)
             commas = commas[depths[commas] == -depth]
             depth += int(depths[-1])
-        elif depth:
-            continue
         yield commas + at
 
 
@@ -546,9 +567,8 @@ def _blocks(text: Text, start: int, end: int) -> Iterator[tuple[int, Characters]
             characters = np.frombuffer(piece.replace(b"\\\\", b"__").replace(b'\\"', b"__"), np.uint8)
         else:
             characters = np.frombuffer(piece, np.uint8)
-        quotes = characters == _QUOTE
-        if inside or quotes.any():
-            within = np.logical_xor.accumulate(quotes) ^ inside
+        if inside or b'"' in piece:
+            within = np.logical_xor.accumulate(characters == _QUOTE) ^ inside
             inside = bool(within[-1])
             characters = np.where(within, np.uint8(0), characters)
         yield start, characters

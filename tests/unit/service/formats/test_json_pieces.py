@@ -119,6 +119,26 @@ def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(o
             assert refused(partial(read_json, text, LIMITS)) == expected
 
 
+@pytest.mark.parametrize("between", [b",", b", ", b" ,\n\t"])
+@pytest.mark.parametrize(
+    "one", [b"1", b"10", b"01", b"-1", b"1.0", b"1e0", b"1 0", b"- 1", b"", b" ", b",", b"true", b"null", b"[1]", b"a"]
+)
+def test_labels_of_one_digit_are_read_and_refused_as_in_one_piece(one: bytes, between: bytes) -> None:
+    labels = [b"0", b"1", b"9"] * 60_000
+    for place in (0, 70_000, len(labels) - 1):
+        text = b'{"labels": [' + between.join((*labels[:place], one, *labels[place + 1 :])) + b"]}"
+        assert len(text) > PIECE
+        try:
+            values = orjson.loads(text)["labels"]
+        except orjson.JSONDecodeError:
+            assert refused(partial(read_json, text, LIMITS))[0] == "malformed-json"
+            continue
+        if set(map(type, values)) <= {int, float}:
+            assert read_json(text, LIMITS).arrays["labels"].tolist() == values
+        else:
+            assert refused(partial(read_json, text, LIMITS)) == ("not-a-number", f"/labels/{place}")
+
+
 def test_an_array_of_space_is_empty() -> None:
     assert plain(read_document(b'{"a": [' + b" " * 3 * PIECE + b"]}", LIMITS)) == {"a": []}
 
