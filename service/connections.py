@@ -147,6 +147,8 @@ class ServedConnection(HttpToolsProtocol):
         # State of the request that is being received:
         self.url, self.headers = b"", []
         self._in_body = False
+        self._left = 0  # bytes that its content-length states and that were not received yet
+        self._body_bytes = 0  # bytes of bodies in the current piece
         self._received = 0  # bytes of the connection before the current piece
         self._head_from = 0  # bytes received when the headers began or the previous request ended
         self._framing = 0  # bytes of a chunked body besides its data
@@ -201,7 +203,7 @@ class ServedConnection(HttpToolsProtocol):
         else:
             left = memoryview(data)
             while left and self._parts < _CHUNKS:
-                size = _CHUNKED_PIECE if self._in_body and self._is_chunked() else _PIECE
+                size = _CHUNKED_PIECE if self._in_body and self._is_chunked() else max(_PIECE, self._left)
                 piece, left = left[:size], left[size:]
                 self._feed(piece)
             if left and not self._deaf:
@@ -223,6 +225,7 @@ class ServedConnection(HttpToolsProtocol):
         """Pass a piece to the parser, and reject what exceeds a limit."""
         if self._deaf or self.parser is None:
             return
+        self._body_bytes = 0
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as paused:
@@ -291,6 +294,7 @@ class ServedConnection(HttpToolsProtocol):
         self._in_body = True
         self.headers = []  # trailers, which must not change the headers of the request in progress
         self._framing = -_PIECE  # the headers may have begun in this piece
+        self._left = max((int(value) for name, value in self.scope["headers"] if name == b"content-length"), default=0)
         if self.scope["method"] == "CONNECT":
             self.cycle.keep_alive = False
 
@@ -298,6 +302,8 @@ class ServedConnection(HttpToolsProtocol):
         """Add a part of the body."""
         self._parts += 1
         self._framing -= len(body)
+        self._left -= len(body)
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_chunk_header(self) -> None:
@@ -311,7 +317,7 @@ class ServedConnection(HttpToolsProtocol):
         if self.headers:
             self._check_fields()
         self._in_body = False
-        self._head_from = self._received
+        self._head_from = self._received + self._body_bytes
         self._clear_deadline()
         super().on_message_complete()
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import cast
 
+import numpy as np
 import orjson
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
 from backend.monitors.rows import MonitorRows, What
 from calibrant.core.batch import MAX_OFFENCES
@@ -19,6 +22,7 @@ from calibrant.io.limits import LIGHT_BYTES
 from schemas.base import Document
 from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
 from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
+from service.formats.csv_text import CSV
 from service.formats.documents import of_text
 from service.formats.events import CloudEvent, is_binary, read_binary, read_structured
 from service.formats.media import EVENT, EVENTS, JSON, MERGE_PATCH
@@ -36,8 +40,8 @@ _CHARSETS = ("utf-8", "utf8", "us-ascii")
 INLINE_BYTES = 16 * 1024
 #: Bodies up to this size are not counted: the server buffers as much per connection anyway.
 _UNCOUNTED_BYTES = 64 * 1024
-#: Approximate size of the parts that a body is joined from.
-_PART_BYTES = 256 * 1024
+#: Larger bodies are received into a view, which grows by a factor.
+_BUFFERED_BYTES, _GROWTH = 256 * 1024, 4
 
 
 async def read_payload(request: Request, settings: ScoringSettings) -> Payload:
@@ -48,7 +52,9 @@ async def read_payload(request: Request, settings: ScoringSettings) -> Payload:
 async def _read_as(kind: str, request: Request, settings: ScoringSettings) -> Payload:
     encoding = read_encoding(read_header(request, b"content-encoding"))
     query = _options(request.query_params, kind) if request.scope["query_string"] else {}
-    body = await bounded(request, settings.max_body_bytes)
+    # Only the reader of CSV needs the methods of bytes.
+    received = await (bounded if kind == CSV.media_type else buffered)(request, settings.max_body_bytes)
+    body = cast("Body", received)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         await Slots.wait_for(request.scope)
     if kind == JSON and encoding is None and len(body) <= INLINE_BYTES:
@@ -230,14 +236,24 @@ def _options(query: QueryParams, kind: str) -> dict[str, str]:
 
 
 async def bounded(request: Request, limit: int) -> bytearray:
+    """Read the body as sent, like ``buffered``, with the methods of bytes."""
+    body = await buffered(request, limit)
+    if isinstance(body, bytearray):
+        return body
+    with RequestMemory.lent_for(request.scope, len(body)):
+        return bytearray(body)
+
+
+async def buffered(request: Request, limit: int) -> bytearray | memoryview:
     """Read the body as sent; once complete, a large one waits for a slot for heavy work, and others for their turn.
 
-    Raises ``TooLarge`` before more than ``limit`` bytes are held in memory, and ``Busy``.
+    Bodies of more than ``_BUFFERED_BYTES`` are a view. Raises ``TooLarge`` before more than ``limit`` bytes are held in
+    memory, and ``Busy``.
     """
     stated = read_header(request, b"content-length")
     if stated.isascii() and stated.isdigit() and int(stated) > limit:
         raise TooLarge(f"the body may have at most {limit} bytes")
-    parts: list[bytearray] = []
+    body: bytearray | memoryview = bytearray()
     size, more = 0, True
     while more:  # like request.stream(), without the cost of a generator
         message = await request.receive()
@@ -249,16 +265,28 @@ async def bounded(request: Request, limit: int) -> bytearray:
             raise TooLarge(f"the body may have at most {limit} bytes")
         if size > _UNCOUNTED_BYTES:
             RequestMemory.hold_for(request.scope, size)
-        # Growing many large bodies would copy them repeatedly, and small chunks occupy more memory than their bytes.
-        if parts and len(parts[-1]) < _PART_BYTES:
-            parts[-1] += chunk
+        if isinstance(chunk, bytearray) and len(chunk) == size:
+            body = chunk
+        elif isinstance(body, bytearray) and size <= _BUFFERED_BYTES:
+            body += chunk
         else:
-            parts.append(chunk if isinstance(chunk, bytearray) else bytearray(chunk))
+            body = _grown(request.scope, body, size - len(chunk), size)
+            body[size - len(chunk) : size] = chunk
     if size > LIGHT_BYTES:  # a request with a large body counts as heavy
         await Slots.wait_for(request.scope)
     elif size > INLINE_BYTES:
         await LightBodies.take_for(request.scope, size)
-    if len(parts) == 1:
-        return parts[0]
-    with RequestMemory.lent_for(request.scope, size):
-        return bytearray().join(parts)
+    return body if isinstance(body, bytearray) else body[:size]
+
+
+def _grown(scope: Scope, body: bytearray | memoryview, filled: int, size: int) -> memoryview:
+    """A view of at least ``size`` bytes that begins with those ``filled`` of a body.
+
+    The system provides the memory of the rest only once it is written, so a view may be several times larger.
+    """
+    if isinstance(body, memoryview) and len(body) >= size:
+        return body
+    grown = np.empty(_GROWTH * size, np.uint8).data
+    with RequestMemory.lent_for(scope, filled):
+        grown[:filled] = body[:filled]
+    return grown

@@ -198,6 +198,15 @@ def test_some_requests_may_wait_for_the_answer_to_the_one_before(service: Stack)
     assert answer.count(b"HTTP/1.1 200 OK") == 21
 
 
+def test_a_head_behind_a_large_body_is_read_and_bounded_like_the_first(service: Stack) -> None:
+    body = ROWS + b" " * 400_000
+    first = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    answers = _sent(service.url, first + first + GET + LAST + b"\r\n")
+    assert [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]] == [200, 200, 200]
+    answers = _sent(service.url, first + GET + b"a:b\r\n" * 200 + b"\r\n")  # ends the connection
+    assert [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]] == [200]
+
+
 def test_a_flood_of_requests_on_one_connection_is_cut_off_behind_those_that_wait(service: Stack) -> None:
     answer = _sent(service.url, (GET + b"\r\n") * 10_000)
     assert 1 <= answer.count(b"HTTP/1.1 200 OK") <= 40
