@@ -203,6 +203,24 @@ def test_the_label_of_a_pipeline_beside_numbers_is_not_taken_for_them(typed: Typ
     assert of_event == _of_library(score, scores["y"])
 
 
+@pytest.mark.parametrize("name", ["top1", "decision", "model_answer"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_confidences_beside_a_column_with_the_values_of_the_labels_are_refused(
+    typed: Typed, pets: Any, name: str, n_classes: int
+) -> None:
+    """Evaluate the confidence in a predicted class whose column has a name that is not known."""
+    p = pets[["bird", "cat", "dog"][:n_classes]]
+    p = p.div(p.sum(axis=1), axis=0)
+    predicted = p.to_numpy().argmax(axis=1)
+    labels = np.random.default_rng(1).integers(0, n_classes, len(p))
+    frame = pd.DataFrame({"label": labels, name: predicted, "confidence": p.max(axis=1)})
+    frame.to_csv("guesses.csv", index=False)
+    assert f"call column '{name}' 'predicted_label'" in error_of(typed("calibrant evaluate guesses.csv"), 1)
+    frame.rename(columns={name: "predicted_label"}).to_csv("guesses.csv", index=False)
+    found = values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
+    assert found == _of_library(p.max(axis=1), predicted == labels, reduction="confidence")
+
+
 # --- Log-likelihoods of choices, and columns of classes that the labels number
 
 

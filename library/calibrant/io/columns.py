@@ -505,6 +505,13 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
             f"{cells.quoted(others[0])}, whose classes have other names than those of "
             f"{cells.quoted(labels)}; name the positive label, or write the same names in both"
         )
+    alike = (at for at in range(len(cells.names)) if not predicted and is_confidence(name) and at not in cells.chosen)
+    for at in alike:  # perhaps a predicted class with another name
+        if len(of := {*map(in_any_case, cells.texts(at))}) > 1 and of <= classes.keys():
+            raise UnclearColumns(
+                f"column {quoted(name)} can be the probability of class 1, or the confidence in {cells.quoted(at)}; "
+                f"name the positive label, or call column {cells.quoted(at)} 'predicted_label'"
+            )
     if len(places) != 1 or pipeline is not None or is_confidence(name) or cells.options.reduction is not None:
         return places if len(places) == 1 else []
     scores: dict[str, list[float]] = {text: [] for text in classes.values()}  # of the predicted classes
