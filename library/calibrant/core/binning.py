@@ -185,9 +185,14 @@ def adaptive(cells: Cells, n_bins: int) -> BinnedCells:
     """Return bins that start at the predictions of ranks round(i n / b), i = 0, ..., b - 1. O(b log m).
 
     These are the edges of Nixon et al. (2019). Ties at an edge belong to the upper bin. Halves round to even ranks.
+    Weights that do not count rows have no ranks, and are cut at their quantiles i / b.
     """
-    ranks = np.round(np.linspace(0.0, cells.mass, n_bins, endpoint=False))
-    at = np.searchsorted(cells.cumulative_w, np.minimum(ranks, cells.mass - 1.0), side="right") - 1
+    ranks = np.linspace(0.0, cells.mass, n_bins, endpoint=False)
+    if cells.counts_rows:
+        ranks = np.minimum(np.round(ranks), cells.mass - 1.0)
+    else:
+        ranks += _ROUNDING * cells.mass
+    at = np.searchsorted(cells.cumulative_w, ranks, side="right") - 1
     return bins_between(cells, np.unique(np.append(np.append(0, np.clip(at, 0, len(cells) - 1)), len(cells))))
 
 

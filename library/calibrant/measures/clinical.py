@@ -120,7 +120,8 @@ class Recalibration:
         if cells.kind == "frequency":
             return inverse
         chance = expit(self.model.offset + self.model.x @ self.theta)
-        squares = cells.w2y * (1.0 - 2.0 * chance) + cells.w2 * chance**2
+        scale = float(self.model.w.sum()) / cells.mass
+        squares = scale**2 * (cells.w2y * (1.0 - 2.0 * chance) + cells.w2 * chance**2)
         found: Floats = inverse @ ((self.model.x.T * squares) @ self.model.x) @ inverse
         return found
 
@@ -194,10 +195,13 @@ def model_of(cells: Cells, *, free: bool, firth: bool = False) -> LogisticModel:
     events = float(cells.wy.sum())
     if (not events or events == float(cells.w.sum())) and not firth:
         raise OneClass("labels contain one class")
-    one = np.ones_like(logit)
+    one, w, wy = np.ones_like(logit), cells.w, cells.wy
+    if firth and cells.kind != "frequency":  # Firth's penalty has the size of a row
+        scale = cells.mass / float(cells.w2.sum())
+        w, wy = w * scale, wy * scale
     if free:
-        return LogisticModel(np.column_stack([one, logit]), np.zeros_like(logit), cells.w, cells.wy, firth)
-    return LogisticModel(one[:, None], logit, cells.w, cells.wy, firth)
+        return LogisticModel(np.column_stack([one, logit]), np.zeros_like(logit), w, wy, firth)
+    return LogisticModel(one[:, None], logit, w, wy, firth)
 
 
 def _separated(cells: Cells) -> bool:

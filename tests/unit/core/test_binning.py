@@ -215,6 +215,17 @@ def test_bins_closed_on_the_right_take_their_upper_edge() -> None:
         assert np.bincount(bins.index(p)).tolist() == bins.mass.tolist()
 
 
+def test_adaptive_bins_of_importance_weights_begin_at_quantiles_whatever_the_largest_weight() -> None:
+    random = np.random.default_rng(0)
+    p, w = random.random(600), random.exponential(size=600)
+    w[7] = 300.0
+    for scale in (1.0, 1.0 / 300.0, 1e-6):
+        cells = Event(p, np.zeros(600, np.int8), scale * w, kind="importance").cells
+        bins = adaptive(cells, 15)
+        ends = np.searchsorted(cells.cumulative_w, np.arange(15) / 15 * cells.mass, side="right") - 1
+        np.testing.assert_array_equal(bins.start, cells.p[np.unique(ends)])
+
+
 def test_adaptive_bins_begin_at_ranks_and_keep_ties_together_above_an_edge() -> None:
     p = np.array([0.1, 0.2, 0.3, 0.3, 0.3, 0.6, 0.7])
     bins = adaptive(Event(p, np.zeros(7, np.int8)).cells, 3)  # ranks 0, 2.33, 4.67: 0, 2, 5

@@ -199,3 +199,20 @@ def test_a_group_of_certain_predictions_has_no_hosmer_lemeshow() -> None:
     found = _measure(p, np.tile([0, 1], 20), "hosmer-lemeshow", n_groups=2)
     assert found.value is None
     assert "0 or 1" in found.problem
+
+
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_the_penalty_of_firth_does_not_depend_on_the_largest_importance_weight(name: str) -> None:
+    p, y = _drawn(400)
+    group = np.arange(400) % 2
+    w = np.random.default_rng(1).exponential(size=400)
+    w[0] = 50.0  # of group 0
+    specification = {"name": name, "likelihood": "firth", "as": "m"}
+    report = calibrant.evaluate(p, y, measures=[specification], weights=w, groups=group, interval=0.9)
+    alone = calibrant.evaluate(
+        p[group == 1], y[group == 1], measures=[specification], weights=w[group == 1], interval=0.9
+    )
+    assert report.groups is not None
+    of_group = report.groups["1"]["m"]
+    assert of_group.value == pytest.approx(alone["m"].value, abs=1e-9)
+    assert of_group.interval == pytest.approx(alone["m"].interval, abs=1e-9)
