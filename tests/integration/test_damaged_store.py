@@ -13,7 +13,7 @@ import pytest
 from redis import Redis
 
 from backend.store.errors import EmbeddedStoreFailed
-from backend.store.server.append_only import Damage, find_damage
+from backend.store.server.append_only import Damage, cut, find_damage
 from backend.store.server.embedded import embedded
 from tests.store_folder import store_folder
 
@@ -193,3 +193,17 @@ def test_a_store_without_its_manifest_does_not_start_empty(data: Path) -> None:
     assert "restore a backup" in refusal
     manifest.write_bytes(saved)
     assert _keys(data) == 2 * KEYS + 2
+
+
+def test_a_store_that_is_damaged_again_at_the_same_byte_is_repaired_again(data: Path) -> None:
+    file = _appended(data)
+    size = file.stat().st_size
+    ends = [bytes(64), _garbage(64), bytes(32)]
+    for end in ends:
+        file.write_bytes(file.read_bytes()[:size] + end)
+        damage = find_damage(data)
+        assert damage is not None
+        cut(damage)
+    kept = [data / f"{file.name}.from-byte-{size}{number}" for number in ("", ".2", ".3")]
+    assert [path.read_bytes() for path in kept] == ends
+    assert file.stat().st_size == size

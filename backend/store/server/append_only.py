@@ -11,6 +11,7 @@ import mmap
 import os
 import re
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 from backend.store.errors import EmbeddedStoreFailed
@@ -36,12 +37,12 @@ class Damage:
     only_zeros: bool
 
     def __str__(self) -> str:
-        count = self.size - self.start
+        unread = self.size - self.start
         if self.records:
             content = f"cannot be read, and {self.records:,} later records are among them"
         else:
             content = "are zeros" if self.only_zeros else "are no complete record"
-        return f"the last {count:,} of the {self.size:,} bytes of {self.file} {content}"
+        return f"the last {unread:,} of the {self.size:,} bytes of {self.file} {content}"
 
 
 def check_manifest(folder: Path) -> None:
@@ -74,8 +75,10 @@ def find_damage(folder: Path) -> Damage | None:
 
 
 def cut(damage: Damage) -> Path:
-    """Remove an unreadable end; returns the file that keeps the removed bytes."""
-    kept = damage.file.parent.parent / f"{damage.file.name}.from-byte-{damage.start}"
+    """Remove an unreadable end; returns the file that keeps the removed bytes, a new one also after earlier repairs."""
+    place, name = damage.file.parent.parent, f"{damage.file.name}.from-byte-{damage.start}"
+    names = chain([name], (f"{name}.{number}" for number in count(2)))
+    kept = next(path for path in map(place.joinpath, names) if not path.exists())
     with damage.file.open("r+b") as file, kept.open("xb") as copy:
         os.fchmod(copy.fileno(), 0o600)
         file.seek(damage.start)
