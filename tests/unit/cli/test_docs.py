@@ -85,8 +85,9 @@ def test_every_command_of_a_guide_exists_with_its_flags(guide: str) -> None:
         assert {argument for argument in arguments if argument.startswith("--")} <= flags, arguments
 
 
-def test_every_command_about_data_is_shown() -> None:
-    shown = [f"calibrant {' '.join(arguments)}" for arguments in _written(PAGE)]
+def test_every_command_about_data_is_shown_in_a_guide() -> None:
+    pages = [page.read_text("utf-8") for page in DOCS.glob("*.md")]
+    shown = [f"calibrant {' '.join(arguments)}" for page in pages for arguments in _written(page)]
     others = ("api", "worker", "serve", "demo", "backup", "restore", "keys", "maps show", "jobs watch", "jobs cancel")
     for name in COMMANDS:
         if not name.removeprefix("calibrant ").startswith(others):
