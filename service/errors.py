@@ -60,6 +60,12 @@ class NotFound(RequestError):
     code = "not-found"
 
 
+class MethodNotAllowed(RequestError):
+    """The path does not support the method."""
+
+    code = "method-not-allowed"
+
+
 class JobNotFinal(RequestError):
     """The job has not ended: it has no report to draw, and cannot be deleted."""
 

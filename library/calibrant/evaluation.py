@@ -15,7 +15,7 @@ import numpy.typing as npt
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import distinct_names
-from calibrant.core.batch import Batch, Scale, read_classes, restrict
+from calibrant.core.batch import MAX_NAME, Batch, Scale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
@@ -57,8 +57,8 @@ _IN_SAMPLE = (
 
 #: The reductions of (n,) predictions, unless a map names their event.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
-#: The most groups, and the most characters of a group's name.
-MAX_GROUPS, MAX_NAME = 1000, 256
+#: The most groups.
+MAX_GROUPS = 1000
 
 
 class Groups(list[str]):

@@ -21,10 +21,9 @@ from backend.store.errors import StorageError, UnknownBatch, UnknownMap
 from backend.telemetry.observed import note_rows
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError
-from schemas.problem_table import problem
 from service.callers import LOCAL
 from service.compression import Compress
-from service.errors import InvalidField, NotFound, of_header
+from service.errors import InvalidField, MethodNotAllowed, NotFound, of_header
 from service.formats.answers import choose, respond_in_pieces
 from service.formats.body import INLINE_BYTES, bounded, content_type, read_encoding, unpack
 from service.formats.media import JSON
@@ -47,7 +46,7 @@ from service.inference import infer
 from service.inference.errors import AS_INFERENCE_ERRORS, UNKNOWN_CALL, uses_protocol
 from service.inference.models import PREDICTIONS, SERVER, Model, find_model, metadata
 from service.observe import METRICS_PATH, Observe
-from service.problems import refused, respond
+from service.problems import refused
 from service.root_path import RootPath
 from service.scoring import ScoringContext, ScoringProcess, calibrate
 from service.settings import ScoringSettings
@@ -162,34 +161,25 @@ async def _scored(
     body = await bounded(request, here.settings.max_body_bytes)
     if encoding is not None:  # its unpacked size can be anything up to the limit
         await Slots.wait_for(request.scope)
-    if encoding is None and len(body) <= INLINE_BYTES:  # cheaper than the switch to a thread
-        names, predictions = _score(here, body, encoding, read)
-        return Response(b"".join(write_predictions(kind, names, predictions)), media_type=_media(kind, names))
-    names, predictions = await run_in_thread(_score, here, body, encoding, read)
+
+    def score() -> tuple[tuple[str, ...] | None, Floats]:
+        limits = BodyLimits.of(here.settings, partial(RequestMemory.reserve_for, here.scope))
+        model, rows = read(body if encoding is None else unpack(body, encoding, limits), limits)
+        here.reserve(work_bytes(rows.array.size))
+        note_rows(rows.array.shape)
+        try:
+            predictions = model.apply(rows.array, [PREDICTIONS])[PREDICTIONS]
+        except CalibrationError as error:
+            raise renamed(error, rows.field) from error
+        return (rows.names if predictions.ndim > 1 else None), predictions
+
+    is_short = encoding is None and len(body) <= INLINE_BYTES  # cheaper than the switch to a thread
+    names, predictions = score() if is_short else await run_in_thread(score)
     pieces = write_predictions(kind, names, predictions)
-    return await respond_in_pieces(request, _media(kind, names), pieces, predictions.nbytes, {})
-
-
-def _score(
-    here: HostContext,
-    body: Body,
-    encoding: str | None,
-    read: Callable[[Body, BodyLimits], tuple[Model, InstanceRows]],
-) -> tuple[tuple[str, ...] | None, Floats]:
-    """The calibrated predictions, and the names of their classes if the rows had them."""
-    limits = BodyLimits.of(here.settings, partial(RequestMemory.reserve_for, here.scope))
-    model, rows = read(body if encoding is None else unpack(body, encoding, limits), limits)
-    here.reserve(work_bytes(rows.array.size))
-    note_rows(rows.array.shape)
-    try:
-        predictions = model.apply(rows.array, [PREDICTIONS])[PREDICTIONS]
-    except CalibrationError as error:
-        raise renamed(error, rows.field) from error
-    return (rows.names if predictions.ndim > 1 else None), predictions
-
-
-def _media(kind: str, names: object) -> str:
-    return f"{kind}; {WITH_HEADER}" if kind == CSV and names is not None else kind
+    media = f"{kind}; {WITH_HEADER}" if kind == CSV and names is not None else kind
+    if is_short:
+        return Response(b"".join(pieces), media_type=media)
+    return await respond_in_pieces(request, media, pieces, predictions.nbytes, {})
 
 
 # --- Calls without a body
@@ -256,6 +246,9 @@ _VERSION = f"{_V2}/versions/{{version}}"
 
 def _routes() -> list[HostRoute]:
     return [
+        # A path is that of the first route that it matches.
+        HostRoute("POST", "/v1/models/{name}:predict", _predict, inference_errors=True),
+        *(HostRoute("POST", f"{path}/infer", _infer) for path in (_V2, _VERSION)),
         HostRoute("POST", "/calibrate", calibrate),
         HostRoute("GET", "/health/live", _LIVE),
         HostRoute("GET", "/health/ready", _READY),
@@ -265,9 +258,7 @@ def _routes() -> list[HostRoute]:
         HostRoute("GET", "/v2/health/ready", partial(_when_ready, {"live": True, "ready": True})),
         *(HostRoute("GET", path, _describe) for path in (_V2, _VERSION)),
         *(HostRoute("GET", f"{path}/ready", _model_ready) for path in (_V2, _VERSION)),
-        *(HostRoute("POST", f"{path}/infer", _infer) for path in (_V2, _VERSION)),
         HostRoute("GET", "/v1/models", _list, inference_errors=True),
-        HostRoute("POST", "/v1/models/{name}:predict", _predict, inference_errors=True),
         HostRoute("GET", "/v1/models/{name}", _ready, inference_errors=True),
         HostRoute("GET", "/ping", _READY),
         HostRoute("POST", "/invocations", _invoke),
@@ -303,20 +294,21 @@ class HostRouter:
         route = self._exact.get((scope["method"], path))  # without the comparison with every route
         if route is None:
             scope[AS_INFERENCE_ERRORS] = path.startswith("/v1/")
-            found = [(each, *each.matches(scope)) for each in self.routes]
-            whole = next(((each, match) for each, kind, match in found if kind is Match.FULL), None)
-            if whole is None:
-                allowed = sorted(
-                    {way for each, kind, _ in found if kind is Match.PARTIAL for way in each.methods or ()}
-                )
-                if allowed:
-                    detail = f"this path supports the methods {', '.join(allowed)}"
-                    return respond(problem("method-not-allowed", detail), {"Allow": ", ".join(allowed)})
-                raise NotFound(UNKNOWN_CALL if uses_protocol(path) else "there is nothing at this path")
-            route, parameters = whole[0], whole[1]["path_params"]
+            route, parameters = self._match(scope)
         scope["route"] = route
         scope[AS_INFERENCE_ERRORS] = route.inference_errors
         return await route.handle_call(Request(scope, receive), HostContext(self._process, LOCAL, scope), **parameters)
+
+    def _match(self, scope: Scope) -> tuple[HostRoute, dict[str, str]]:
+        """The route of a request and the parameters of its path; raises ``NotFound`` and ``MethodNotAllowed``."""
+        for route in self.routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                return route, found["path_params"]
+            if match is Match.PARTIAL:
+                methods = ", ".join(sorted(route.methods or ()))
+                raise MethodNotAllowed(f"this path supports the methods {methods}").with_headers({"Allow": methods})
+        raise NotFound(UNKNOWN_CALL if uses_protocol(scope["path"]) else "there is nothing at this path")
 
 
 class HostApp:

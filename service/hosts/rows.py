@@ -154,8 +154,6 @@ def read_npy_rows(body: Body, limits: BodyLimits) -> InstanceRows:
 
 def write_predictions(kind: str, names: tuple[str, ...] | None, predictions: Floats) -> Iterator[bytes]:
     """Write predictions as JSON, CSV or NPY; vectors with the names of their classes, if the rows had them."""
-    if predictions.ndim == 1:
-        names = None
     if kind == NPY:
         return write_npy(predictions)
     if kind == CSV:

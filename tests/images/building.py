@@ -61,6 +61,9 @@ class Builder:
         shutil.rmtree(tree, ignore_errors=True)
         packages = "--include=python3,python3-venv,ca-certificates"
         _run("debootstrap", "--variant=minbase", packages, "bookworm", str(tree))
+        for unused in ("var/cache/apt", "var/lib/apt/lists"):  # which published bases do not have either
+            shutil.rmtree(tree / unused)
+            (tree / unused).mkdir()
         container = self._buildah("from", "scratch").strip()
         self._buildah("add", "--quiet", container, str(tree), "/")
         self._buildah("config", "--env", f"PATH={_PATH}", container)

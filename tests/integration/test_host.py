@@ -215,7 +215,7 @@ def test_objects_must_have_exactly_the_classes_of_the_map() -> None:
         ("POST", "/v1/models/none:predict", 404),
         ("GET", "/v1/models/none", 404),
         ("POST", "/v1/models/spam:explain", 405),
-        ("GET", "/v1/models/spam:predict", 404),
+        ("GET", "/v1/models/spam:predict", 405),
         ("POST", "/v1/models/wind:predict", 404),
         ("GET", "/v1/other", 404),
         ("DELETE", "/v1/models/spam", 405),

@@ -54,6 +54,8 @@ _BLOCK = 1 << 16
 _LARGEST = float(np.finfo(np.float64).max)
 #: The most invalid places that an error names.
 MAX_OFFENCES = 5
+#: The most characters of the name of a group.
+MAX_NAME = 256
 #: The most characters of the name of a class.
 MAX_CLASS_NAME = 256
 

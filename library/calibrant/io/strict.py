@@ -25,8 +25,8 @@ from zipfile import ZipInfo
 
 import numpy as np
 
+from calibrant.core.batch import MAX_NAME
 from calibrant.core.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
-from calibrant.evaluation import MAX_NAME
 from calibrant.io import arrow
 from calibrant.io.csv import Block, TextRows, read_cells
 from calibrant.io.errors import (

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned, group_names
-from calibrant.core.batch import Batch, Integers, Scale
+from calibrant.core.batch import MAX_NAME, Batch, Integers, Scale
 from calibrant.core.cells import Floats
 from calibrant.core.errors import (
     CalibrationError,
@@ -30,7 +30,7 @@ from calibrant.core.inputs import read_rows, reduction_by_name
 from calibrant.core.options import plain
 from calibrant.core.reductions import Event, reduce, resolve_event
 from calibrant.core.results import counted, n_rows
-from calibrant.evaluation import MAX_GROUPS, MAX_NAME
+from calibrant.evaluation import MAX_GROUPS
 from calibrant.maps.curves import Curve
 from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of
