@@ -122,7 +122,9 @@ class Record:
 
     moves: list[Move] = field(default_factory=list)
     outages: list[tuple[float, float]] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    #: When each request was due, and the seconds until its answer.
+    answers: list[tuple[float, float]] = field(default_factory=list)
+    restarted: tuple[float, float] = (0.0, 0.0)
     failures: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     stale: int = 0
@@ -138,7 +140,12 @@ class Record:
 
     def begin(self) -> None:
         """Forget the requests so far."""
-        self.seconds, self.failures, self.wrong, self.stale = [], [], [], 0
+        self.answers, self.failures, self.wrong, self.stale = [], [], [], 0
+
+    def quantiles(self, *, with_restart: bool = True) -> list[float]:
+        """The percentiles of the seconds, also without the requests during the restart."""
+        start, end = self.restarted
+        return statistics.quantiles([s for due, s in self.answers if with_restart or not start < due < end], n=100)
 
 
 class Bench:
@@ -240,7 +247,7 @@ class Bench:
             record.failures.append(f"{path}: {type(error).__name__}")
             return
         ended = time.monotonic()
-        record.seconds.append(ended - due)
+        record.answers.append((due, ended - due))
         record.stale += is_stale
         if status != 200:
             record.failures.append(f"{path}: {status} {answer}")
@@ -266,12 +273,14 @@ class Bench:
     async def restart(self, after: float) -> None:
         """Restart the second API, without requests in the meantime."""
         await asyncio.sleep(after)
+        start = time.monotonic()
         self.in_turn = [0]
         await asyncio.sleep(0.5)
         self.connections[1].forget()
         await asyncio.to_thread(self.apis[1].restart)
         await asyncio.to_thread(await_true, lambda: httpx.get(f"{self.url(1)}/health/ready").is_success, 90)
         self.in_turn = [0, 1]
+        self.record.restarted = (start, time.monotonic())
 
     @contextlib.asynccontextmanager
     async def outage(self, kind: str) -> AsyncIterator[None]:
@@ -319,7 +328,7 @@ class Bench:
         """The row of a kind of outage."""
         self.record.begin()
         await self.load(before)
-        normal = statistics.quantiles(self.record.seconds, n=100)
+        normal = self.record.quantiles()
         lost = [*self.record.failures, *self.record.wrong]
         self.record.begin()
         async with self.outage(kind):
@@ -332,16 +341,16 @@ class Bench:
         found = self.record
         for text in [*lost, *found.failures, *found.wrong][:10]:
             print(f"  {kind}: {text}", flush=True)
-        during = statistics.quantiles(found.seconds, n=100)
+        during, calm = found.quantiles(), found.quantiles(with_restart=False)
         self.is_good = self.is_good and not (lost or found.failures or found.wrong)
         return [
             kind,
-            f"{len(found.seconds) + len(found.failures):,}",
-            f"{found.stale / len(found.seconds):.0%}",
+            f"{len(found.answers) + len(found.failures):,}",
+            f"{found.stale / len(found.answers):.0%}",
             str(len(found.failures)),
             str(len(found.wrong)),
             *(f"{1000 * times[q]:.1f} / {1000 * during[q]:.1f} ms" for times, q in ((normal, 49), (normal, 98))),
-            f"{during[98] / normal[98]:.2f}",
+            f"{during[98] / normal[98]:.2f} / {calm[98] / normal[98]:.2f}",
         ]
 
 
@@ -354,7 +363,7 @@ _TENSOR = json.dumps(
 ).encode()
 _HEADINGS = [
     *("outage", "requests", "stale", "failures", "wrong versions"),
-    *("p50 before / during", "p99 before / during", "ratio of p99"),
+    *("p50 before / during", "p99 before / during", "ratio of p99 / without the restart"),
 ]
 
 
