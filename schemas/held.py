@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -33,7 +33,7 @@ class CachedMap(Document):
 class CachedState(Document):
     """The API keys and the maps in memory as they were in the store at ``as_of``, in seconds since 1970."""
 
-    format: int = 1
+    format: Literal[1] = 1
     store: str = Field(description="SHA-256 of the URL of the store, without its credentials")
     as_of: float
     keys: list[KeyRecord]

@@ -40,6 +40,12 @@ def test_a_state_and_its_maps_are_read_again(folder: HeldFolder) -> None:
     assert folder.read_map("a", "map_1", digest) == _DOCUMENT
 
 
+def test_a_state_of_another_version_is_not_used(folder: HeldFolder, tmp_path: Path) -> None:
+    content = _state(folder).model_dump_json().replace('"format":1', '"format":2').encode()
+    (tmp_path / "held" / "state").write_bytes(digest_of(content).encode() + b"\n" + content)
+    assert folder.read() is None
+
+
 def test_a_map_is_read_for_its_own_tenant_and_id_alone(folder: HeldFolder) -> None:
     digest = _written(folder)
     assert folder.read_map("b", "map_1", digest) is None
