@@ -18,7 +18,7 @@ that readers work on, about 16 MiB in each of eight heavy requests. The manifest
 
 | decoder | reads | reserves before it allocates | other bounds | test |
 |---|---|---|---|---|
-| body as received | every call | bytes beyond 64 KiB, as they arrive, and once more while its parts are joined | `max_body_bytes` | `tests/unit/service/test_guard.py::test_a_body_that_is_read_again_is_counted_once` |
+| body as received | every call | bytes beyond 64 KiB, as they arrive, and those received so far once more while its buffer grows | `max_body_bytes` | `tests/unit/service/test_guard.py::test_a_body_that_is_read_again_is_counted_once` |
 | `gzip`, `zstd`, `deflate` | `Content-Encoding` | each unpacked piece, of at most 16 MiB | `max_unpacked_bytes`; window of 8 MiB; number of members | `tests/integration/test_formats_hostile.py::test_a_hostile_encoding_is_refused` |
 {formats}
 | `application/cloudevents+json`, `application/cloudevents-batch+json` | events of monitors | as monitors' JSON | | `tests/unit/service/formats/test_json_values.py` |
