@@ -221,6 +221,22 @@ def test_confidences_beside_a_column_with_the_values_of_the_labels_are_refused(
     assert found == _of_library(p.max(axis=1), predicted == labels, reduction="confidence")
 
 
+# --- Percentages of at most 1
+
+
+@pytest.mark.parametrize("name", ["prob_pct", "default_probability_percent"])
+def test_small_numbers_in_a_column_of_percentages_may_be_probabilities(typed: Typed, scores: Any, name: str) -> None:
+    """Evaluate a rare event, whose percentages are below 1, or fractions that are called percentages."""
+    frame = scores[["y"]].assign(**{name: scores["p"]})
+    frame.to_csv("rare.csv", index=False)
+    error = error_of(typed(f"calibrant evaluate rare.csv {_MEASURES}"), 2)
+    assert "divide percentages by 100" in error
+    expected = _of_library(scores["p"], scores["y"])
+    assert [values_of(typed, command) for command in commands_of(error)] == [expected]
+    frame.assign(**{name: 100.0 * scores["p"]}).to_csv("common.csv", index=False)
+    assert "divide by 100" in error_of(typed("calibrant evaluate common.csv"), 1)
+
+
 # --- Log-likelihoods of choices, and columns of classes that the labels number
 
 

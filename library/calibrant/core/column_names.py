@@ -172,7 +172,12 @@ def is_log_probability(name: str) -> bool:
 def is_percentage(name: str) -> bool:
     """Whether a name is that of a prediction, or of a percentage."""
     is_named = word(name) in PREDICTIONS | FALLBACKS or is_like_prediction(name)
-    return is_named or not {"percent", "percentage", "pct"}.isdisjoint(words_of(name))
+    return is_named or has_percent(name)
+
+
+def has_percent(name: str) -> bool:
+    """Whether a name says that values are percentages; some write fractions in such columns."""
+    return not {"percent", "percentage", "pct"}.isdisjoint(words_of(name))
 
 
 def is_predicted_class(name: str) -> bool:

@@ -23,6 +23,7 @@ from calibrant.core.column_names import (
     among,
     are_digits,
     before_word,
+    has_percent,
     is_confidence,
     is_id,
     is_like_prediction,
@@ -87,6 +88,7 @@ def choose(columns: Sequence[Column], options: FileOptions, distinct: Distinct, 
             raise _no_labels(cells)
     if not cells.stated_places:
         _check_gap(cells)
+        _check_percent(cells)
     if cells.labels is not None:
         check_one_hot(cells, cells.labels)
     for row in () if _is_ordered(cells) else rules_of("Order of the classes"):
@@ -599,6 +601,19 @@ def _check_gap(cells: ColumnChoice) -> None:
         columns = cells.span(family.places)
         raise UnclearColumns(
             f"the predictions have one column per class, {columns}, but the column of class {missing} is missing"
+        )
+
+
+def _check_percent(cells: ColumnChoice) -> None:
+    """Raise an error if columns are named percentages, and all of their values can be probabilities too."""
+    places = cells.family.places
+    names = tuple(cells.names[at] for at in places)
+    inside = all(max(cells.numbers(at), default=2.0) <= 1 + TOLERANCE for at in places)
+    if cells.options.scale == "probability" and any(map(has_percent, names)) and inside:
+        raise UnclearColumns(
+            f"{span(names)} can be percentages of at most 1, or probabilities; divide percentages by 100, or name the "
+            "predictions if they are probabilities",
+            readings=(names,),
         )
 
 
