@@ -208,7 +208,7 @@ datasets; the table has the means. In the mean over these sizes, each with the s
 with its own number of pieces is {gain:+.2f} from the library's (standard error over label draws: {error:.2f}). The
 published one is {7.32 - 7.85:+.2f} from it, over all 315 datasets, 105 of each of {len(SIZES)} sizes. The objective is
 the same: the training procedure, and the number of pieces that it prefers, move the error of a size by some tenths in
-either direction. The library keeps the minimum of the loss.
+either direction. The library keeps the stationary point of the loss that it reaches from its start.
 """
 
 
