@@ -12,9 +12,13 @@ _PAGE = """\
 
 A process of the API has one budget for all requests, `--max-request-memory` ({budget} MiB). A reader reserves bytes before
 it allocates them, and a request holds what it reserved until it ends. With API keys, a tenant may hold half of the
-budget. A request that alone needs more gets 413 `too-large`; a request that needs what others hold gets 503 `busy` with
-`Retry-After`. With the default, a process stays below 3 GiB: the budget, some 250 MB of code and data, and the pieces
-that readers work on, about 16 MiB in each of eight heavy requests. The manifests give it 4 GiB, of which `/tmp` may take 1 GiB.
+budget. A request that alone needs more gets 413 `too-large`; a request that needs what others hold gets 503 `busy`, or 429
+`too-many-requests` if the others are of its tenant, with `Retry-After`. With the default, a process stays below 3 GiB: the
+budget, some 250 MB of code and data, and the pieces that readers work on, about 16 MiB in each heavy request that runs.
+The manifests give it 4 GiB, of which `/tmp` may take 1 GiB.
+
+Heavy requests wait for each other with their bodies alone, which then have at most a quarter of the budget
+([settings](settings.md), `--max-waiting-requests`).
 
 | decoder | reads | reserves before it allocates | other bounds | test |
 |---|---|---|---|---|
