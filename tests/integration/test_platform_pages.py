@@ -20,6 +20,7 @@ import pytest
 import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.integration.hosting import hosted, running_host
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
@@ -129,3 +130,25 @@ def test_kserves_client_infers(
     found = {output.name: output.as_numpy() for output in answer.outputs}
     np.testing.assert_array_equal(found["predictions"], fitted.apply(given))
     assert found.keys() == ({"predictions"} if many else {"predictions", "p0", "p1"})
+
+
+@_without("kserve")
+@pytest.mark.parametrize("name", ["spam", "pets"])
+def test_kserves_client_predicts_with_version_1_of_the_protocol_on_a_host(name: str, tmp_path: Path) -> None:
+    kserve: Any = importlib.import_module("kserve")
+    fitted = hosted()[name]
+    fitted.save(tmp_path / f"{name}.json")
+    rows = np.array([0.1, 0.9]) if name == "spam" else np.array([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1]])
+
+    async def asked(url: str) -> tuple[bool, Any]:
+        client = kserve.InferenceRESTClient(kserve.RESTConfig(protocol="v1"))
+        try:
+            ready = await client.is_model_ready(url, name)
+            return ready, await client.infer(url, {"instances": rows.tolist()}, model_name=name)
+        finally:
+            await client.close()
+
+    with running_host(str(tmp_path)) as host:
+        ready, answer = asyncio.run(asked(host.url))
+    assert ready
+    assert answer == {"predictions": fitted.apply(rows).tolist()}
