@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from service.callers import LOCAL, Caller
 from service.errors import busy
-from service.guard import Pace, Turns
+from service.guard import MeanPace, Turns
 from service.shares import Exhausted, Shares
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class DrawingQueue:
     def __init__(self, most: int = MOST_WAITING) -> None:
         self._shares = Shares(most)
         self._turns = Turns(1)
-        self._pace = Pace()
+        self._pace = MeanPace()
 
     async def draw(self, caller: Caller, work: Callable[[], T]) -> T:
         """Run drawing work when it is its turn; raises ``Busy`` if too much is waiting."""

@@ -139,7 +139,7 @@ class SlotNeeded(Exception):
         self.scope = scope
 
 
-class Pace:
+class MeanPace:
     """How long work takes on average, which tells how long a line takes; recent work counts most."""
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class Slots:
         self._slot_bytes = max(1, (memory - memory // _WAITING_PART) // count)
         self._seconds = seconds
         self._clock = clock
-        self._pace = Pace()
+        self._pace = MeanPace()
         self._waiting: dict[asyncio.Task[None], Caller] = {}
         self._is_closed = False
 

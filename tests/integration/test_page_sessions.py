@@ -34,7 +34,7 @@ def key(keys: ApiKeyStore) -> NewKey:
 
 @pytest.fixture
 def visitor(key: NewKey, redis_url: str) -> Iterator[Visitor]:
-    with serving(Settings(redis_url, sign_in_rate=0)) as url, Visitor(url) as visitor:
+    with serving(Settings(redis_url, sign_in_rate=0, trusted_proxies="127.0.0.1")) as url, Visitor(url) as visitor:
         yield visitor
 
 
