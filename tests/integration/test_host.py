@@ -367,6 +367,14 @@ def test_calls_that_do_not_exist_are_problems() -> None:
     assert {one.headers["content-type"] for one in (missing, method)} == {"application/problem+json"}
 
 
+@pytest.mark.parametrize("path", ["/health/ready", "/v2/health/ready", "/ping", "/alive"])
+def test_a_host_that_is_ending_is_not_ready_but_alive(path: str) -> None:
+    app = host_of("spam", routes=vertex_routes("/alive", None))
+    app.state.process.ending = True
+    ready, live = ask(app, ("GET", path, {}), ("GET", "/health/live", {}))
+    assert (ready.status_code, live.status_code, app.state.process.end_noticed) == (503, 200, True)
+
+
 def test_metrics_count_the_calls_of_a_host() -> None:
     app = host_of("spam")
     post(app, "/v1/models/spam:predict", {"instances": [0.5, 0.5]})
