@@ -31,10 +31,10 @@ SCORES = [0.02, 0.11, 0.19, 0.28, 0.4, 0.52, 0.63, 0.75, 0.86, 0.97]
 NPZ, JSON = "application/x-npz", "application/json"
 METHODS = ("averaged", "isotonic", "platt")
 VECTOR_METHODS = ("temperature", "averaged", "sms", "dirichlet-odir")
-_ROUNDS, _SECONDS = 5, 3
-#: Connections of the load, fits that are queued during a part of it, and the rows of each.
+_ROUNDS, _SECONDS = 5, 2
+#: Connections of the load, and fits of a million pairs that are queued during a part of it.
 CONNECTIONS = (8, 64)
-_FITS, _ROWS_OF_FIT = 50, 100_000
+_FITS = 50
 
 
 @contextlib.contextmanager
@@ -66,9 +66,6 @@ def small_rows(running: Stack, echo: str, connections: int) -> list[str]:
 @contextlib.contextmanager
 def busy(running: Stack, large: Large) -> Iterator[None]:
     """Fits are queued, and a million pairs are evaluated again and again, until the end of the context."""
-    random = np.random.default_rng(2)
-    c = random.random(_ROWS_OF_FIT)
-    rows = {"predictions": (c**1.3).tolist(), "labels": (random.random(len(c)) < c).astype(int).tolist()}
     ended = threading.Event()
 
     def evaluate() -> None:
@@ -78,7 +75,8 @@ def busy(running: Stack, large: Large) -> Iterator[None]:
 
     evaluating = threading.Thread(target=evaluate)
     with httpx.Client(base_url=running.url, timeout=120, headers={"Prefer": "respond-async"}) as client:
-        batch = client.post("/batches", json=rows).raise_for_status().json()["id"]
+        stored = client.post("/batches", content=large.npz, headers={"Content-Type": NPZ})
+        batch = stored.raise_for_status().json()["id"]
         fit = {"batch": batch, "method": "averaged"}
         jobs = [client.post("/maps", json=fit).raise_for_status().headers["location"] for _ in range(_FITS)]
         evaluating.start()
@@ -88,7 +86,7 @@ def busy(running: Stack, large: Large) -> Iterator[None]:
             ended.set()
             evaluating.join()
         if client.get(jobs[-1]).json()["status"] != "queued":
-            raise RuntimeError("the fits ended before the measurements: let them have more rows")
+            raise RuntimeError("the fits ended before the measurements: queue more")
         for job in jobs:
             client.delete(job)
 
@@ -225,8 +223,8 @@ what was tried.
 
 ### Beside other work
 
-The same while {fits} fits of {rows_of_fit:,} rows are queued, which a worker runs one after the other, and while the
-same API evaluates a million pairs again and again. The goal is the same.
+The same while {fits} fits of a million pairs are queued, which a worker runs one after the other, and while the same
+API receives and evaluates a million pairs again and again. The goal is the same.
 
 {beside}
 
@@ -265,7 +263,6 @@ def main() -> None:
             small=by_connections(running, echo),
             beside=beside,
             fits=_FITS,
-            rows_of_fit=_ROWS_OF_FIT,
             vectors="\n".join(vector_rows(running)),
             members=members(running),
             in_process=large.in_process,
