@@ -237,12 +237,6 @@ class Slots:
         if "slots_held" not in state:
             raise self._refusal(caller)
 
-    @staticmethod
-    def give_back_for(scope: Scope) -> None:
-        """Give back the slots of a request whose work is done, if it has any; its response may take long to send."""
-        slots: Slots = scope["state"]["slots"]
-        slots.give_back(scope)
-
     def give_back(self, scope: Scope) -> None:
         """Give back the slots of a request, if it has any."""
         state = scope["state"]

@@ -15,7 +15,6 @@ from calibrant.core.cells import Floats
 from service.errors import NotAcceptable
 from service.formats.catalogue import BY_TYPE, WRITERS
 from service.formats.media import JSON
-from service.guard import Slots
 from service.headers import read_header
 from service.threads import iterate_in_thread, run_in_thread
 
@@ -98,7 +97,7 @@ async def respond_in_pieces(
 ) -> Response:
     """Respond with pieces that hold ``size`` bytes of numbers."""
     if size > _SMALL_BYTES and request.scope.get("http_version") != "1.0":
-        Slots.give_back_for(request.scope)  # a client that reads slowly must not hold up others
+        request.state.slots.give_back(request.scope)  # a client that reads slowly must not hold up others
         return StreamingResponse(iterate_in_thread(pieces), headers=headers, media_type=kind)
     content = await run_in_thread(b"".join, pieces)
     return Response(content, headers=headers, media_type=kind)
