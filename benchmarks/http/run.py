@@ -226,8 +226,8 @@ what was tried.
 
 ### Beside other work
 
-The same while at least {fits} fits of a million pairs are queued, which a worker runs one after the other, and while the same
-API receives and evaluates a million pairs again and again. The goal is the same.
+The same while at least {fits} fits of a million pairs are queued, which a worker runs one after the other, and while
+the same API receives and evaluates a million pairs again and again. The goal is the same.
 
 {beside}
 
