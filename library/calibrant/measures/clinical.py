@@ -42,21 +42,30 @@ class LogisticModel(NamedTuple):
 
     def at(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """Return the log likelihood, its gradient ``(d,)`` and the information ``(d, d)``, penalised for Firth's."""
-        logit = self.offset + self.x @ theta
-        chance = expit(logit)
-        variance = self.w * chance * (1.0 - chance)
-        information = (self.x.T * variance) @ self.x
-        value, residual = float(self.wy @ logit - self.w @ np.logaddexp(0.0, logit)), self.wy - self.w * chance
+        with _unlimited():
+            logit = self.offset + self.x @ theta
+            chance = expit(logit)
+            variance = self.w * chance * (1.0 - chance)
+            information = (self.x.T * variance) @ self.x
+            value, residual = float(self.wy @ logit - self.w @ np.logaddexp(0.0, logit)), self.wy - self.w * chance
+            gradient = self.x.T @ residual
+        if not (math.isfinite(value) and np.isfinite(information).all()):
+            raise NotConverged("the logistic recalibration did not converge: logits are too large")
         if self.firth:
             sign, size = np.linalg.slogdet(information)
             value += float(size) / 2.0 if sign > 0 else -math.inf
             leverage = variance * ((self.x @ np.linalg.pinv(information)) * self.x).sum(axis=1)
-            residual = residual + leverage * (0.5 - chance)
-        return value, self.x.T @ residual, information
+            gradient = gradient + self.x.T @ (leverage * (0.5 - chance))
+        return value, gradient, information
 
     def without(self, column: int, value: float) -> LogisticModel:
         """Return the model in which one parameter has a known value."""
         return self._replace(x=np.delete(self.x, column, axis=1), offset=self.offset + value * self.x[:, column])
+
+
+def _unlimited() -> np.errstate:
+    """Products of logits may exceed all numbers; fits then end with ``NotConverged``."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def maximum(model: LogisticModel, theta: Floats) -> tuple[Floats, float, Floats]:
@@ -64,8 +73,9 @@ def maximum(model: LogisticModel, theta: Floats) -> tuple[Floats, float, Floats]
     value, gradient, information = model.at(theta)
     for _ in range(_STEPS):
         step = _solved(information, gradient)
-        reach = float(np.abs(model.x @ step).max(initial=0.0))
-        step *= min(1.0, _LONGEST / max(reach, 1e-300))
+        with _unlimited():
+            reach = float(np.abs(model.x @ step).max(initial=0.0))
+            step *= min(1.0, _LONGEST / max(reach, 1e-300))
         for _ in range(_HALVINGS):
             after = model.at(theta + step)
             if after[0] >= value - 1e-10 * abs(value):
