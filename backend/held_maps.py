@@ -56,28 +56,28 @@ class HeldMaps:
 
     def held(self, tenant: str, ref: str) -> HeldMap | None:
         """The map of a reference if it is in memory; O(1)."""
-        found = self._references.get((tenant, ref))
-        if found is not None:
-            if self._changing and (tenant, found.name) in self._changing and ref not in found.exact_references:
+        held_map = self._references.get((tenant, ref))
+        if held_map is not None:
+            if self._changing and (tenant, held_map.name) in self._changing and ref not in held_map.exact_references:
                 return None
             with suppress(KeyError):  # dropped by another thread in between
-                self._maps.move_to_end((tenant, found.id))
-        return found
+                self._maps.move_to_end((tenant, held_map.id))
+        return held_map
 
     def find(self, store: Store, tenant: str, ref: str) -> HeldMap:
         """The map of a reference, from memory or the store; raises ``UnknownMap``."""
-        found = self.held(tenant, ref)
-        if found is not None:
-            return found
+        held_map = self.held(tenant, ref)
+        if held_map is not None:
+            return held_map
         changes = self._changes
         record = store.maps.get(ref)
-        found = HeldMap.of(record)
+        held_map = HeldMap.of(record)
         led = {} if record.name is None else {ref: record.id} | read_references(store.redis, [(tenant, record.name)])[0]
         with self._writing:
             if changes == self._changes:
-                self._add(tenant, found, record.document)
+                self._add(tenant, held_map, record.document)
                 self._lead(tenant, record.name, led)
-        return found
+        return held_map
 
     # --- Changes: a map is dropped only if it was deleted, and references lead to other maps once these were read
 

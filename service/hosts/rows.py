@@ -128,8 +128,8 @@ def read_csv_rows(body: Body, limits: BodyLimits, names: tuple[str, ...] | None,
         columns, start = _columns(bytes(body[start:end]), names), end
     line = ",".join(f"predictions.{i}" for i in columns) if len(columns) > 1 else "predictions"
     limits.reserve(len(body))
-    found = read_csv(line.encode() + b"\n" + memoryview(body)[start:], limits)
-    return InstanceRows(found["predictions"], names if header else None)
+    arrays = read_csv(line.encode() + b"\n" + memoryview(body)[start:], limits)
+    return InstanceRows(arrays["predictions"], names if header else None)
 
 
 def _columns(line: bytes, names: tuple[str, ...] | None) -> list[int]:

@@ -59,7 +59,7 @@ BODIES = {
     "no predictions": b'{"map": "m"}',
     "no map": b'{"predictions": [0.1]}',
     "an unknown map": b'{"map": "n", "predictions": [0.1]}',
-    "a map that is none": b'{"map": null, "predictions": [0.1], "x": "y"}',
+    "null as the map": b'{"map": null, "predictions": [0.1], "x": "y"}',
     "a list": b'[{"map": "m", "predictions": [0.1]}]',
     "nothing": b"",
     "not JSON": b'{"map": "m", "predictions": [0.1]',

@@ -49,7 +49,7 @@ class Engine(NamedTuple):
 
 
 def arguments_of(rows: Sheet | ForecastSheet) -> dict[str, Any]:
-    """Return the rows of a file as arguments of functions and of methods of the client, without those that are None."""
+    """Return the rows of a file as arguments of functions and of methods of the client, without None values."""
     from calibrant.io.table import ForecastSheet
 
     arguments: dict[str, Any] = {"weights_kind": None if rows.weights is None else rows.weights_kind}

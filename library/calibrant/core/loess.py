@@ -48,7 +48,7 @@ def vertices(x: Floats, rows: Floats) -> Floats:
     most = np.floor(count * SPAN * _CELL)
     margin = _MARGIN * max(x[-1] - x[0], 1e-10 * max(abs(x[0]), abs(x[-1])) + 1e-30)
     box = float(x[0] - margin), float(x[-1] + margin)
-    found, cells = list(box), [(0.0, count - 1.0, *box)]
+    places, cells = list(box), [(0.0, count - 1.0, *box)]
     while cells:
         first, last, low, high = cells.pop()
         if last - first + 1.0 <= most:
@@ -56,9 +56,9 @@ def vertices(x: Floats, rows: Floats) -> Floats:
         row = _cut(ends, first, last)
         place = float(x[np.searchsorted(ends, row, side="right")])
         if place not in (low, high):
-            found.append(place)
+            places.append(place)
             cells += [(first, row, low, place), (row + 1.0, last, place, high)]
-    return np.unique(found)
+    return np.unique(places)
 
 
 def _cut(ends: Floats, first: float, last: float) -> float:
@@ -78,9 +78,9 @@ def blended(places: Floats, at: Floats) -> Floats:
     low = np.clip(np.searchsorted(places, at) - 1, 0, len(places) - 2)
     width = places[low + 1] - places[low]
     u = (at - places[low]) / width
-    found, row, count = np.zeros((len(at), 2 * len(places))), np.arange(len(at)), len(places)
-    found[row, low] = (1.0 - u) ** 2 * (1.0 + 2.0 * u)
-    found[row, low + 1] = u**2 * (3.0 - 2.0 * u)
-    found[row, count + low] = width * u * (1.0 - u) ** 2
-    found[row, count + low + 1] = -width * u**2 * (1.0 - u)
-    return found
+    weights, row, count = np.zeros((len(at), 2 * len(places))), np.arange(len(at)), len(places)
+    weights[row, low] = (1.0 - u) ** 2 * (1.0 + 2.0 * u)
+    weights[row, low + 1] = u**2 * (3.0 - 2.0 * u)
+    weights[row, count + low] = width * u * (1.0 - u) ** 2
+    weights[row, count + low + 1] = -width * u**2 * (1.0 - u)
+    return weights

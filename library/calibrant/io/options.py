@@ -227,7 +227,7 @@ class FileOptions:
 
     @classmethod
     def read(cls, written: Mapping[str, Any], kind: Literal["classes", "numbers"] = "classes") -> Self:
-        """Read the options of one kind of predictions as they are written, without those that are None or empty lists.
+        """Read the options of one kind of predictions as they are written, without None values and empty lists.
 
         Raises ``InvalidFileOption``.
         """

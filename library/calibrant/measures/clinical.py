@@ -89,10 +89,10 @@ def maximum(model: LogisticModel, theta: Floats) -> tuple[Floats, float, Floats]
 
 def _solved(matrix: Floats, vector: Floats) -> Floats:
     try:
-        found: Floats = np.linalg.solve(matrix, vector).astype(np.float64, copy=False)
+        solution: Floats = np.linalg.solve(matrix, vector).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         raise NotConverged("the logistic recalibration did not converge: too few different predictions") from None
-    return found
+    return solution
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Recalibration:
         x = np.column_stack([np.ones_like(logit), logit])[:, : self.model.x.shape[1]]
         known = 0.0 if x.shape[1] > 1 else logit
         off = event.y - expit(x @ self.theta + known)
-        found: Floats = (x * off[:, None]) @ np.linalg.inv(self.information) * self.model.w.sum()
-        return found
+        influence: Floats = (x * off[:, None]) @ np.linalg.inv(self.information) * self.model.w.sum()
+        return influence
 
     def covariance(self, cells: Cells) -> Floats:
         """Return the covariance of the parameters, by a sandwich for importance weights: ``(d, d)``."""
@@ -132,8 +132,8 @@ class Recalibration:
         chance = expit(self.model.offset + self.model.x @ self.theta)
         scale = float(self.model.w.sum()) / cells.mass
         squares = scale**2 * (cells.w2y * (1.0 - 2.0 * chance) + cells.w2 * chance**2)
-        found: Floats = inverse @ ((self.model.x.T * squares) @ self.model.x) @ inverse
-        return found
+        sandwich: Floats = inverse @ ((self.model.x.T * squares) @ self.model.x) @ inverse
+        return sandwich
 
     def limits(self, column: int, how: Limits, level: float) -> tuple[float, float]:
         """Return the confidence interval of a parameter, from the likelihood of frequency weights."""
@@ -178,8 +178,8 @@ class Recalibration:
             return -self.model.at(np.insert(np.array([free]), column, value))[0]
 
         width = 4.0 * math.sqrt(float(np.linalg.inv(self.information)[1 - column, 1 - column]))
-        found = minimize_scalar(loss, bracket=(float(other[0]) - width, float(other[0]) + width), tol=1e-12)
-        return -float(found.fun), np.array([float(found.x)])
+        least = minimize_scalar(loss, bracket=(float(other[0]) - width, float(other[0]) + width), tol=1e-12)
+        return -float(least.fun), np.array([float(least.x)])
 
 
 def counts_rows(event: Event) -> bool:
@@ -187,16 +187,16 @@ def counts_rows(event: Event) -> bool:
     return event.w is None or event.kind == "frequency"
 
 
-def logits(p: Floats, given: Floats | None) -> Floats:
+def logits(p: Floats, exact: Floats | None) -> Floats:
     """Return the logits of predictions ``(n,)``; raise ``OutOfRange`` for those of exactly 0 or 1."""
-    if given is not None:
-        return given
+    if exact is not None:
+        return exact
     extreme = int(np.count_nonzero((p == 0.0) | (p == 1.0)))
     if extreme:
         count = f"{extreme} different values" if extreme > 1 else "a value"
         raise OutOfRange(f"the predictions have {count} of exactly 0 or 1, whose logit is infinite")
-    found: Floats = np.log(p) - np.log1p(-p)
-    return found
+    log_odds: Floats = np.log(p) - np.log1p(-p)
+    return log_odds
 
 
 def model_of(cells: Cells, *, free: bool, firth: bool = False) -> LogisticModel:
@@ -205,13 +205,13 @@ def model_of(cells: Cells, *, free: bool, firth: bool = False) -> LogisticModel:
     events = float(cells.wy.sum())
     if (not events or events == float(cells.w.sum())) and not firth:
         raise OneClass("labels contain one class")
-    one, w, wy = np.ones_like(logit), cells.w, cells.wy
+    constant, w, wy = np.ones_like(logit), cells.w, cells.wy
     if firth and cells.kind != "frequency":  # Firth's penalty has the size of a row
         scale = cells.mass / float(cells.w2.sum())
         w, wy = w * scale, wy * scale
     if free:
-        return LogisticModel(np.column_stack([one, logit]), np.zeros_like(logit), w, wy, firth)
-    return LogisticModel(one[:, None], logit, w, wy, firth)
+        return LogisticModel(np.column_stack([constant, logit]), np.zeros_like(logit), w, wy, firth)
+    return LogisticModel(constant[:, None], logit, w, wy, firth)
 
 
 def _separated(cells: Cells) -> bool:
@@ -240,8 +240,8 @@ def _parameter(column: int, *, free: bool) -> tuple[Compute, Callable[..., Float
         return MeasureResult(value, interval=interval, p_value=p_value)
 
     def influence(event: Event, _: Resampling, *, likelihood: Likelihood, limits: Limits) -> Floats:  # noqa: ARG001 - of counted rows
-        found: Floats = Recalibration.of(event, free=free, likelihood=likelihood).influence(event)[:, column]
-        return found
+        of_parameters = Recalibration.of(event, free=free, likelihood=likelihood).influence(event)
+        return np.asarray(of_parameters[:, column])
 
     return compute, influence
 
@@ -318,8 +318,8 @@ def _normalised_entropy(event: Event, _: Resampling, *, base_rate: float | None)
 
 def _normalised_entropy_influence(event: Event, resampling: Resampling, *, base_rate: float | None) -> Floats:
     rate = _rate(event, base_rate)
-    found = _normalised_entropy(event, resampling, base_rate=base_rate)
-    entropy, value = found.parts["entropy"], float(found.value or 0.0)
+    result = _normalised_entropy(event, resampling, base_rate=base_rate)
+    entropy, value = result.parts["entropy"], float(result.value or 0.0)
     # The derivative of the entropy by the rate of events is the same for a given and for the own base rate.
     moved = (math.log1p(-rate) - math.log(rate)) * (event.y - float(_counts(event)[1] / _counts(event)[0]))
     return centred((row_scores(event, "log-loss") - value * moved) / entropy, event.w)
@@ -353,8 +353,7 @@ def quantiles(values: Floats, w: Floats, shares: Floats, *, counted: bool) -> Fl
     below = np.floor(place)
     low = values[np.searchsorted(ends, below, side="right")]
     high = values[np.searchsorted(ends, np.minimum(below + 1.0, ends[-1] - 1.0), side="right")]
-    found: Floats = low + (place - below) * (high - low)
-    return found
+    return np.asarray(low + (place - below) * (high - low))
 
 
 def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> MeasureResult:
@@ -378,9 +377,6 @@ def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> 
     return MeasureResult(statistic, p_value=float(chdtrc(freedom, statistic)), parts=parts)
 
 
-_SLOPE, _SLOPE_INFLUENCE = _parameter(1, free=True)
-_JOINT, _JOINT_INFLUENCE = _parameter(0, free=True)
-_LARGE, _LARGE_INFLUENCE = _parameter(0, free=False)
 _OE, _OE_INFLUENCE = _ratio(inverse=False)
 _EO, _EO_INFLUENCE = _ratio(inverse=True)
 _LOGISTIC = {
@@ -388,8 +384,9 @@ _LOGISTIC = {
     "limits": Option("profile", choices=("profile", "wald")),
 }
 _OF_LIKELIHOOD = (
-    " With likelihood firth, the likelihood has Jeffreys' prior and is finite for few events. Limits profile and wald "
-    "are those of frequency weights; with importance weights, and pooled events, limits are from the influence of rows"
+    " With likelihood firth, the likelihood has Jeffreys' prior and is finite for few events. P-values and limits "
+    "(profile or wald) are those of the likelihood of frequency weights; with importance weights the p-value is Wald's "
+    "with a sandwich variance, and limits are from the influence of rows, as for pooled events"
 )
 _NEEDS = "both outcomes, no prediction of exactly 0 or 1"
 
@@ -398,58 +395,50 @@ def _logistic_seconds(n: int, _classes: int, _options: Any) -> float:
     return 2e-3 + 1e-6 * n
 
 
+def _entry_of_parameter(name: str, title: str, definition: str, column: int, *, free: bool) -> Measure:
+    event, influence = _parameter(column, free=free)
+    return Measure(
+        name,
+        title,
+        _FAMILY,
+        definition + _OF_LIKELIHOOD,
+        f"{_SOURCE}; Firth (1993)",
+        None,
+        None,
+        "O(n log n)",
+        event=event,
+        influence=influence,
+        better="neither",
+        needs=_NEEDS,
+        options=_LOGISTIC,
+        seconds=_logistic_seconds,
+    )
+
+
 MEASURES = (
-    Measure(
+    _entry_of_parameter(
         "calibration-slope",
         "Calibration slope",
-        _FAMILY,
         "The slope b of logit P(Y = 1) = a + b logit p by maximum likelihood; 1 is calibrated, below 1 predictions are "
-        "too extreme. The p-value is of slope 1, by the likelihood ratio." + _OF_LIKELIHOOD,
-        f"{_SOURCE}; Firth (1993)",
-        None,
-        None,
-        "O(n log n)",
-        event=_SLOPE,
-        influence=_SLOPE_INFLUENCE,
-        better="neither",
-        needs=_NEEDS,
-        options=_LOGISTIC,
-        seconds=_logistic_seconds,
+        "too extreme. The p-value is of b = 1.",
+        1,
+        free=True,
     ),
-    Measure(
+    _entry_of_parameter(
         "calibration-intercept",
         "Calibration intercept, or calibration in the large",
-        _FAMILY,
         "The intercept a of logit P(Y = 1) = a + logit p by maximum likelihood, with the slope fixed at 1; 0 is "
-        "calibrated, above 0 predictions are too low. The p-value is of intercept 0, by the likelihood ratio."
-        + _OF_LIKELIHOOD,
-        f"{_SOURCE}; Firth (1993)",
-        None,
-        None,
-        "O(n log n)",
-        event=_LARGE,
-        influence=_LARGE_INFLUENCE,
-        better="neither",
-        needs=_NEEDS,
-        options=_LOGISTIC,
-        seconds=_logistic_seconds,
+        "calibrated, above 0 predictions are too low. The p-value is of a = 0.",
+        0,
+        free=False,
     ),
-    Measure(
+    _entry_of_parameter(
         "logistic-intercept",
         "Intercept beside the slope",
-        _FAMILY,
         "The intercept a of logit P(Y = 1) = a + b logit p by maximum likelihood, with the slope b estimated beside "
-        "it; it is the gap at p = 1/2 in log-odds, not that of the mean. The p-value is of a = 0." + _OF_LIKELIHOOD,
-        f"{_SOURCE}; Firth (1993)",
-        None,
-        None,
-        "O(n log n)",
-        event=_JOINT,
-        influence=_JOINT_INFLUENCE,
-        better="neither",
-        needs=_NEEDS,
-        options=_LOGISTIC,
-        seconds=_logistic_seconds,
+        "it; it is the gap at p = 1/2 in log-odds, not that of the mean. The p-value is of a = 0.",
+        0,
+        free=True,
     ),
     Measure(
         "unreliability",

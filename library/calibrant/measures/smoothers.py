@@ -105,8 +105,7 @@ def _size(share: float | None) -> Callable[[Floats], Floats]:
 
     def size(gaps: Floats) -> Floats:
         sizes = np.abs(gaps)
-        found: Floats = sizes.mean(axis=-1) if share is None else np.quantile(sizes, share, axis=-1)
-        return found
+        return np.asarray(sizes.mean(axis=-1) if share is None else np.quantile(sizes, share, axis=-1))
 
     return size
 
