@@ -373,6 +373,7 @@ def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> 
     variance = expected * (1.0 - expected / rows)
     if (variance <= 0.0).any():
         return MeasureResult(None, parts=parts, problem="no value: a group has predictions of 0 or 1 only")
+    parts["least_expected"] = float(np.minimum(expected, rows - expected).min())
     statistic = float(((events - expected) ** 2 / variance).sum())
     return MeasureResult(statistic, p_value=float(chdtrc(freedom, statistic)), parts=parts)
 
@@ -521,6 +522,7 @@ MEASURES = (
         _FAMILY,
         "sum_g (O_g - E_g)^2 / (E_g (1 - E_g / n_g)) over groups of equal mass, with the p-value of chi-squared with "
         "as many degrees of freedom as groups (predictions made before), or groups - 2 (a model fitted to these rows). "
+        "Part least_expected: the fewest expected events, or other rows, of a group; below 5 the p-value is too small. "
         "Discouraged: the result depends on the groups and has little power; prefer smooth-test",
         "Hosmer & Lemeshow (1980); Hosmer et al. (1997)",
         0.0,

@@ -61,7 +61,13 @@ def test_values_are_those_of_r(name: str) -> None:
     assert _measure(p, y, "spiegelhalter").p_value == pytest.approx(golden["spiegelhalter_p"], rel=1e-8)
     of_fit = _measure(p, y, "hosmer-lemeshow", df="groups-2")
     assert of_fit.p_value == pytest.approx(golden["hosmer_lemeshow_p"], rel=1e-8)
-    assert of_fit.parts == {"groups": 10, "degrees_of_freedom": 8}
+    assert (of_fit.parts["groups"], of_fit.parts["degrees_of_freedom"]) == (10, 8)
+
+
+def test_hosmer_lemeshow_says_how_few_events_a_group_expects() -> None:
+    p = np.repeat([0.02, 0.5], 100)
+    found = _measure(p, np.tile([0, 1], 100), "hosmer-lemeshow", n_groups=2)
+    assert found.parts["least_expected"] == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("name", NAMES)

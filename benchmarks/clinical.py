@@ -1,0 +1,163 @@
+"""Coverage of intervals and size of tests of the clinical measures. Writes docs/benchmarks/clinical.md."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import expit
+
+import calibrant
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "clinical.md"
+#: Batches of each cell: of the measures that are fast, and of the distances from curves, whose intervals take longer.
+RUNS, CURVE_RUNS = 2_000, 400
+RESAMPLES = 400
+ROWS = (200, 1_000, 10_000)
+PREVALENCES = (0.02, 0.2, 0.5)
+#: Rows that stand for an infinite sample, and nodes of the integral over log-odds.
+MANY, NODES = 100_000, 20_001
+PARAMETERS = ("calibration-slope", "calibration-intercept", "logistic-intercept", "oe-ratio", "pcoc")
+CURVES = ("ici", "e50", "e90")
+TESTS = (
+    "calibration-slope",
+    "calibration-intercept",
+    "logistic-intercept",
+    "unreliability",
+    "oe-ratio",
+    "spiegelhalter",
+    "hosmer-lemeshow",
+)
+#: Intercept and slope of the recalibration: calibrated, and too low and too extreme.
+CALIBRATED, DISTORTED = (0.0, 1.0), (0.4, 0.7)
+
+Array = npt.NDArray[np.float64]
+
+
+class Cell(NamedTuple):
+    """A simulated population: batches of n rows with this rate of events, and the intercept and slope of the truth."""
+
+    n: int
+    prevalence: float
+    recalibration: tuple[float, float]
+
+
+def centre(cell: Cell) -> float:
+    """The mean of the predicted log-odds, of standard deviation 1, at which events have the prevalence."""
+    a, b = cell.recalibration
+    z, weight = _nodes()
+    return float(brentq(lambda m: float(weight @ expit(a + b * (m + z))) - cell.prevalence, -15.0, 15.0))
+
+
+def _nodes() -> tuple[Array, Array]:
+    z = np.linspace(-8.0, 8.0, NODES)
+    weight = np.exp(-z * z / 2.0)
+    return z, weight / weight.sum()
+
+
+def truths(cell: Cell) -> dict[str, float]:
+    """Return the true value of each measure with an interval."""
+    (a, b), (z, weight) = cell.recalibration, _nodes()
+    predicted = centre(cell) + z
+    p, c = expit(predicted), expit(a + b * predicted)
+    large = brentq(lambda shift: float(weight @ (expit(predicted + shift) - c)), -10.0, 10.0)
+    observed = float(weight @ c) / float(weight @ p)
+    found = {"calibration-slope": b, "calibration-intercept": float(large), "logistic-intercept": a}
+    found |= {"oe-ratio": observed, "pcoc": 1.0 / observed}
+    rows = np.random.default_rng(0).standard_normal(MANY) + centre(cell)
+    both = np.concatenate([rows, rows])
+    # Each row counts with both labels, by their probabilities.
+    w = np.concatenate([expit(a + b * rows), expit(-a - b * rows)])
+    asked = [{"name": name, "curve": "loess" if cell.n <= 2_000 else "rcs"} for name in CURVES]
+    limits = calibrant.evaluate(
+        both, np.repeat([1, 0], MANY), scale="logit", weights=w, weights_kind="importance", measures=asked
+    )
+    return found | {name: float(limits.measures[name].value or 0.0) for name in CURVES}
+
+
+def measured(cell: Cell, run: int, names: tuple[str, ...], *, intervals: bool) -> dict[str, Any]:
+    """Return the results of one simulated batch."""
+    random = np.random.default_rng([run, cell.n, round(100 * cell.prevalence)])
+    logits = centre(cell) + random.standard_normal(cell.n)
+    a, b = cell.recalibration
+    labels = (random.random(cell.n) < expit(a + b * logits)).astype(int)
+    options: dict[str, Any] = {"interval": 0.95, "resamples": RESAMPLES} if intervals else {}
+    found = calibrant.evaluate(logits, labels, scale="logit", measures=list(names), seed=run, **options)
+    return dict(found.measures)
+
+
+def coverage(cell: Cell) -> dict[str, tuple[float, float]]:
+    """Return the share of batches whose interval covers the truth, and the share without an interval."""
+    true = truths(cell)
+    shares: dict[str, tuple[float, float]] = {}
+    for names, runs in ((PARAMETERS, RUNS), (CURVES, CURVE_RUNS)):
+        covered, without = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+        for run in range(runs):
+            for name, result in measured(cell, run, names, intervals=True).items():
+                if result.interval is None:
+                    without[name] += 1
+                else:
+                    covered[name] += result.interval[0] <= true[name] <= result.interval[1]
+        shares |= {
+            name: (covered[name] / max(runs - without[name], 1), without[name] / runs)
+            for name in names
+            if name in PARAMETERS or true[name] >= 0.03
+        }
+    return shares
+
+
+def sizes(cell: Cell) -> dict[str, float]:
+    """Return the share of calibrated batches that each test rejects at 5 %."""
+    rejected = dict.fromkeys(TESTS, 0)
+    for run in range(RUNS):
+        for name, result in measured(cell, run, TESTS, intervals=False).items():
+            rejected[name] += result.p_value is not None and result.p_value <= 0.05
+    return {name: count / RUNS for name, count in rejected.items()}
+
+
+def _table(cells: list[Cell], names: tuple[str, ...], shown: list[dict[str, str]]) -> list[str]:
+    head = [f"{cell.n:,} rows, {cell.prevalence:.0%}" for cell in cells]
+    lines = ["| | " + " | ".join(head) + " |", "|---|" + "---|" * len(cells)]
+    return [*lines, *(f"| `{name}` | " + " | ".join(one.get(name, "") for one in shown) + " |" for name in names), ""]
+
+
+def _shown(found: dict[str, tuple[float, float]]) -> dict[str, str]:
+    return {name: f"{a:.3f}" + (f" ({b:.1%} without)" if b else "") for name, (a, b) in found.items()}
+
+
+def main() -> None:
+    """Simulate and write the page."""
+    lines = [
+        "# Clinical measures: coverage and size",
+        "",
+        f"Generated by `python -m benchmarks.clinical`. Each figure is a share of {RUNS:,} simulated batches",
+        f"({CURVE_RUNS} for distances from a curve). Log-odds of the predictions are normal with standard deviation 1;",
+        "outcomes follow logit P(Y = 1) = a + b logit p.",
+        "",
+    ]
+    with ProcessPoolExecutor(2) as pool:
+        for title, recalibration in (("Calibrated", CALIBRATED), ("Distorted", DISTORTED)):
+            cells = [Cell(n, rate, recalibration) for n, rate in product(ROWS, PREVALENCES)]
+            covered = [_shown(found) for found in pool.map(coverage, cells)]
+            lines += [
+                f"## {title}: a = {recalibration[0]}, b = {recalibration[1]}",
+                "",
+                "Coverage of 95 % intervals:",
+                "",
+            ]
+            lines += _table(cells, (*PARAMETERS, *CURVES), covered)
+            print(*lines[-14:], sep="\n", file=sys.stderr)
+            if recalibration == CALIBRATED:
+                rejected = [{k: f"{v:.3f}" for k, v in found.items()} for found in pool.map(sizes, cells)]
+                lines += ["Share of batches that a test rejects at 5 %:", "", *_table(cells, TESTS, rejected)]
+    PAGE.write_text("\n".join(lines), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
