@@ -15,13 +15,13 @@ from tests.integration.redis_server import until_ready
 from tests.store_folder import store_folder
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
     with store_folder() as path:
         yield path
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def service(folder: Path) -> Iterator[Stack]:
     """The whole service without keys, as `calibrant serve` starts it."""
     with (

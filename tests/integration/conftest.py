@@ -33,15 +33,15 @@ from tests.integration.redis_server import until_ready
 from tests.store_folder import store_folder
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
     with store_folder() as path:
         yield path
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def service(folder: Path) -> Iterator[Stack]:
-    """The whole service, until the last test of this folder."""
+    """The whole service. It runs until the end, because files of this folder and others take turns."""
     with (
         (folder / "service.log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=admitting()) as running,
@@ -62,7 +62,7 @@ def http(service: Stack) -> Iterator[httpx.Client]:
         yield http
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def redis_url(folder: Path) -> Iterator[str]:
     """A Redis without a worker, for tests of the store and of single jobs."""
     with (folder / "redis.log").open("ab") as log, embedded_server(folder / "store", log=log) as (url, _):
@@ -175,7 +175,7 @@ class SharedApi:
         self._url = None
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def shared_api(redis_url: str) -> Iterator[SharedApi]:
     with contextlib.closing(SharedApi(redis_url)) as shared:
         yield shared
