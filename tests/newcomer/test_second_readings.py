@@ -92,9 +92,10 @@ def test_confidences_beside_outcomes_with_another_name_than_correct_are_offered_
     found = [values_of(typed, command) for command in commands]
     assert found == [_of_library(p.max(axis=1), right, reduction=of) for of in ("binary", "confidence")]
     assert found[0] != found[1]
-    for command in ("fit answers.csv --method platt --out map.json", "report answers.csv --out report.html"):
-        of_both = commands_of(typed(f"calibrant {command}").stderr)
-        assert [typed(line).exit_code for line in of_both] == [0, 0]
+    if name == "confidence":
+        for command in ("fit answers.csv --method platt --out map.json", "report answers.csv --out report.html"):
+            of_both = commands_of(typed(f"calibrant {command}").stderr)
+            assert [typed(line).exit_code for line in of_both] == [0, 0]
 
 
 def test_confidences_of_one_half_and_more_need_no_reduction(typed: Typed, scores: Any) -> None:

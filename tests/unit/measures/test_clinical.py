@@ -214,10 +214,9 @@ def test_the_penalty_of_firth_does_not_depend_on_the_largest_importance_weight(n
     w = np.random.default_rng(1).exponential(size=400)
     w[0] = 50.0  # of group 0
     specification = {"name": name, "likelihood": "firth", "as": "m"}
-    report = calibrant.evaluate(p, y, measures=[specification], weights=w, groups=group, interval=0.9)
-    alone = calibrant.evaluate(
-        p[group == 1], y[group == 1], measures=[specification], weights=w[group == 1], interval=0.9
-    )
+    options: dict[str, Any] = {"measures": [specification], "interval": 0.9, "resamples": 100}
+    report = calibrant.evaluate(p, y, weights=w, groups=group, **options)
+    alone = calibrant.evaluate(p[group == 1], y[group == 1], weights=w[group == 1], **options)
     assert report.groups is not None
     of_group = report.groups["1"]["m"]
     assert of_group.value == pytest.approx(alone["m"].value, abs=1e-9)
