@@ -46,6 +46,11 @@ class Arrays(Document):
     )
     weights: list[float] | None = Field(None, description="non-negative weights")
     groups: list[str] | None = Field(None, description="name of the group of each row")
+    clusters: list[str] | None = Field(
+        None,
+        description="rows of a cluster, such as a patient, may depend on each other: intervals use the variance "
+        "between clusters, and they are in one fold of a fit",
+    )
 
 
 #: The labels of the classes in the order of the columns; for (n,), of the negative and the positive class.

@@ -38,11 +38,11 @@ class DistributionArrays(ForecastFields):
 
     observed: list[float] | None = Field(None, description="outcomes")
     weights: list[float] | None = Field(None, description="non-negative weights")
-    groups: list[str] | None = Field(
-        None, description="name of the group of each row: evaluated separately, and in one fold of a fit"
-    )
+    groups: list[str] | None = Field(None, description="name of the group of each row, which is evaluated separately")
     clusters: list[str] | None = Field(
-        None, description="rows of a cluster may depend on each other: intervals use the variance between clusters"
+        None,
+        description="rows of a cluster may depend on each other: intervals use the variance between clusters, and they "
+        "are in one fold of a fit",
     )
     times: list[str] | None = Field(
         None, description="distinct times for a fan chart: numbers, or dates in ISO 8601, as text"
@@ -69,7 +69,7 @@ class HeldOutGain(Document):
 
     score: Literal["dss", "crps", "quantile-score", "log-loss"] = Field(description="the score that decreases")
     gain: float = Field(description="mean decrease per row; of the log loss in nats")
-    standard_error: float = Field(description="between rows, or between groups; approximate")
+    standard_error: float = Field(description="between rows or clusters; approximate")
     relative: float | None = Field(None, description="the gain over the score before; null for dss and log-loss")
     folds: int | None = Field(None, description="number of folds")
     rows: int | None = None

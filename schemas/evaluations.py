@@ -65,6 +65,7 @@ Pictured = Annotated[BySizePicture | CostPlanePicture, Field(discriminator="name
 Correction = Literal["max-t", "holm"]
 RankedValues = Literal["debiased", "plain"]
 Of = Literal["value", "debiased"]
+ClusterVariance = Literal["cr2", "cr1", "cr0"]
 
 
 class EvaluateOptions(RowsOrBatch):
@@ -105,6 +106,11 @@ class EvaluateOptions(RowsOrBatch):
         None, gt=0, lt=1, description="confidence level; default: none, but 0.95 with maps or batches", examples=[0.95]
     )
     resamples: int = Field(1000, ge=100, le=100_000)
+    cluster_variance: ClusterVariance = Field(
+        "cr2",
+        description="variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of "
+        "freedom, cr1 with one less than clusters, or cr0 with normal quantiles",
+    )
     seed: Seed = 0
 
 
@@ -138,6 +144,7 @@ class EvaluateSpec(Document):
     map: str | None
     interval: float | None
     resamples: int
+    cluster_variance: ClusterVariance = "cr2"
     seed: int
 
 
@@ -258,6 +265,7 @@ class ReportAnswer(Document):
     clipped: int
     renormalised: int
     weights_kind: WeightsKind | None = Field(None, description="null without weights")
+    clusters: int | None = Field(None, description="number of clusters; null without clusters")
     measures: Measures
     map: str | None = Field(None, description="id of the map that was applied; null without one")
     after: After | None = None

@@ -59,9 +59,6 @@ class FitOptions(Registration, RowsOrBatch):
     keep_batch: KeepBatch = False
     reduction: str | None = None
     seed: Seed = 0
-    group_folds: bool = Field(
-        False, description="keep the rows of a group in one fold of every cross-validation; needs `groups` in the rows"
-    )
 
 
 class FitBody(FitOptions, ArraysOrBatch):
@@ -124,7 +121,7 @@ class FitSpec(StoredFit):
 
     reduction: str | None
     class_names: list[str] | None = None
-    group_folds: bool = False
+    group_folds: bool = Field(False, description="whether groups are clusters, in jobs of earlier versions")
 
 
 def _as_in_reports(scores: Any) -> Any:

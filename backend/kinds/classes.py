@@ -16,7 +16,7 @@ from backend.store.errors import NoLabels, UnknownMap
 from backend.telemetry.observed import note_rows
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.calibrators.fitting import with_training
-from calibrant.core.batch import Batch, Fractional, grouped
+from calibrant.core.batch import Batch, Fractional, clustered
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidOption, WrongShape
 from calibrant.core.progress import Progress
@@ -65,7 +65,10 @@ if TYPE_CHECKING:  # scoring needs no store
 #: Default confidence level of comparisons and power laws.
 LEVEL = 0.95
 #: Evaluation options that suffice to reproduce a report.
-_REPRODUCED = ("batch", "reduction", "classes", "map", "measures", "diagrams", "interval", "resamples", "seed")
+_REPRODUCED = (
+    *("batch", "reduction", "classes", "map", "measures", "diagrams"),
+    *("interval", "resamples", "cluster_variance", "seed"),
+)
 #: Finds the record of a map's id; raises ``UnknownMap``.
 FindMap = Callable[[str], MapRecord]
 
@@ -77,7 +80,7 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     if spec.picture is not None:
         return _picture(spec.picture, spec.reduction, spec.seed, None if spec.map is None else find_map(spec.map))
     level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
-    resampling = Resampling.read(level, spec.resamples, spec.seed)
+    resampling = Resampling.read(level, spec.resamples, spec.seed, spec.cluster_variance)
     measures = read_requests(spec.measures, spec.reduction)
     diagrams = read_diagrams(spec.diagrams) if spec.diagrams is not None else ()
     record = None if spec.map is None else find_map(spec.map)
@@ -209,7 +212,7 @@ class FitRequest:
     def on(self, requester: Requester, rows: ClassRows) -> Work:
         """Check the rows, and return the work on them, whose result is the record of the map."""
         options, fitting = self.options, self.fitting
-        batch = in_groups(rows.labelled, rows.groups, options.group_folds)
+        batch = rows.labelled
         fitting.check(batch)
         n_classes = batch.predictions.n_classes
         if options.name is not None and not options.allow_shape_change:
@@ -227,15 +230,6 @@ class FitRequest:
         gpu = fitting.method.on_device and seconds >= requester.settings.gpu_seconds
         inline = fitting.method.runs == "inline"
         return Work(spec, rows, seconds, len(rows), rows.numbers, run, inline, fitting.parts(batch), gpu)
-
-
-def in_groups(batch: Batch, groups: Sequence[str] | None, group_folds: bool) -> Batch:
-    """Return the batch with its groups if they keep rows in one fold."""
-    if not group_folds:
-        return batch
-    if groups is None:
-        raise InvalidField.at("/group_folds", "needs groups in the rows")
-    return grouped(batch, groups)
 
 
 # --- Calibrated predictions
@@ -475,7 +469,8 @@ class ClassPredictions:
         from backend.store.server.connection import patiently
 
         job, spec = run.job, FitSpec.model_validate(run.job.spec)
-        batch = in_groups(*stored_rows(store, spec.batch, spec.parts), spec.group_folds)
+        batch, groups = stored_rows(store, spec.batch, spec.parts)
+        batch = clustered(batch, groups) if spec.group_folds else batch
         fitting = Fitting.read(spec.method, spec.options, spec.reduction)
         context = FitContext(spec.seed, device, progress)
         if job.part is not None and not job.is_join:

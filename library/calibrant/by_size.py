@@ -229,6 +229,8 @@ class BySize:
 
     def check(self, batch: Batch) -> CheckedBatch:
         """Return the checked rows, with all reductions; raise what ``run`` would raise, without measuring."""
+        if batch.clusters is not None:
+            raise InvalidOption.at("/clusters", "are not supported: subsets of rows would split clusters")
         names = self._names(batch)
         self._plan(len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights)))
         return CheckedBatch(batch, ", ".join(names))

@@ -39,6 +39,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
+from calibrant.measures.clusters import ClusterVariance
 from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, training_of, unproven
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
@@ -110,6 +111,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         ``reduction`` as it is shown: ``class:bird`` for ``class:0`` if the classes have names.
     weights_kind : str or None
         ``importance`` or ``frequency``; None without weights.
+    clusters : int or None
+        Number of clusters, for whose dependent rows intervals allow; None without clusters.
     source : Source or None
         Options and rows of the evaluation, from which ``plot`` computes diagrams; not part of documents and pickles.
 
@@ -149,6 +152,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     class_names: tuple[str, ...] | None = None
     reduction_name: str | None = field(default=None, compare=False)
     weights_kind: WeightsKind | None = None
+    clusters: int | None = None
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
@@ -273,6 +277,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         notes += [f"{what}: {', '.join(gains)}"] if gains else []
         notes += [f"fit of the map: {self.warning}"] if self.warning else []
         notes += [f"weights: {self.weights_kind}"] if self.weights_kind else []
+        notes += [f"clusters: {self.clusters:,}, whose rows may depend on each other"] if self.clusters else []
         notes += self._event_note()
         return _measures_table(title, self.measures, self.after, notes)
 
@@ -499,6 +504,7 @@ class Evaluation:
             measures,
             left_out=given - len(batch),
             weights_kind=None if batch.weights is None else batch.weights_kind,
+            clusters=None if batch.clusters is None else len(np.unique(batch.clusters)),
             diagrams=diagrams,
         )
         applied: Subject | None = None
@@ -678,11 +684,13 @@ def evaluate(
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
     groups: Any = None,
+    clusters: Any = None,
     map: CalibrationMap | None = None,
+    scale: Scale = "probability",
     interval: float | None = None,
     resamples: int = 1000,
-    scale: Scale = "probability",
     seed: int = 0,
+    cluster_variance: ClusterVariance = "cr2",
 ) -> Report:
     """Measure how well predictions are calibrated.
 
@@ -692,10 +700,8 @@ def evaluate(
         P(Y = 1), or one column per class: an array, list, tensor, Series, frame or dictionaries.
     labels : array_like, shape (n,)
         0 or 1, or 0 to K - 1. Other values need ``class_names``, ``pos_label`` or a frame with labels as column names.
-    measures : str, or sequence of str or mapping, optional
-        Names in ``calibrant.MEASURES``, or mappings with ``name``, options and ``as`` (the key); or ``"all"``, if fast.
-    diagrams : sequence of str or mapping, optional
-        Names in ``calibrant.DIAGRAMS``, or mappings as for ``measures``.
+    measures, diagrams : str, or sequence of str or mapping, optional
+        Names in ``MEASURES`` and ``DIAGRAMS``, or mappings of ``name``, options and the key ``as``; ``"all"``: if fast.
     reduction : str, optional
         ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``, ``within-top:r``,
         ``pooled``, ``classwise`` or ``canonical`` (the whole vector). A map fitted to one event sets the default.
@@ -712,16 +718,18 @@ def evaluate(
         Only the ratios of importance weights matter; frequency weights are whole numbers of equal rows.
     groups : array_like, shape (n,), or frame, optional
         Group of each row, or a column per grouping. The report has the measures of each group and their largest gap.
+    clusters : array_like, shape (n,), or frame, optional
+        Cluster of each row, such as its patient: rows of a cluster may depend on each other.
     map : CalibrationMap, optional
         Map to apply. The report then has the results before and after it.
-    interval : float, optional
-        Level of confidence intervals, in (0, 1). By default there are none.
-    resamples : int, default 1000
-        Number of resamples, from 100 to 100,000.
     scale : {"probability", "logit"}, default "probability"
         Scale of ``predictions``.
-    seed : int, default 0
-        Seed of resamples, folds and simulated labels.
+    interval : float, optional
+        Level of confidence intervals, in (0, 1). By default there are none.
+    resamples, seed : int, default 1000 and 0
+        Number of resamples, from 100 to 100,000, and seed of resamples, folds and simulated labels.
+    cluster_variance : {"cr2", "cr1", "cr0"}, default "cr2"
+        Variance of clusters: bias-reduced, with Satterthwaite's degrees of freedom; as in statsmodels; or uncorrected.
 
     Returns
     -------
@@ -749,7 +757,7 @@ def evaluate(
     >>> round(report.measures["ks"].value, 3)
     0.25
     """
-    resampling = Resampling.read(interval, resamples, seed)
+    resampling = Resampling.read(interval, resamples, seed, cluster_variance)
     rows = read_rows(
         predictions,
         labels,
@@ -757,6 +765,7 @@ def evaluate(
         sample_weight=sample_weight,
         weights_kind=weights_kind,
         groups=groups,
+        clusters=clusters,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,

@@ -159,8 +159,8 @@ class Choices:
     @classmethod
     def of(cls, form: FormData) -> Choices:
         """Read the options from a submitted form."""
-        named = ("predictions", "labels", "weights", "groups", "class_names", "pos_label")
-        of_numbers = ("level", "clusters", "times", "by", "known", "outcome_scale", *_OF_ORDER)
+        named = ("predictions", "labels", "weights", "groups", "clusters", "class_names", "pos_label")
+        of_numbers = ("level", "times", "by", "known", "outcome_scale", *_OF_ORDER)
         texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
         given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
         return cls(
@@ -352,11 +352,11 @@ def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:
 def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
     """Convert a sheet to the arrays of a request body."""
     found: dict[str, np.ndarray | None] = {"weights": sheet.weights}
-    texts = {"groups": sheet.groups}
+    texts = {"groups": sheet.groups, "clusters": sheet.clusters}
     if isinstance(sheet, ForecastSheet):
         own = {name: sheet.forecasts[name] for name in sheet.forecasts if name != "level"}
         found |= {**own, "observed": sheet.observed}
-        texts |= {"clusters": sheet.clusters, "by": sheet.by, "times": sheet.times}
+        texts |= {"by": sheet.by, "times": sheet.times}
     else:
         found |= {"predictions": sheet.predictions, "labels": sheet.labels}
     found |= {name: None if cells is None else np.array(cells, dtype=np.object_) for name, cells in texts.items()}

@@ -419,7 +419,6 @@ def test_a_name_keeps_the_shape_of_its_forecasts(api: httpx.Client) -> None:
         ({"method": "quantile-recalibration", "support": [1, 0]}, "invalid-option", "/support"),
         ({"method": "conformal", "output_levels": [0.1, 0.8]}, "invalid-option", "/output_levels"),
         ({"method": "conformal", "output_levels": [2.0]}, "invalid-field", "/output_levels/0"),
-        ({"method": "variance-scaling", "group_folds": True}, "invalid-field", "/group_folds"),
         ({"method": "variance-scaling", "name": "map_x"}, "invalid-field", "/name"),
     ],
 )

@@ -62,20 +62,20 @@ def test_a_long_fit_of_every_class_is_a_job(http: httpx.Client, client: Calibran
     np.testing.assert_allclose(client.calibrate(job.result["map"], PROBS), local.apply(PROBS), atol=1e-12)
 
 
-GROUPS = [f"patient {i // 5}" for i in range(len(LABELS))]
+CLUSTERS = [f"patient {i // 5}" for i in range(len(LABELS))]
 
 
-def test_groups_stay_in_one_fold_at_once_and_in_a_job(http: httpx.Client, client: Calibrant) -> None:
-    fit = BODY | {"method": "multinomial", "groups": GROUPS, "group_folds": True}
+def test_clusters_stay_in_one_fold_at_once_and_in_a_job(http: httpx.Client, client: Calibrant) -> None:
+    fit = BODY | {"method": "multinomial", "clusters": CLUSTERS}
     record = _post(http, "/maps", fit).json()
-    local = calibrant.fit("multinomial", PROBS, LABELS, groups=GROUPS)
+    local = calibrant.fit("multinomial", PROBS, LABELS, clusters=CLUSTERS)
     assert record["document"] == local.to_document()
     apart = calibrant.fit("multinomial", PROBS, LABELS)
     assert local.diagnostics["held_out_log_loss"] != apart.diagnostics["held_out_log_loss"]
-    event = {"predictions": PROBS[:, 1].tolist(), "labels": (LABELS == 1).astype(int).tolist(), "groups": GROUPS}
+    event = {"predictions": PROBS[:, 1].tolist(), "labels": (LABELS == 1).astype(int).tolist(), "clusters": CLUSTERS}
     batch = _post(http, "/batches", event).json()["id"]
-    found = client.fit("pl", batch, options={"candidates": [2]}, group_folds=True)
-    curve = calibrant.fit("pl", PROBS[:, 1], LABELS == 1, groups=GROUPS, candidates=(2,))
+    found = client.fit("pl", batch, options={"candidates": [2]})
+    curve = calibrant.fit("pl", PROBS[:, 1], LABELS == 1, clusters=CLUSTERS, candidates=(2,))
     np.testing.assert_allclose(client.calibrate(found.id, PROBS[:, 1]), curve.apply(PROBS[:, 1]), atol=1e-12)
 
 
@@ -83,12 +83,14 @@ def test_groups_stay_in_one_fold_at_once_and_in_a_job(http: httpx.Client, client
     ("fields", "pointer"),
     [
         ({"group_folds": True}, "/group_folds"),
-        ({"group_folds": 1}, "/group_folds"),
-        ({"group_folds": True, "groups": ["a"] * len(LABELS)}, "/groups"),
-        ({"group_folds": True, "groups": GROUPS[1:]}, "/groups"),
+        ({"clusters": ["a"] * len(LABELS)}, "/clusters"),
+        ({"clusters": CLUSTERS[1:]}, "/clusters"),
+        ({"clusters": [*CLUSTERS[1:], ""]}, f"/clusters/{len(LABELS) - 1}"),
+        ({"clusters": list(range(len(LABELS)))}, "/clusters/0"),
+        ({"clusters": "patient"}, "/clusters"),
     ],
 )
-def test_groups_that_cannot_be_folds_are_refused(http: httpx.Client, fields: dict[str, Any], pointer: str) -> None:
+def test_clusters_that_cannot_be_folds_are_refused(http: httpx.Client, fields: dict[str, Any], pointer: str) -> None:
     problem = _post(http, "/maps", BODY | {"method": "multinomial"} | fields).json()
     assert problem["status"] == 422
     assert problem["errors"][0]["pointer"] == pointer

@@ -260,11 +260,11 @@ def test_a_class_is_shown_by_its_name(typed: Typed, pets: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_held_out_groups_have_about_the_fraction_of_the_rows(typed: Typed, scores: Any, seed: int) -> None:
-    """Hold out a third of the rows by two groups, of which one has two thirds."""
-    sizes = scores.assign(group=np.where(np.arange(600) % 3, "large", "small"), obs=scores["y"], mean=0.5, std=1.0)
+def test_held_out_clusters_have_about_the_fraction_of_the_rows(typed: Typed, scores: Any, seed: int) -> None:
+    """Hold out a third of the rows by two clusters, of which one has two thirds."""
+    sizes = scores.assign(site=np.where(np.arange(600) % 3, "large", "small"), obs=scores["y"], mean=0.5, std=1.0)
     sizes.to_csv("scores.csv", index=False)
-    line = f"calibrant fit scores.csv --group group --holdout 0.3 --seed {seed} --out map.json"
+    line = f"calibrant fit scores.csv --cluster site --holdout 0.3 --seed {seed} --out map.json"
     fitted = typed(f"{line} --method platt --label y --prediction p").stderr
     assert "to 400 rows" in fitted
     assert "held-out scores (200 rows)" in fitted

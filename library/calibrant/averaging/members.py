@@ -43,7 +43,7 @@ class MemberRows:
     """Rows of a fit: logits ``z (K, n)``, probabilities ``p (K, n)``, labels, and weights ``w (n,)`` that count rows.
 
     Row ``fold[i]`` is held out of one of ``folds`` fits; ``prior (K,)`` are the smoothed frequencies of the labels.
-    ``logits`` tells whether logits were given; ``groups (n,)`` are numbers of groups of rows, if there are any.
+    ``logits`` tells whether logits were given; ``clusters (n,)`` are numbers of clusters, if there are any.
     """
 
     z: Floats
@@ -53,7 +53,7 @@ class MemberRows:
     folds: int
     prior: Floats
     logits: bool = False
-    groups: Integers | None = None
+    clusters: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -289,9 +289,9 @@ def fit_structured(
     fold, and its fit starts in single precision. Many numbers in single precision are not copied to double precision.
     """
     logits, w = vector.logits, vector.counted
-    given, labels, groups = vector.p if logits is None else logits, vector.labels, vector.groups
+    given, labels, clusters = vector.p if logits is None else logits, vector.labels, vector.clusters
     if w is not None and not w.all():
-        given, labels, groups, w = given[w > 0.0], labels[w > 0.0], take(groups, w > 0.0), w[w > 0.0]
+        given, labels, clusters, w = given[w > 0.0], labels[w > 0.0], take(clusters, w > 0.0), w[w > 0.0]
     n, K = given.shape
     counts = np.ones(n) if w is None else w
     mass = float(counts.sum())
@@ -316,11 +316,11 @@ def fit_structured(
     gain = None
     if fast is not None and seed is not None and n >= GAIN_FOLDS:
         with suppress(CalibrationError):  # outside a fold, or in single precision
-            order, fold = _order(given, labels, w, groups), np.empty(n, np.int64)
-            fold[order] = fold_of_rows(n, GAIN_FOLDS, seed, take(groups, order))
+            order, fold = _order(given, labels, w, clusters), np.empty(n, np.int64)
+            fold[order] = fold_of_rows(n, GAIN_FOLDS, seed, take(clusters, order))
             gains = _own_loss(given, labels, logits is None) - _losses_outside(member, fast, counts, fold)
             held = np.isfinite(gains)
-            gain = mean_gain(gains[held], counts[held], take(groups, held), GAIN_FOLDS)
+            gain = mean_gain(gains[held], counts[held], take(clusters, held), GAIN_FOLDS)
     return form.map(found.theta[0]), found, gain
 
 
@@ -441,15 +441,15 @@ def choose(candidates: Sequence[RegressionMember], rows: MemberRows) -> tuple[Re
 def rows_of(vector: Vector, folds: int, seed: int) -> MemberRows:
     """Return the rows with weight, with folds that do not depend on the order of the rows or of the classes."""
     given = vector.p if vector.logits is None else vector.logits
-    labels, w, groups = vector.labels, vector.counted, vector.groups
+    labels, w, clusters = vector.labels, vector.counted, vector.clusters
     if w is not None and not w.all():
-        given, labels, groups, w = given[w > 0.0], labels[w > 0.0], take(groups, w > 0.0), w[w > 0.0]
+        given, labels, clusters, w = given[w > 0.0], labels[w > 0.0], take(clusters, w > 0.0), w[w > 0.0]
     n, K = given.shape
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n_rows(n)} with weight, but {folds} folds need at least {folds}")
     if len(np.unique(labels)) < 2:
         raise OneClass.at("/labels", "contain one class, but a fit needs at least two")
-    order = _order(given, labels, w, groups)
+    order = _order(given, labels, w, clusters)
     z = np.ascontiguousarray(logits_block(given[order], vector.logits is None).T)
     counts = np.ones(n) if w is None else w[order]
     frequencies = np.bincount(labels, counts[np.argsort(order)], minlength=K) + 1.0
@@ -457,15 +457,15 @@ def rows_of(vector: Vector, folds: int, seed: int) -> MemberRows:
         z,
         labels[order],
         counts,
-        fold_of_rows(n, folds, seed, take(groups, order)),
+        fold_of_rows(n, folds, seed, take(clusters, order)),
         folds,
         frequencies / frequencies.sum(),
         vector.logits is not None,
-        take(groups, order),
+        take(clusters, order),
     )
 
 
-def _order(given: Floats, labels: Integers, w: Floats | None, groups: Integers | None) -> Integers:
+def _order(given: Floats, labels: Integers, w: Floats | None, clusters: Integers | None) -> Integers:
     """Return an order of the rows that permuting rows does not change, nor permuting classes, but for ties.
 
     Ties are rows with the same sorted predictions, the same one for their label, weight and group.
@@ -473,7 +473,7 @@ def _order(given: Floats, labels: Integers, w: Floats | None, groups: Integers |
     apart = np.cos(np.arange(given.shape[1]))
     ranked = np.sort(given.astype(np.float64), axis=1)
     keys = [ranked @ apart, given[np.arange(len(labels)), labels]]
-    return np.lexsort([given @ apart, labels, *(key for key in (groups, w) if key is not None), *keys])
+    return np.lexsort([given @ apart, labels, *(key for key in (clusters, w) if key is not None), *keys])
 
 
 def drawn(rows: MemberRows, most: int, seed: int) -> MemberRows:
@@ -482,4 +482,4 @@ def drawn(rows: MemberRows, most: int, seed: int) -> MemberRows:
         return rows
     chosen = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
     of_rows = replace(rows, labels=rows.labels[chosen], w=rows.w[chosen], fold=rows.fold[chosen])
-    return replace(of_rows, z=rows.z[:, chosen], groups=take(rows.groups, chosen))
+    return replace(of_rows, z=rows.z[:, chosen], clusters=take(rows.clusters, chosen))

@@ -197,7 +197,7 @@ def fit_averaged_vector(
         "exponents": {m.name: float(w) for m, w in zip(members, found.pool, strict=True) if w > 0.0},
         "pool_share": found.pool_share,
         "held_out_log_loss": -float(share @ (chosen.own(clipped) + gain)),
-        "held_out_gain": mean_gain(gain, chosen.w, chosen.groups, folds),
+        "held_out_gain": mean_gain(gain, chosen.w, chosen.clusters, folds),
     }
     if share @ gain <= 0.0:
         return VectorIdentity(), diagnostics

@@ -24,7 +24,7 @@ from calibrant.calibrators.method import (
 )
 from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.core.arguments import explained, refuse_misspelt
-from calibrant.core.batch import Batch, Integers, Scale, grouped
+from calibrant.core.batch import Batch, Integers, Scale
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.device import read_device
 from calibrant.core.digest import digest, sample_of
@@ -310,7 +310,7 @@ def _cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping
             gain[inside] = _gains(fitted, batch.rows(inside))
     except (CalibrationError, MissingExtra):
         return None
-    return mean_gain(gain, batch.weights, batch.groups, GAIN_FOLDS)
+    return mean_gain(gain, batch.weights, batch.clusters, GAIN_FOLDS)
 
 
 def _warning_of(gain: dict[str, Any], family: str) -> dict[str, str]:
@@ -371,7 +371,7 @@ def fit(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
-    groups: Any = None,
+    clusters: Any = None,
     scale: Scale = "probability",
     seed: int = 0,
     device: str = "cpu",
@@ -404,8 +404,8 @@ def fit(
     weights_kind : {"importance", "frequency"}, default "importance"
         Only the ratios of importance weights matter; they count as (sum w)^2 / sum w^2 rows where a fit counts rows.
         Frequency weights are whole numbers of equal rows.
-    groups : array_like, shape (n,), optional
-        Rows of the same group, such as those of one patient, are in the same fold of every cross-validation.
+    clusters : array_like, shape (n,), or frame, optional
+        Cluster of each row, such as its patient. Rows of a cluster are in the same fold of every cross-validation.
     scale : {"probability", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
@@ -453,7 +453,7 @@ def fit(
         weights=weights,
         sample_weight=sample_weight,
         weights_kind=weights_kind,
-        groups=groups,
+        clusters=clusters,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
@@ -462,7 +462,7 @@ def fit(
     warn_of_few(rows.batch)
     if scale == "probability" and not are_classes(rows.batch.predictions.given):
         warn_of_certain(rows.batch.predictions.given)
-    batch = rows.batch if rows.groups is None else grouped(rows.batch, rows.groups)
+    batch = rows.batch
     try:
         fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
     except InvalidOption:

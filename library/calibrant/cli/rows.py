@@ -147,9 +147,10 @@ def read_forecast_rows(
 
 def batch_of(rows: Sheet) -> Batch:
     """Return the checked rows of a file; raises a ``CalibrationError``."""
-    from calibrant.core.batch import read_batch
+    from calibrant.core.batch import clustered, read_batch
 
-    return read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale, kind=rows.weights_kind)
+    batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale, kind=rows.weights_kind)
+    return clustered(batch, rows.clusters)
 
 
 Read = TypeVar("Read", "Sheet", "ForecastSheet")

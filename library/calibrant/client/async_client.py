@@ -129,7 +129,6 @@ class AsyncCalibrant(AsyncConnection):
         keep_batch: bool | None = None,
         reduction: str | None = None,
         seed: int | None = None,
-        group_folds: bool | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -161,8 +160,6 @@ class AsyncCalibrant(AsyncConnection):
             What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
             Random seed; by default ``0``.
-        group_folds : bool, optional
-            Keep the rows of a group in one fold of every cross-validation; needs ``groups`` in the rows.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -205,7 +202,6 @@ class AsyncCalibrant(AsyncConnection):
                         "keep_batch": keep_batch,
                         "reduction": reduction,
                         "seed": seed,
-                        "group_folds": group_folds,
                     },
                     batch,
                     own_labels,
@@ -390,6 +386,7 @@ class AsyncCalibrant(AsyncConnection):
         map: str | MapSummary | None = None,
         interval: float | None = None,
         resamples: int | None = None,
+        cluster_variance: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
@@ -420,6 +417,9 @@ class AsyncCalibrant(AsyncConnection):
             Confidence level; default: none, but 0.95 with maps or batches.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -464,6 +464,7 @@ class AsyncCalibrant(AsyncConnection):
                         "map": map,
                         "interval": interval,
                         "resamples": resamples,
+                        "cluster_variance": cluster_variance,
                         "seed": seed,
                     },
                     batch,
@@ -487,6 +488,7 @@ class AsyncCalibrant(AsyncConnection):
         of: str | None = None,
         interval: float | None = None,
         resamples: int | None = None,
+        cluster_variance: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
@@ -517,6 +519,9 @@ class AsyncCalibrant(AsyncConnection):
             Confidence level; default: none, but 0.95 with maps or batches.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -561,6 +566,7 @@ class AsyncCalibrant(AsyncConnection):
                         "of": of,
                         "interval": interval,
                         "resamples": resamples,
+                        "cluster_variance": cluster_variance,
                         "seed": seed,
                     },
                     batch,
@@ -581,6 +587,7 @@ class AsyncCalibrant(AsyncConnection):
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
         interval: float | None = None,
+        cluster_variance: str | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> ReportsAnswer:
@@ -601,6 +608,9 @@ class AsyncCalibrant(AsyncConnection):
             Maps to compare with each other and with the uncalibrated predictions.
         interval : float, optional
             Confidence level; default: none, but 0.95 with maps or batches.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -638,6 +648,7 @@ class AsyncCalibrant(AsyncConnection):
                         "reduction": reduction,
                         "maps": maps,
                         "interval": interval,
+                        "cluster_variance": cluster_variance,
                     },
                 ),
                 ReportsAnswer,
@@ -658,6 +669,7 @@ class AsyncCalibrant(AsyncConnection):
         map: str | MapSummary | None = None,
         interval: float | None = None,
         resamples: int | None = None,
+        cluster_variance: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
@@ -688,6 +700,9 @@ class AsyncCalibrant(AsyncConnection):
             Confidence level; default: none, but 0.95 with maps or batches.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -731,6 +746,7 @@ class AsyncCalibrant(AsyncConnection):
                         "map": map,
                         "interval": interval,
                         "resamples": resamples,
+                        "cluster_variance": cluster_variance,
                         "seed": seed,
                     },
                     batch,

@@ -139,7 +139,6 @@ class Calibrant(Connection):
         keep_batch: bool | None = None,
         reduction: str | None = None,
         seed: int | None = None,
-        group_folds: bool | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -171,8 +170,6 @@ class Calibrant(Connection):
             What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
             Random seed; by default ``0``.
-        group_folds : bool, optional
-            Keep the rows of a group in one fold of every cross-validation; needs ``groups`` in the rows.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -215,7 +212,6 @@ class Calibrant(Connection):
                         "keep_batch": keep_batch,
                         "reduction": reduction,
                         "seed": seed,
-                        "group_folds": group_folds,
                     },
                     batch,
                     own_labels,
@@ -400,6 +396,7 @@ class Calibrant(Connection):
         map: str | MapSummary | None = None,
         interval: float | None = None,
         resamples: int | None = None,
+        cluster_variance: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
@@ -430,6 +427,9 @@ class Calibrant(Connection):
             Confidence level; default: none, but 0.95 with maps or batches.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -474,6 +474,7 @@ class Calibrant(Connection):
                         "map": map,
                         "interval": interval,
                         "resamples": resamples,
+                        "cluster_variance": cluster_variance,
                         "seed": seed,
                     },
                     batch,
@@ -497,6 +498,7 @@ class Calibrant(Connection):
         of: str | None = None,
         interval: float | None = None,
         resamples: int | None = None,
+        cluster_variance: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
@@ -527,6 +529,9 @@ class Calibrant(Connection):
             Confidence level; default: none, but 0.95 with maps or batches.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -571,6 +576,7 @@ class Calibrant(Connection):
                         "of": of,
                         "interval": interval,
                         "resamples": resamples,
+                        "cluster_variance": cluster_variance,
                         "seed": seed,
                     },
                     batch,
@@ -591,6 +597,7 @@ class Calibrant(Connection):
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
         interval: float | None = None,
+        cluster_variance: str | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> ReportsAnswer:
@@ -611,6 +618,9 @@ class Calibrant(Connection):
             Maps to compare with each other and with the uncalibrated predictions.
         interval : float, optional
             Confidence level; default: none, but 0.95 with maps or batches.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -648,6 +658,7 @@ class Calibrant(Connection):
                         "reduction": reduction,
                         "maps": maps,
                         "interval": interval,
+                        "cluster_variance": cluster_variance,
                     },
                 ),
                 ReportsAnswer,
@@ -668,6 +679,7 @@ class Calibrant(Connection):
         map: str | MapSummary | None = None,
         interval: float | None = None,
         resamples: int | None = None,
+        cluster_variance: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
@@ -698,6 +710,9 @@ class Calibrant(Connection):
             Confidence level; default: none, but 0.95 with maps or batches.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -741,6 +756,7 @@ class Calibrant(Connection):
                         "map": map,
                         "interval": interval,
                         "resamples": resamples,
+                        "cluster_variance": cluster_variance,
                         "seed": seed,
                     },
                     batch,

@@ -19,6 +19,7 @@ from calibrant.core.arguments import meant_by
 from calibrant.core.arrays import (
     array_of,
     check_aligned,
+    cluster_names,
     frame_type,
     group_names,
     is_frame,
@@ -163,6 +164,8 @@ class RowColumns(TypedDict, total=False):
         (n,), at least 0; two names of one argument.
     groups : array_like, or frame
         Group of each row, or several columns.
+    clusters : array_like, or frame
+        Rows of a cluster may depend on each other.
     scale : {"probability", "logit"}
         Scale of the predictions.
     weights_kind : {"importance", "frequency"}
@@ -174,6 +177,7 @@ class RowColumns(TypedDict, total=False):
     weights: ArrayLike | None
     sample_weight: ArrayLike | None
     groups: Any
+    clusters: Any
     scale: str | None
     weights_kind: str | None
 
@@ -276,7 +280,7 @@ def refuse_unknown(rows: Mapping[str, Any], known: list[str]) -> None:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}; {meant_by(unknown[0], known)}")
 
 
-_ARRAYS = ("predictions", "labels", "weights", "groups")
+_ARRAYS = ("predictions", "labels", "weights", "groups", "clusters")
 _OPTIONS = ("scale", "weights_kind")
 _LABELS = ("class_names", "pos_label")
 
@@ -310,7 +314,7 @@ def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] |
     if all(value is None for value in named.values()):
         named["class_names"] = known
     options: dict[str, Any] = {name: rows[name] for name in _OPTIONS if rows.get(name) is not None}
-    checked = {name: value for name, value in given.items() if name != "groups"}
+    checked = {name: value for name, value in given.items() if name not in ("groups", "clusters")}
     read = read_rows(**checked, **options, **named)
     read.warn_of_kind()
     given["predictions"], given["labels"] = read.predictions, read.labels
@@ -371,7 +375,7 @@ def by_number(fields: Mapping[str, Any], class_names: Sequence[str] | None) -> d
 def _array(name: str, value: Any) -> Array:
     if name == "labels":
         return labels_of(value)
-    if name == "groups":
-        return names_of(group_names(value), "groups")
+    if name in ("groups", "clusters"):
+        return names_of(group_names(value) if name == "groups" else cluster_names(value), name)
     numbers = numbers_of(value, name)
     return numbers[:, 0] if name == "weights" and numbers.ndim == 2 and numbers.shape[1] == 1 else numbers

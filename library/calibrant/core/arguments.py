@@ -40,6 +40,7 @@ _FAMILIAR: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("ci", "confidence", "confidence_level"), "interval"),
         **dict.fromkeys(("n_bootstrap", "n_resamples"), "resamples"),
         **dict.fromkeys(("period", "periods", "time", "timestamps", "times"), "groups, such as the month of each row"),
+        "groups": "clusters",
         "random_state": "seed",
         "target_names": "class_names",
         "title": "name",

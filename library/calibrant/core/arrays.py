@@ -320,6 +320,9 @@ def _equal(one: Any, other: Any) -> bool:
 
 # --- Groups
 
+#: In the name of a cluster, of which a part is missing.
+_NO_CLUSTER = "\0"
+
 
 class GroupNames(list[str]):
     """The name of each row's group; ``order`` has the distinct names in the order of categories, if there are any."""
@@ -351,6 +354,16 @@ def group_names(groups: Any, missing: str = NO_GROUP) -> GroupNames:
     rows = list(zip(*named, strict=True))
     order = sorted(set(rows), key=lambda row: [rank[part] for rank, part in zip(ranks, row, strict=True)])
     return GroupNames(map(joined, rows)).ordered(list(dict.fromkeys(map(joined, order))))
+
+
+def cluster_names(clusters: Any) -> GroupNames:
+    """Return the name of each row's cluster, as ``group_names`` does; that of rows without one is empty."""
+    try:
+        names = group_names(clusters, _NO_CLUSTER)
+    except (LengthMismatch, WrongShape) as error:
+        detail = error.offences[0].detail.replace("group names", "clusters")
+        raise type(error).at("/clusters", detail) from None
+    return GroupNames("" if _NO_CLUSTER in name else name for name in names)
 
 
 def _columns_of_groups(groups: Any) -> list[Any] | None:

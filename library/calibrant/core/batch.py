@@ -113,14 +113,15 @@ class Predictions:
 class Batch:
     """Checked predictions, their ``labels (n,)`` and ``weights (n,)`` or None.
 
-    Rows with the same number in ``groups (n,)`` are in the same fold of a cross-validation.
+    Rows with the same number in ``clusters (n,)`` may depend on each other: they are resampled together, and are in the
+    same fold of a cross-validation.
     """
 
     predictions: Predictions
     labels: Integers
     weights: Floats | None
     weights_kind: WeightsKind = "importance"
-    groups: Integers | None = None
+    clusters: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -133,8 +134,8 @@ class Batch:
 
     def rows(self, chosen: npt.NDArray[Any]) -> Batch:
         """Return the batch of the chosen rows: a boolean mask of shape (n,), or row numbers."""
-        weights, groups = take(self.weights, chosen), take(self.groups, chosen)
-        return Batch(self.predictions.rows(chosen), self.labels[chosen], weights, self.weights_kind, groups)
+        weights, clusters = take(self.weights, chosen), take(self.clusters, chosen)
+        return Batch(self.predictions.rows(chosen), self.labels[chosen], weights, self.weights_kind, clusters)
 
 
 def read_batch(
@@ -154,11 +155,19 @@ def read_batch(
     return Batch(read, checked, w, counted_kind(kind))
 
 
-def grouped(batch: Batch, names: Sequence[str]) -> Batch:
-    """Return the batch with the groups of its rows by name; raises ``LengthMismatch``. O(n log n)."""
-    found = numbered_names(names)[1]
-    _check_length(found, len(batch), "/groups")
-    return replace(batch, groups=found)
+def clustered(batch: Batch, names: Sequence[str] | None) -> Batch:
+    """Return the batch with the clusters of its rows by name, or without. O(n log n).
+
+    Raises ``LengthMismatch``, and ``InvalidOption`` for empty names.
+    """
+    if names is None:
+        return batch
+    distinct, clusters = numbered_names(names)
+    _check_length(clusters, len(batch), "/clusters")
+    if distinct[0] == "":
+        missing = clusters == 0
+        raise _invalid(InvalidOption, "/clusters", missing, "must not be empty", "is empty", "are empty")
+    return replace(batch, clusters=clusters)
 
 
 def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
@@ -415,10 +424,10 @@ def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
             )
         values /= mass[:, None]
     taken = replace(given, given=values)
-    weights, groups = take(batch.weights, kept), take(batch.groups, kept)
+    weights, clusters = take(batch.weights, kept), take(batch.clusters, kept)
     if weights is not None and not weights.any():
         raise InvalidWeight.at("/weights", "are all 0 for the rows of the chosen classes")
-    return Batch(taken, place[batch.labels[kept]], weights, batch.weights_kind, groups), kept
+    return Batch(taken, place[batch.labels[kept]], weights, batch.weights_kind, clusters), kept
 
 
 def read_labels(labels: Any, n: int, n_classes: int) -> Integers:

@@ -250,7 +250,7 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
     rows = event.counted_rows
     if len(rows) < folds:
         raise TooFewRows(f"{folds} folds need at least {folds} rows")
-    fold = fold_of_rows(len(rows), folds, seed, rows.groups)
+    fold = fold_of_rows(len(rows), folds, seed, rows.clusters)
     scores, uncalibrated = np.zeros(most), 0.0
     for number in range(folds):
         held, kept = rows.rows(fold == number), cells_of(rows.rows(fold != number))

@@ -92,14 +92,14 @@ class SortedRows:
     """Rows in ascending order of (prediction, outcome).
 
     ``p (n,)`` is P(Y = 1) in [0, 1], ``y (n,)`` is 0 or 1, and ``w (n,)`` holds non-negative weights or
-    is None if every row counts once. Rows with the same number in ``groups (n,)`` belong to the same fold.
+    is None if every row counts once. Rows with the same number in ``clusters (n,)`` are in the same fold.
     ``logit (n,)`` is the logit of p if logits were given: it orders rows whose p rounds to the same number.
     """
 
     p: Floats
     y: Outcomes
     w: Floats | None
-    groups: npt.NDArray[np.int64] | None = None
+    clusters: npt.NDArray[np.int64] | None = None
     logit: Floats | None = None
 
     @property
@@ -117,34 +117,34 @@ class SortedRows:
 
     def rows(self, chosen: npt.NDArray[Any]) -> SortedRows:
         """Return the chosen rows."""
-        w, groups, logit = take(self.w, chosen), take(self.groups, chosen), take(self.logit, chosen)
-        return SortedRows(self.p[chosen], self.y[chosen], w, groups, logit)
+        w, clusters, logit = take(self.w, chosen), take(self.clusters, chosen), take(self.logit, chosen)
+        return SortedRows(self.p[chosen], self.y[chosen], w, clusters, logit)
 
 
 def sort_rows(
     p: Floats,
     y: Outcomes,
     w: Floats | None = None,
-    groups: npt.NDArray[np.int64] | None = None,
+    clusters: npt.NDArray[np.int64] | None = None,
     logit: Floats | None = None,
 ) -> SortedRows:
-    """Sort rows by (prediction, outcome, weight, group). O(n log n).
+    """Sort rows by (prediction, outcome, weight, cluster). O(n log n).
 
-    Probabilities without weights and groups are sorted as integer keys, which is faster than an indirect sort. Rows of
-    weight 0 are dropped, so that they do not affect cells, borders of bins and folds.
+    Probabilities without weights and clusters are sorted as integer keys, which is faster than an indirect sort. Rows
+    of weight 0 are dropped, so that they do not affect cells, borders of bins and folds.
     """
-    if w is None and groups is None and logit is None:
+    if w is None and clusters is None and logit is None:
         keys = row_keys(p, y)
         keys.sort()
         number = np.float64 if keys.itemsize == 8 else np.float32
         outcomes = keys.astype(np.int8) & 1
         np.right_shift(keys, 1, out=keys)
         return SortedRows(keys.view(number).astype(np.float64, copy=False), outcomes, None)
-    order = row_order([], y, p if logit is None else logit, w, groups)
+    order = row_order([], y, p if logit is None else logit, w, clusters)
     if w is not None and not w.all():
         order = order[w[order] > 0.0]
     # No -0.0, as in the keys.
-    return SortedRows(p + 0.0, y, w, groups, None if logit is None else logit + 0.0).rows(order)
+    return SortedRows(p + 0.0, y, w, clusters, None if logit is None else logit + 0.0).rows(order)
 
 
 def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.uint32]:
@@ -175,20 +175,20 @@ def row_order(
     outcomes: npt.NDArray[Any],
     predictions: Floats,
     w: Floats | None,
-    groups: npt.NDArray[np.int64] | None = None,
+    clusters: npt.NDArray[np.int64] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Return row numbers sorted by prediction, outcome, the tie breakers ``parting``, weight and group. O(n log n)."""
-    keys = [*(key for key in (groups, w) if key is not None), *parting, outcomes, predictions]
+    """Return row numbers sorted by prediction, outcome, tie breakers ``parting``, weight and cluster. O(n log n)."""
+    keys = [*(key for key in (clusters, w) if key is not None), *parting, outcomes, predictions]
     found: npt.NDArray[np.int64] = np.lexsort(keys)
     return found
 
 
 def vector_order(
-    p: Floats, labels: npt.NDArray[Any], w: Floats | None, groups: npt.NDArray[np.int64] | None = None
+    p: Floats, labels: npt.NDArray[Any], w: Floats | None, clusters: npt.NDArray[np.int64] | None = None
 ) -> npt.NDArray[np.int64]:
     """Return ``row_order`` of vectors ``p (n, K)``: by largest probability, label and a projection of the vector."""
     apart = p @ np.cos(np.arange(p.shape[1])).astype(p.dtype)
-    return row_order([apart], labels, p.max(axis=1), w, groups)
+    return row_order([apart], labels, p.max(axis=1), w, clusters)
 
 
 @dataclass(frozen=True)

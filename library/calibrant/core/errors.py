@@ -414,7 +414,7 @@ _SHORT = 4
 _MOST_COMPARED = 64
 
 _COUNTED = re.compile(
-    r"(?P<array>predictions|labels|weights|groups): (?P<bad>\d+) of (?P<all>\d+) (?P<what>[^;]+(?:; [^;]+)?); "
+    r"(?P<array>predictions|labels|weights|groups|clusters): (?P<bad>\d+) of (?P<all>\d+) (?P<what>[^;]+(?:; [^;]+)?); "
     r"the first at /\w+/(?P<row>\d+)(?:/\d+)?"
 )
 

@@ -17,12 +17,22 @@ from calibrant.core.arrays import (
     GroupNames,
     array_of,
     check_aligned,
+    cluster_names,
     group_names,
     is_frame,
     refuse_missing,
     text_names,
 )
-from calibrant.core.batch import TOLERANCE, Batch, Scale, check_kind, read_batch, read_class_names, read_predictions
+from calibrant.core.batch import (
+    TOLERANCE,
+    Batch,
+    Scale,
+    check_kind,
+    clustered,
+    read_batch,
+    read_class_names,
+    read_predictions,
+)
 from calibrant.core.cells import WeightsKind
 from calibrant.core.column_names import booleans, class_readings, common_start, integer, is_reversed
 from calibrant.core.errors import (
@@ -175,6 +185,7 @@ def read_rows(
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
     groups: Any = None,
+    clusters: Any = None,
     class_names: Any = None,
     pos_label: Any = None,
     scale: Scale = "probability",
@@ -190,7 +201,9 @@ def read_rows(
             raise InvalidOption.at("/sample_weight", "is another name of weights; pass one of the two")
         weights = sample_weight
     check_kind(weights_kind)
-    check_aligned({"predictions": predictions, "labels": labels, "weights": weights, "groups": groups})
+    check_aligned(
+        {"predictions": predictions, "labels": labels, "weights": weights, "groups": groups, "clusters": clusters}
+    )
     read = _read_labels(predictions, labels, class_names, pos_label, known)
     values, numbers = read.columns.values, read.numbers
     if values.ndim == 1 and values.dtype.kind in "biuf" and numbers.dtype.kind == "f":
@@ -215,6 +228,7 @@ def read_rows(
             remedy = "for other labels pass pos_label, or class_names=[negative, positive]"
         raise InvalidLabel(f"{error}; {remedy}", error.offences) from error
     names = None if groups is None else group_names(groups)
+    batch = clustered(batch, None if clusters is None else cluster_names(clusters))
     return Rows(batch, values, numbers, names, read.names, read.by_position)
 
 

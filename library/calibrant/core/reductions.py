@@ -68,13 +68,18 @@ class Event:
     logit: Floats | None = None
     #: Under ``confidence`` of (n, K), returns the whole vectors, which temperature scaling needs.
     whole: Callable[[], Vector] | None = field(default=None, compare=False, repr=False)
-    #: Numbers of groups ``(n,)``; rows of the same group belong to the same fold.
-    groups: Integers | None = None
+    #: Numbers of clusters ``(n,)``; rows of a cluster may depend on each other, and are in the same fold.
+    clusters: Integers | None = None
     #: Of (n, K), returns the batch and the name of the reduction, which the error for a single outcome needs.
     origin: Callable[[], tuple[Batch, str]] | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.p)
+
+    @property
+    def independent(self) -> bool:
+        """Whether no event depends on another one."""
+        return self.per_row == 1 and self.clusters is None
 
     @property
     def key(self) -> Floats:
@@ -90,7 +95,7 @@ class Event:
     @cached_property
     def sorted_rows(self) -> SortedRows:
         """The rows in ascending order of (prediction, y). O(n log n)."""
-        return sort_rows(self.p, self.y, self.w, self.groups, self.logit)
+        return sort_rows(self.p, self.y, self.w, self.clusters, self.logit)
 
     @cached_property
     def counted_rows(self) -> SortedRows:
@@ -110,18 +115,18 @@ class Event:
         if self.per_row > 1:
             return self.rows(self.order())
         rows = self.sorted_rows
-        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, groups=rows.groups, logit=rows.logit)
+        ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, clusters=rows.clusters, logit=rows.logit)
         vars(ordered)["sorted_rows"] = rows  # keep the sorted rows
         return ordered
 
     def order(self) -> Integers:
         """Return the numbers of the rows in canonical order, which does not depend on the given order."""
         first = slice(None, None, self.per_row)
-        w, groups = take(self.w, first), take(self.groups, first)
+        w, clusters = take(self.w, first), take(self.clusters, first)
         if self.per_row > 1:
             labels = self.y.reshape(-1, self.per_row).argmax(axis=1)
-            return vector_order(self.p.reshape(-1, self.per_row), labels, w, groups)
-        return row_order([], self.y, self.key, w, groups)
+            return vector_order(self.p.reshape(-1, self.per_row), labels, w, clusters)
+        return row_order([], self.y, self.key, w, clusters)
 
     def confidence(self) -> Event:
         """Return the event that the decision is correct, with probability max(p, 1 - p) if it is not ``decided``."""
@@ -147,12 +152,12 @@ class Event:
         """Return the event on these rows, repeated as often as they are listed."""
         if self.per_row > 1:
             chosen = (chosen[:, None] * self.per_row + np.arange(self.per_row)).ravel()
-        w, logit, groups = take(self.w, chosen), take(self.logit, chosen), take(self.groups, chosen)
+        w, logit, clusters = take(self.w, chosen), take(self.logit, chosen), take(self.clusters, chosen)
         vectors = self.whole
         whole = None if vectors is None else lambda: vectors().rows(chosen)
         reduced = self.origin
         origin = None if reduced is None else lambda: (reduced()[0].rows(chosen), reduced()[1])
-        event = replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, groups=groups)
+        event = replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, clusters=clusters)
         return replace(event, whole=whole, origin=origin)
 
 
@@ -168,7 +173,7 @@ class Vector:
     w: Floats | None = None
     kind: WeightsKind = "frequency"
     logits: Floats | None = None
-    groups: Integers | None = None
+    clusters: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -208,7 +213,7 @@ class Vector:
         y = (self.predicted == self.labels).astype(np.int8)
         logit = None if self.odds is None else self.odds.top_odds
         p = self.p.max(axis=1).astype(np.float64) if logit is None else expit(logit)
-        return Event(p, y, self.w, self.kind, decided=True, groups=self.groups, logit=logit)
+        return Event(p, y, self.w, self.kind, decided=True, clusters=self.clusters, logit=logit)
 
     def log_likelihood(self, clip: float) -> Floats:
         """Return ln p of the label: exact for logits, otherwise of p clipped to [clip, 1 - clip]. O(n K)."""
@@ -234,14 +239,14 @@ class Vector:
 
     def order(self) -> Integers:
         """Return the numbers of the rows in canonical order."""
-        return vector_order(self.p, self.labels, self.w, self.groups)
+        return vector_order(self.p, self.labels, self.w, self.clusters)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
         """Return these rows, repeated as often as they are listed."""
-        w, logits, groups = take(self.w, chosen), take(self.logits, chosen), take(self.groups, chosen)
+        w, logits, clusters = take(self.w, chosen), take(self.logits, chosen), take(self.clusters, chosen)
         made = self.probabilities is not None or "p" in vars(self)
         taken = self.p[chosen] if made else None
-        return replace(self, probabilities=taken, labels=self.labels[chosen], w=w, logits=logits, groups=groups)
+        return replace(self, probabilities=taken, labels=self.labels[chosen], w=w, logits=logits, clusters=clusters)
 
 
 @dataclass(frozen=True)
@@ -252,6 +257,11 @@ class Classes:
 
     def __len__(self) -> int:
         return len(self.vector)
+
+    @property
+    def clusters(self) -> Integers | None:
+        """Numbers of the clusters of the rows ``(n,)``."""
+        return self.vector.clusters
 
     def events(self, chosen: range | None = None) -> Iterator[Event]:
         """Yield the events of the classes, or of a range of them, one at a time. O(n) memory each."""
@@ -392,7 +402,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
         decided,
         logit=logit,
         whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
-        groups=batch.groups,
+        clusters=batch.clusters,
         origin=None if values.ndim == 1 and not decided else lambda: (batch, reduction),
     )
 
@@ -463,7 +473,7 @@ def whole_vector(batch: Batch) -> Vector:
         logits = None if logits is None else np.stack([np.zeros_like(logits), logits], axis=1)
     else:
         values = given.values if logits is None or "values" in vars(given) else None
-    return Vector(values, batch.labels, batch.weights, batch.counts_as, logits, batch.groups)
+    return Vector(values, batch.labels, batch.weights, batch.counts_as, logits, batch.clusters)
 
 
 def _transposed(columns: Floats) -> Floats:
@@ -485,7 +495,7 @@ def _pooled(vector: Vector) -> Event:
         take(vector.w, row),
         vector.kind,
         per_row=vector.n_classes,
-        groups=take(vector.groups, row),
+        clusters=take(vector.clusters, row),
         logit=logit,
     )
 
@@ -493,7 +503,8 @@ def _pooled(vector: Vector) -> Event:
 def _event(column: Floats, y: Outcomes, of: Vector, *, logits: bool) -> Event:
     """Return the event of one class from its probabilities, or from its log-odds if ``logits``."""
     given = column.astype(np.float64)
-    return Event(expit(given) if logits else given, y, of.w, of.kind, groups=of.groups, logit=given if logits else None)
+    p, logit = (expit(given), given) if logits else (given, None)
+    return Event(p, y, of.w, of.kind, clusters=of.clusters, logit=logit)
 
 
 def _rank_of_label(values: Floats, labels: Integers) -> Integers:

@@ -17,19 +17,19 @@ TOLERANCE = 0.001
 _ROUNDING = 1e-24
 
 
-def fold_of_rows(n: int, folds: int, seed: int, groups: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
+def fold_of_rows(n: int, folds: int, seed: int, clusters: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
     """Return the fold of each of ``n`` rows, as in scikit-learn's KFold(folds, shuffle=True, random_state=seed).
 
     A Mersenne Twister shuffles 0, ..., n - 1. The folds are consecutive blocks, the first n mod folds of
-    them one row longer. With ``groups (n,)`` folds are drawn over the groups, in the order of their first rows, so that
-    the rows of a group are in the same fold. O(n), or O(n log n). Raises ``TooFewRows`` if there are too few groups.
+    them one row longer. With ``clusters (n,)`` folds are drawn over the clusters, in the order of their first rows, so
+    that the rows of a cluster are in the same fold. O(n), or O(n log n). Raises ``TooFewRows`` if there are too few.
     """
-    if groups is not None:
-        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    if clusters is not None:
+        _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
         if len(first) < folds:
-            found = f"has {len(first)} group{'' if len(first) == 1 else 's'}"
-            raise TooFewRows.at("/groups", f"{found}, but {folds} folds need at least {folds}")
-        return fold_of_rows(len(first), folds, seed)[np.argsort(np.argsort(first))[group]]
+            count = f"has {len(first)} cluster{'' if len(first) == 1 else 's'}"
+            raise TooFewRows.at("/clusters", f"{count}, but {folds} folds need at least {folds}")
+        return fold_of_rows(len(first), folds, seed)[np.argsort(np.argsort(first))[cluster]]
     order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     np.random.RandomState(seed).shuffle(order)
     sizes = np.full(folds, n // folds)
@@ -52,22 +52,22 @@ def folds_of(subject: Event | Vector, folds: int, seed: int) -> npt.NDArray[np.i
     if len(order) < folds:
         raise TooFewRows(f"{folds} folds need at least {folds} rows")
     fold = np.full(len(subject) // per_row, -1)
-    fold[order] = fold_of_rows(len(order), folds, seed, take(subject.groups, order * per_row))
+    fold[order] = fold_of_rows(len(order), folds, seed, take(subject.clusters, order * per_row))
     return np.repeat(fold, per_row)
 
 
 def mean_gain(
-    gain: Floats, w: Floats | None, groups: npt.NDArray[np.int64] | None, folds: int
+    gain: Floats, w: Floats | None, clusters: npt.NDArray[np.int64] | None, folds: int
 ) -> dict[str, float | int]:
     """Return the weighted mean of the cross-fitted ``gain (n,)`` in log loss, and its standard error, as diagnostics.
 
-    The error is that between rows, or between groups, and treats the fitted maps as fixed, so it is approximate. O(n).
+    The error is that between rows or clusters, and treats the fitted maps as fixed, so it is approximate. O(n).
     """
     share = np.full(len(gain), 1.0 / len(gain)) if w is None else w / w.sum()
     mean = float(share @ gain)
     parts = share * (gain - mean)
-    if groups is not None:
-        parts = np.bincount(np.unique(groups, return_inverse=True)[1], parts)
+    if clusters is not None:
+        parts = np.bincount(np.unique(clusters, return_inverse=True)[1], parts)
     error = float(np.linalg.norm(parts) * np.sqrt(len(parts) / max(len(parts) - 1.0, 1.0)))
     return {"log_loss": mean, "standard_error": error, "folds": folds, "rows": len(gain)}
 

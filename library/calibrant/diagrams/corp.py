@@ -12,7 +12,7 @@ from calibrant.core.binning import compressed
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.progress import check
 from calibrant.core.reductions import Event
-from calibrant.diagrams.diagram import DEPENDENT, Picture
+from calibrant.diagrams.diagram import Picture, no_intervals
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.simulated import observed_frequencies
 
@@ -70,8 +70,8 @@ def corp(event: Event, resampling: Resampling, *, level: float) -> Corp:
     at = np.concatenate(([0], np.flatnonzero(fitted[1:] != fitted[:-1]) + 1, [len(cells)]))
     share = np.diff(cells.cumulative_w[at]) / cells.mass
     kept = thinned(np.append(0.0, np.cumsum(share)), _BLOCKS)
-    dependent = event.per_row > 1
-    band_p, low, high = (None,) * 3 if dependent else consistency_band(cells, resampling, level)
+    problem = no_intervals(event)
+    band_p, low, high = (None,) * 3 if problem else consistency_band(cells, resampling, level)
     brier, recalibrated = _brier(cells, cells.p), _brier(cells, fitted)
     rate = float(cells.cumulative_wy[-1]) / cells.mass
     uncertainty = rate * (1.0 - rate)
@@ -88,7 +88,7 @@ def corp(event: Event, resampling: Resampling, *, level: float) -> Corp:
         brier - recalibrated,
         uncertainty - recalibrated,
         uncertainty,
-        problem=DEPENDENT if dependent else None,
+        problem=problem,
     )
 
 

@@ -19,8 +19,14 @@ from calibrant.measures.measure import Extent
 Runs = Literal["inline", "job"]
 #: Seconds per row of a diagram that sorts and sums.
 _ROW = 3e-7
-#: The problem of a diagram without intervals because several probabilities belong to one row.
-DEPENDENT = "no intervals: the probabilities of one row are dependent"
+
+
+def no_intervals(event: Event) -> str | None:
+    """Return the problem of a diagram without intervals, which assume independent events; None if they are."""
+    if event.independent:
+        return None
+    several = "rows of a cluster" if event.clusters is not None else "the probabilities of one row"
+    return f"no intervals: {several} are dependent"
 
 
 @dataclass(frozen=True)

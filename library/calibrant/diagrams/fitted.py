@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.averaging.process import fit_process
 from calibrant.core.cells import Floats
 from calibrant.core.reductions import Event
-from calibrant.diagrams.diagram import DEPENDENT, Picture
+from calibrant.diagrams.diagram import Picture, no_intervals
 from calibrant.maps.curves import Curve, CurvePlaces, calibrated, clipped_logit, interpolate
 from calibrant.measures.fitted import Belief, fitted_error, plugged_error, process_belief
 from calibrant.measures.intervals import Resampling
@@ -33,8 +33,9 @@ class FittedCurve(Picture):
         The map, from the smallest to the largest prediction; shape (g,).
     low, high : ndarray or None
         The band; None if rows are dependent.
-    identity_probability : float
-        Posterior probability that the predictions are calibrated; the band assumes that they are not.
+    identity_probability : float or None
+        Posterior probability that the predictions are calibrated; the band assumes that they are not. None for rows in
+        clusters.
     family : str
         Family of the curve.
     parameters : dict or None
@@ -42,19 +43,19 @@ class FittedCurve(Picture):
         on the logit scale.
     alpha_1, alpha_2 : float
         Mean of |c(p) - p| and of its square.
-    alpha_1_debiased : float
-        ``alpha_1`` debiased as in the measure ``ece-`` of the method.
+    alpha_1_debiased : float or None
+        ``alpha_1`` debiased as in the measure ``ece-`` of the method. None for rows in clusters.
     """
 
     predictions: Floats
     calibrated: Floats
     low: Floats | None
     high: Floats | None
-    identity_probability: float
+    identity_probability: float | None
     family: str
     parameters: dict[str, Any] | None
     alpha_1: float
-    alpha_1_debiased: float
+    alpha_1_debiased: float | None
     alpha_2: float
 
 
@@ -79,19 +80,19 @@ def fitted_curve(
         places = CurvePlaces.at_logits(np.union1d(at, clipped_logit(even)))
     mapped = np.clip(calibrated(curve, places), 0.0, 1.0)
     low, high = (mapped + interpolate(places.p, belief.p, off) for off in _deviations(belief, level))
-    dependent = event.per_row > 1
+    problem = no_intervals(event)
     return FittedCurve(
         places.p,
         mapped,
-        None if dependent else np.clip(low, 0.0, 1.0),
-        None if dependent else np.clip(high, 0.0, 1.0),
-        belief.identity,
+        None if problem else np.clip(low, 0.0, 1.0),
+        None if problem else np.clip(high, 0.0, 1.0),
+        None if event.clusters is not None else belief.identity,
         curve.family,
         _parameters(curve),
         found.value,
-        found.debiased,
+        None if event.clusters is not None else found.debiased,
         plugged_error(cells, curve, 2),
-        problem=DEPENDENT if dependent else None,
+        problem=problem,
     )
 
 

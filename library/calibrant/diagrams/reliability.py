@@ -23,7 +23,7 @@ from calibrant.core.binning import (
 from calibrant.core.cells import Floats, cells_of
 from calibrant.core.errors import CalibrationError, InvalidOption, MissingExtra
 from calibrant.core.reductions import Event, naming_reductions
-from calibrant.diagrams.diagram import DEPENDENT, Picture
+from calibrant.diagrams.diagram import Picture, no_intervals
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve, clipped_logit
 from calibrant.maps.platt import Platt, fit_platt
 from calibrant.measures.binned import expected_calibration_error
@@ -149,7 +149,7 @@ def reliability(
     few = float(bins.rows.min()) < 1.0
     plain, debiased = expected_calibration_error(replace(bins, rows=np.ones(len(bins))) if few else bins, 1)
     low, high = wilson(bins.mean_y, bins.rows, level)
-    dependent = event.per_row > 1
+    dependent = no_intervals(event)
     return Reliability(
         start,
         ends[1],
@@ -164,9 +164,9 @@ def reliability(
         start + gap,
         ends[1] + gap,
         plain,
-        None if few else debiased,
+        None if few or event.clusters is not None else debiased,
         _histogram(event, histogram),
-        problem=DEPENDENT if dependent else None,
+        problem=dependent,
     )
 
 
@@ -197,7 +197,7 @@ def logit_reliability(
     if curve is not None:
         x, over_x = on_logit_axes(curve, float(event.p.min()), float(event.p.max()))
     start_slope, end_slope = (None, None) if x is None or over_x is None else end_slopes(x, over_x)
-    dependent = event.per_row > 1
+    dependent = no_intervals(event)
     outside = (event.p < PROBABILITY_CLIP) | (event.p > 1.0 - PROBABILITY_CLIP)
     return LogitReliability(
         clipped_logit(bins.mean_p),
@@ -213,7 +213,7 @@ def logit_reliability(
         start_slope,
         end_slope,
         int(np.count_nonzero(outside)),
-        problem="; ".join(part for part in (DEPENDENT if dependent else None, problem) if part) or None,
+        problem="; ".join(part for part in (dependent, problem) if part) or None,
     )
 
 

@@ -351,14 +351,14 @@ class DistributionFitting:
         check_kind(counted_kind(rows.weights_kind))
         y = read_observed(rows.observed, forecasts)
         refuse_huge(forecasts, y)
-        by, groups = _names(rows.by, "by", len(y)), _names(rows.groups, "groups", len(y))
+        by, clusters = _names(rows.by, "by", len(y)), _names(rows.clusters, "clusters", len(y))
         if forecasts.kind not in entry.kinds:
             raise UnknownMethod.at("/method", f"must be a method of {forecasts.kind} forecasts: {_of(forecasts.kind)}")
         if self.scale != "identity" and forecasts.kind == "normal":
             raise InvalidOption.at("/scale", "must be identity for mean and variance")
         ends = _read_support(self.support, y, forecasts, entry)
         levels = _output_levels(self.output_levels, forecasts, entry)
-        numbers = None if groups is None else numbered_names(groups)[1]
+        numbers = None if clusters is None else numbered_names(clusters)[1]
         if rows.weights is None:
             return ForecastFitRows(forecasts, y, np.ones(len(y)), by, numbers, levels, self.scale, ends)
         w, kind = _read_weights(rows.weights, len(y), rows.weights_kind, entry), counted_kind(rows.weights_kind)
@@ -394,7 +394,7 @@ def fit_distribution(
     observed: Any,
     *,
     by: Any = None,
-    groups: Any = None,
+    clusters: Any = None,
     weights: Any = None,
     weights_kind: WeightsKind = "importance",
     scale: ForecastScale = "identity",
@@ -423,9 +423,9 @@ def fit_distribution(
     by : array_like, shape (n,), optional
         Values such as the horizon. One function is fitted for each value with at least 30 rows, and one to all rows for
         the other values. ``averaged`` averages maps of all rows and maps by value.
-    groups : array_like, shape (n,), optional
-        Rows of the same group, such as the week, are in the same fold, and standard errors are computed from the
-        variation between groups.
+    clusters : array_like, shape (n,), optional
+        Cluster of each row, such as its week. Rows of a cluster are in the same fold, and standard errors are computed
+        from the variation between clusters.
     weights : array_like, shape (n,), optional
         Non-negative weights, not all 0.
     weights_kind : {"importance", "frequency"}, default "importance"
@@ -478,7 +478,7 @@ def fit_distribution(
     refuse_misspelt("fit_distribution", [name for name in options if name not in entry.options], known)
     given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "levels": levels}
     given |= {"samples": samples, "lower": lower, "upper": upper, "level": level}
-    columns = {"observed": observed, "weights": weights, "by": by, "groups": groups}
+    columns = {"observed": observed, "weights": weights, "by": by, "clusters": clusters}
     check_aligned({**columns, **{name: value for name, value in given.items() if name != "levels"}})
     forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
     fitting = DistributionFitting.read(
@@ -537,13 +537,13 @@ def _of(kind: ForecastKind) -> str:
 
 
 def cross_fitted_rows(
-    method: str, forecasts: Forecasts, y: Floats, w: Floats, groups: Integers | None, *, seed: int
+    method: str, forecasts: Forecasts, y: Floats, w: Floats, clusters: Integers | None, *, seed: int
 ) -> Forecasts:
     """Return normal forecasts recalibrated by maps of this method fitted to the other folds, in the given order.
 
-    Rows with the same number in ``groups (n,)`` are in one fold. Raises ``TooFewRows`` if no map can be fitted.
+    Rows with the same number in ``clusters (n,)`` are in one fold. Raises ``TooFewRows`` if no map can be fitted.
     """
-    rows = ForecastFitRows(forecasts, y, w, None, groups, np.empty(0), "identity", (None, None))
+    rows = ForecastFitRows(forecasts, y, w, None, clusters, np.empty(0), "identity", (None, None))
     order = rows.order()
     found = cross_fitted(rows.take(order), _member(method, by_group=False), seed)
     if found is None:

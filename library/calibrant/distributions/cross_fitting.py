@@ -41,7 +41,7 @@ def cross_fitted(rows: ForecastFitRows, fit: MemberFit, seed: int) -> Forecasts 
     """Predict each row by the function fitted to the other folds; None if a fit fails."""
     if len(rows) < 2 * FOLDS:
         return None
-    fold = fold_of_rows(len(rows), FOLDS, seed, rows.groups)
+    fold = fold_of_rows(len(rows), FOLDS, seed, rows.clusters)
     parts, chosen = [], []
     try:
         for held_out in range(FOLDS):
@@ -75,8 +75,8 @@ def _gain(before: Floats, after: Floats, rows: ForecastFitRows, name: str) -> di
         return None
     mean = float(share @ gained)
     parts: Floats = share * (gained - mean)
-    if rows.groups is not None:
-        parts = np.asarray(np.bincount(rows.groups, parts), np.float64)
+    if rows.clusters is not None:
+        parts = np.asarray(np.bincount(rows.clusters, parts), np.float64)
     error = float(np.linalg.norm(parts))
     if not np.isfinite(error):  # the squares of the losses overflow
         return None
@@ -144,7 +144,7 @@ def held_out_gain(rows: ForecastFitRows, fit: MemberFit, loss: Loss, seed: int) 
     held_out = sample(rows, seed)
     try:
         after = cross_fitted(held_out, fit, seed)
-    except TooFewRows:  # fewer groups than folds
+    except TooFewRows:  # fewer clusters than folds
         return None
     return None if after is None else gain_of(held_out.forecasts, after, held_out, loss)
 

@@ -22,15 +22,15 @@ from calibrant.distributions.maps.tables import table_of
 class ForecastFitRows:
     """Checked rows of a fit: forecasts, outcomes ``y (n,)``, weights ``w (n,)``.
 
-    One function is fitted for each value of ``by (n,)``. Rows with the same number in ``groups (n,)`` are in one fold.
-    ``weights_kind`` is None without weights.
+    One function is fitted for each value of ``by (n,)``. Rows with the same number in ``clusters (n,)`` are in one
+    fold. ``weights_kind`` is None without weights.
     """
 
     forecasts: Forecasts
     y: Floats
     w: Floats
     by: tuple[str, ...] | None
-    groups: Integers | None
+    clusters: Integers | None
     levels: Floats
     scale: ForecastScale
     support: Support
@@ -53,7 +53,7 @@ class ForecastFitRows:
             y=self.y[chosen],
             w=self.w[chosen],
             by=by,
-            groups=take(self.groups, chosen),
+            clusters=take(self.clusters, chosen),
         )
 
     def order(self) -> Integers:
@@ -61,8 +61,8 @@ class ForecastFitRows:
         given = self.forecasts
         columns = [given.mean, given.variance] if given.kind == "normal" else list(table_of(given).q.T)
         names = [] if self.by is None else [numbered_names(self.by)[1]]
-        groups = [] if self.groups is None else [self.groups]
-        return np.lexsort([*groups, *names, self.w, self.y, *columns])
+        clusters = [] if self.clusters is None else [self.clusters]
+        return np.lexsort([*clusters, *names, self.w, self.y, *columns])
 
 
 def digest_of(forecasts: Forecasts, y: Floats) -> str:

@@ -327,6 +327,7 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         None if chosen.times is None else _times(table, chosen.times),
         chosen.reduction,
         options.weights_kind,
+        None if chosen.clusters is None else _cells(table, chosen.clusters),
     )
 
 
@@ -512,7 +513,7 @@ def read_forecast_sheet(
         forecasts, notes = read_distributions(values.vectors, chosen)
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
         texts: dict[str, Any] = {
-            field: None if at is None else _names(_texts(table, [at])[0], table.columns[at].name, field == "known")
+            field: None if at is None else _cells(table, at, with_gaps=field == "known")
             for field, at in chosen.texts.items()
         }
         observed = [_with_gaps(table, at, options.decimal) for at in with_gaps]
@@ -622,7 +623,9 @@ def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
     return found
 
 
-def _names(cells: list[str], name: str, with_gaps: bool = False) -> list[str]:
+def _cells(table: OpenTable, at: int, *, with_gaps: bool = False) -> list[str]:
+    """Read a column of names; raises an error for missing ones, unless there may be gaps."""
+    cells, name = _texts(table, [at])[0], table.columns[at].name
     found = ["" if is_missing(cell) else cell.strip() for cell in cells] if with_gaps else _whole(cells, name)
     if max(map(len, found), default=0) > MAX_TEXT:
         raise NotLabels(f"column {quoted(name)} has a value of more than {MAX_TEXT} characters", field="file")

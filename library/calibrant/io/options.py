@@ -187,8 +187,7 @@ class FileOptions:
     )
     clusters: str | None = _option(
         "--cluster",
-        "With --regression: column of clusters; rows of a cluster may depend on each other.",
-        kind="numbers",
+        "Column of clusters, such as patients; rows of a cluster may depend on each other, and intervals allow for it.",
     )
     by: str | None = _option(
         "--by",

@@ -227,8 +227,9 @@ class ColumnChoice(Choice):
         #: The columns in the order of their names, if the labels can have that too.
         self.by_name: Family | None = None
         self.reduction: str | None = None
-        #: All chosen columns, and the column of times; for each class, the names that its column gives it.
+        #: All chosen columns, and those of times and clusters; for each class, the names that its column gives it.
         self.places, self.times = ColumnPlaces(), self.stated("times", options.times)
+        self.clusters = self.stated("clusters", options.clusters)
         self.classes: tuple[tuple[str, ...], ...] = ()
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}

@@ -4,7 +4,8 @@ Nothing is inferred. Errors are a ``CalibrationError`` with a JSON Pointer to th
 from 0; they never contain the data. Arrays are views of the body if possible.
 
 ``predictions`` is one column of P(Y=1), in Arrow and Parquet also a column of lists [p_1..p_K]; or there are K columns
-``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights`` and ``groups`` are one column each.
+``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights``, ``groups`` and
+``clusters`` are one column each.
 
 Bodies of predictive distributions have ``observed``, and ``mean`` with ``variance`` or ``std``; one column ``q0.05``
 for each level, or lists ``quantiles``; columns ``samples.0``, ``samples.1`` and so on, or lists ``samples``; or
@@ -82,8 +83,8 @@ NUMBERS, STRINGS, LABELS = "fiu", "U", "fiub"
 _NUMBERED = r"(0|[1-9][0-9]{0,8})"
 #: Bodies with probabilities of classes, and bodies with predictive distributions of a number.
 CLASSIFICATION = Fields(
-    ("predictions", "labels", "weights", "groups"),
-    ("groups",),
+    ("predictions", "labels", "weights", "groups", "clusters"),
+    ("groups", "clusters"),
     {"predictions": re.compile(rf"predictions\.{_NUMBERED}")},
 )
 REGRESSION = Fields(

@@ -52,6 +52,8 @@ class Sheet:
         ``confidence`` if the file has the confidence in a predicted class, and whether it is right, as labels 0 and 1.
     weights_kind : {"importance", "frequency"}
         Meaning of the weights.
+    clusters : list of str or None
+        The cluster of each row, as written in the file.
     """
 
     predictions: Floats
@@ -64,6 +66,7 @@ class Sheet:
     times: list[str] | None = None
     reduction: str | None = None
     weights_kind: WeightsKind = "importance"
+    clusters: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -71,7 +74,7 @@ class Sheet:
     def taken(self, kept: npt.NDArray[np.bool_]) -> Sheet:
         """Return the rows for which ``kept (n,)`` is true."""
         arrays = {name: getattr(self, name) for name in ("predictions", "labels", "weights")}
-        names = {name: getattr(self, name) for name in ("groups", "times")}
+        names = {name: getattr(self, name) for name in ("groups", "times", "clusters")}
         chosen: dict[str, Any] = {name: values[kept] for name, values in arrays.items() if values is not None}
         chosen |= {name: list(compress(values, kept)) for name, values in names.items() if values is not None}
         return replace(self, **chosen)

@@ -17,6 +17,7 @@ from calibrant.core.batch import (
     Predictions,
     Scale,
     check_weights,
+    clustered,
     read_batch,
     read_predictions,
 )
@@ -27,6 +28,8 @@ from calibrant.evaluation import Groups
 from calibrant.io.errors import InvalidField
 
 Array = npt.NDArray[Any]
+#: The arrays of names.
+_NAMED = ("groups", "clusters")
 #: Number of names converted to Python strings at once; no other thread runs during a conversion.
 _NAMES_AT_ONCE = 1 << 16
 
@@ -63,12 +66,7 @@ class ClassRows:
     def groups(self) -> Groups | None:
         """The group of each row."""
         groups = self.arrays.get("groups")
-        if groups is None:
-            return None
-        names = Groups()
-        for start in range(0, len(groups), _NAMES_AT_ONCE):
-            names += groups[start : start + _NAMES_AT_ONCE].tolist()
-        return names
+        return None if groups is None else Groups(_names(groups))
 
     def stored(self) -> dict[str, Array]:
         """Return the arrays that store the rows, to which others may be appended: weights are not normalised.
@@ -81,7 +79,15 @@ class ClassRows:
             found["labels"] = self.labels
         if "weights" in self.arrays:
             found["weights"] = np.asarray(self.arrays["weights"], dtype=np.float64)
-        return found | {name: self.arrays[name] for name in ("groups",) if name in self.arrays}
+        return found | {name: self.arrays[name] for name in _NAMED if name in self.arrays}
+
+
+def _names(column: Array) -> list[str]:
+    """Return names as Python strings."""
+    names: list[str] = []
+    for start in range(0, len(column), _NAMES_AT_ONCE):
+        names += column[start : start + _NAMES_AT_ONCE].tolist()
+    return names
 
 
 def check_arrays(
@@ -110,11 +116,14 @@ def check_arrays(
     else:
         batch = read_batch(arrays["predictions"], labels, weights, scale=scale, kind=weights_kind)
         predictions, checked = batch.predictions, batch.labels
-    groups = arrays.get("groups")
-    if groups is not None and groups.ndim != 1:
-        raise WrongShape.at("/groups", "must be (n,)")
-    if groups is not None and len(groups) != len(predictions):
-        raise LengthMismatch.at("/groups", f"has {len(groups)} rows, but /predictions has {len(predictions)}")
+    for name in _NAMED:
+        column = arrays.get(name)
+        if column is not None and column.ndim != 1:
+            raise WrongShape.at(f"/{name}", "must be (n,)")
+        if column is not None and len(column) != len(predictions):
+            raise LengthMismatch.at(f"/{name}", f"has {len(column)} rows, but /predictions has {len(predictions)}")
+    if batch is not None and "clusters" in arrays:
+        batch = clustered(batch, _names(arrays["clusters"]))
     return ClassRows(arrays, predictions, checked, batch, weights_kind, names)
 
 

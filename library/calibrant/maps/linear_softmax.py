@@ -171,7 +171,7 @@ def fit_regularised(
     x = SoftmaxFeatures.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
     if off_diagonal and x.constant:
         raise OnePrediction.at("/predictions", "are all equal, so that the diagonal is not determined")
-    fold = fold_of_rows(len(order), folds, seed, take(vector.groups, order))
+    fold = fold_of_rows(len(order), folds, seed, take(vector.clusters, order))
     search = _ScaleSearch(x, off_diagonal, fold, folds, bound * _HIGHER_OF_MANY)
     chosen, own, held_out = strength, intercept_strength, None
     if chosen is None:

@@ -125,7 +125,7 @@ def fit_mli_spline(
 
     number = min(n, cells)
     starts = np.arange(number) * n // number
-    own = np.where(fold_of_rows(n, folds, seed, rows.groups) == np.arange(folds)[:, None], w, 0.0)
+    own = np.where(fold_of_rows(n, folds, seed, rows.clusters) == np.arange(folds)[:, None], w, 0.0)
     mass, hits = (np.add.reduceat(part, starts, axis=1) for part in (own, own * rows.y))
     kept, kept_y = (np.maximum(part.sum(axis=0) - part, 0.0) for part in (mass, hits))
     x = _Cubics(np.add.reduceat(w * z, starts) / mass.sum(axis=0), knots, scaled)

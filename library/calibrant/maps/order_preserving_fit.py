@@ -296,7 +296,7 @@ def fit_order_preserving(
     held_out = None
     if strength is None:
         with step(0, parts):
-            strength, held_out = _chosen(problem, folds, seed, take(vector.groups, _order(vector)))
+            strength, held_out = _chosen(problem, folds, seed, take(vector.clusters, _order(vector)))
     report(parts - 1, parts, "all rows")
     rows = problem.rows
     fitted = replace(problem, strength=float(strength))
@@ -357,12 +357,12 @@ def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
     return np.unique(flat[order][np.searchsorted(running, wanted)])
 
 
-def _chosen(problem: _Problem, folds: int, seed: int, groups: Integers | None) -> tuple[float, float]:
+def _chosen(problem: _Problem, folds: int, seed: int, clusters: Integers | None) -> tuple[float, float]:
     """Return the strength with the smallest held-out log loss (the strongest one of ties), and that loss."""
     n = len(problem.w)
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
-    fold = fold_of_rows(n, folds, seed, groups)
+    fold = fold_of_rows(n, folds, seed, clusters)
     scores = np.zeros(len(STRENGTHS))
     for k in range(folds):
         kept = np.where(fold == k, 0.0, problem.w)

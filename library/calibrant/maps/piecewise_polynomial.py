@@ -101,7 +101,7 @@ def _cross_validated(
     """Return the fit of each candidate to all rows, and its held-out mean squared error: ``(candidates,)``."""
     n = len(rows)
     check_fold_count(n, folds)
-    fold, losses = fold_of_rows(n, folds, seed, rows.groups), np.zeros(len(candidates))
+    fold, losses = fold_of_rows(n, folds, seed, rows.clusters), np.zeros(len(candidates))
     weights = np.ones(n) if rows.w is None else rows.w
     kept = [cells_of(rows.rows(fold != k), kind) for k in range(folds)]
     w, wy = np.zeros((folds + 1, len(cells))), np.zeros((folds + 1, len(cells)))

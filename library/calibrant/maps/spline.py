@@ -102,7 +102,7 @@ def choose_knots(
     """
     n = len(rows)
     check_fold_count(n, folds)
-    fold = fold_of_rows(n, folds, seed, rows.groups)
+    fold = fold_of_rows(n, folds, seed, rows.clusters)
     candidates = CANDIDATES[boundary == "cubic" :]
     losses = np.zeros(len(candidates))
     for k in range(folds):

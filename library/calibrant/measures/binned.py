@@ -135,7 +135,7 @@ def binned_distance(event: Event, bins: BinnedCells, order: float, *, root: bool
             raise TooFewRows(f"{alone} of {len(bins)} bins have a single row, whose noise is unknown; use fewer bins")
         off = _deviations(event, bins, place(), variances()[0])
         key = group * len(bins) + place()
-        sums = np.bincount(key, row_scale(event.w, event.kind) * off, groups * len(bins))
+        sums = np.bincount(key, row_scale(event) * off, groups * len(bins))
         return sums.reshape(groups, len(bins)) / bins.mass
 
     def spread(u: Floats) -> Floats:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, chdtri, expit, ndtr, ndtri
 
 from calibrant.core.cells import Cells, Floats, effective
-from calibrant.core.errors import NotConverged, OneClass, OutOfRange
+from calibrant.core.errors import NotConverged, OneClass, OutOfRange, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
-from calibrant.measures.intervals import Resampling
+from calibrant.measures.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
+from calibrant.measures.intervals import Resampling, influence_of_clusters
 from calibrant.measures.measure import Compute, Measure, MeasureResult
 from calibrant.measures.scores import centred, clipped_parts, mean_score, row_scores
 
@@ -117,12 +119,24 @@ class Recalibration:
 
     def influence(self, event: Event) -> Floats:
         """Return the influence of each row on the parameters: ``(n, d)``, weighted mean 0."""
+        x, chance = self._of_rows(event)
+        influence: Floats = (x * (event.y - chance)[:, None]) @ np.linalg.inv(self.information) * self.model.w.sum()
+        return influence
+
+    def _of_rows(self, event: Event) -> tuple[Floats, Floats]:
+        """Return the features ``(n, d)`` and the recalibrated predictions ``(n,)`` of each row."""
         logit = logits(event.p, event.logit)
         x = np.column_stack([np.ones_like(logit), logit])[:, : self.model.x.shape[1]]
-        known = 0.0 if x.shape[1] > 1 else logit
-        off = event.y - expit(x @ self.theta + known)
-        influence: Floats = (x * off[:, None]) @ np.linalg.inv(self.information) * self.model.w.sum()
-        return influence
+        return x, expit(x @ self.theta + (0.0 if x.shape[1] > 1 else logit))
+
+    def of_clusters(self, event: Event, column: int, variance: ClusterVariance) -> ClusterDeviation:
+        """Return the deviation of a parameter of rows in clusters."""
+        x, chance = self._of_rows(event)
+        w = np.ones(len(event)) if event.w is None else event.w
+        scores = x * (w * (event.y - chance))[:, None]
+        information = (w * chance * (1.0 - chance))[:, None, None] * x[:, :, None] * x[:, None, :]
+        contrast = np.eye(x.shape[1])[column]
+        return cluster_deviation(event, scores, information, contrast, variance=variance)
 
     def covariance(self, cells: Cells) -> Floats:
         """Return the covariance of the parameters, by a sandwich for importance weights: ``(d, d)``."""
@@ -227,6 +241,9 @@ def _parameter(column: int, *, free: bool) -> tuple[Compute, Callable[..., Float
         fitted = Recalibration.of(event, free=free, likelihood=likelihood)
         cells, value = event.cells, float(fitted.theta[column])
         target = float(column)
+        if event.clusters is not None:
+            deviation = partial(fitted.of_clusters, event, column, resampling.cluster_variance)
+            return _of_clusters(value, value - target, deviation, resampling, lambda reach: value + reach)
         counted = counts_rows(event)
         if not counted:
             error = math.sqrt(float(fitted.covariance(cells)[column, column]))
@@ -244,6 +261,23 @@ def _parameter(column: int, *, free: bool) -> tuple[Compute, Callable[..., Float
         return np.asarray(of_parameters[:, column])
 
     return compute, influence
+
+
+def _of_clusters(
+    value: float,
+    difference: float,
+    deviation: Callable[[], ClusterDeviation],
+    resampling: Resampling,
+    moved: Callable[[float], float],
+) -> MeasureResult:
+    """Return a value of rows in clusters with its interval, whose ends ``moved`` returns, and the p-value."""
+    try:
+        found = deviation()
+    except TooFewRows as error:
+        return MeasureResult(value, problem=f"no interval and no p-value: {error.detail}")
+    reach = found.reach(resampling.tails[1])
+    interval = None if resampling.level is None else (moved(-reach), moved(reach))
+    return MeasureResult(value, None, interval, found.p_value(difference), {"standard_error": found.error})
 
 
 def _unreliability(event: Event, _: Resampling) -> MeasureResult:
@@ -273,15 +307,18 @@ def _ratio(*, inverse: bool) -> tuple[Compute, Callable[..., Floats]]:
             return MeasureResult(
                 None, problem=f"no value: {'no event happened' if inverse else 'no event is expected'}"
             )
+        value = expected / events if inverse else events / expected
+        if event.clusters is not None and value > 0.0:
+            deviation = partial(influence_of_clusters, influence(event, resampling) / value, event, resampling)
+            return _of_clusters(value, math.log(value), deviation, resampling, lambda reach: value * math.exp(reach))
         variance = float(event.cells.chance.sum())
         p_value = float(2.0 * ndtr(-abs(events - expected) / math.sqrt(variance))) if variance > 0.0 else None
         interval = None
-        counted = counts_rows(event) and event.per_row == 1
+        counted = counts_rows(event) and event.independent
         if resampling.level is not None and counted and events and expected:
             reach = float(ndtri((1.0 + resampling.level) / 2.0)) * math.sqrt((1.0 - events / rows) / events)
-            middle = math.log(expected / events if inverse else events / expected)
+            middle = math.log(value)
             interval = (math.exp(middle - reach), math.exp(middle + reach))
-        value = expected / events if inverse else events / expected
         return MeasureResult(value, interval=interval, p_value=p_value)
 
     def influence(event: Event, _: Resampling) -> Floats:
@@ -332,6 +369,10 @@ def _spiegelhalter(event: Event, _: Resampling) -> MeasureResult:
     cells = event.cells
     steep = 1.0 - 2.0 * cells.p
     variance = float(steep**2 @ cells.chance)
+    if event.clusters is not None:
+        off = (event.y - event.p) * (1.0 - 2.0 * event.p)
+        number_of_clusters(event.clusters)
+        variance = float((np.bincount(event.clusters, off if event.w is None else event.w * off) ** 2).sum())
     if variance <= 0.0:
         return MeasureResult(None, problem="no value: all predictions are 0, 1/2 or 1")
     z = float((cells.wy - cells.w * cells.p) @ steep) / math.sqrt(variance)
@@ -409,6 +450,7 @@ def _entry_of_parameter(name: str, title: str, definition: str, column: int, *, 
         "O(n log n)",
         event=event,
         influence=influence,
+        clustered=("interval", "p_value"),
         better="neither",
         needs=_NEEDS,
         options=_LOGISTIC,
@@ -468,6 +510,7 @@ MEASURES = (
         "O(n)",
         event=_OE,
         influence=_OE_INFLUENCE,
+        clustered=("interval", "p_value"),
         better="neither",
         seconds=lambda n, _classes, _options: 3e-8 * n,
     ),
@@ -482,6 +525,7 @@ MEASURES = (
         "O(n)",
         event=_EO,
         influence=_EO_INFLUENCE,
+        clustered=("interval", "p_value"),
         better="neither",
         needs="at least one event",
         seconds=lambda n, _classes, _options: 3e-8 * n,
@@ -513,6 +557,7 @@ MEASURES = (
         None,
         "O(n)",
         event=_spiegelhalter,
+        clustered=("p_value",),
         better="neither",
         resampled=False,
     ),

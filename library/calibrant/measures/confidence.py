@@ -101,11 +101,14 @@ def _outcomes(cells: Cells) -> tuple[float, float]:
 
 
 def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
-    """Return the sandwich standard error of log T; pooled events of one row are dependent."""
-    moved = row_scale(event.w, event.kind) * temperature_influence(found, event.w) / found.value
+    """Return the sandwich standard error of log T; pooled events of a row, and rows of a cluster, are dependent."""
+    moved = row_scale(event) * temperature_influence(found, event.w) / found.value
     mass = float(len(event)) if event.w is None else float(event.w.sum())
     per_row = event.per_row if isinstance(event, Event) else 1
-    return float(np.linalg.norm(moved.reshape(-1, per_row).sum(axis=1))) / mass
+    parts = moved.reshape(-1, per_row).sum(axis=1)
+    if event.clusters is not None:
+        parts = np.bincount(event.clusters[::per_row], parts)
+    return float(np.linalg.norm(parts)) / mass
 
 
 def temperature_influence(found: OptimalTemperature, w: Floats | None) -> Floats:
@@ -124,7 +127,7 @@ def with_temperature(subject: Event | Vector, logits: Logits, temperature: Float
     p = logits.scaled(1.0 / temperature)
     if isinstance(subject, Event):
         return replace(subject, p=p, logit=None)
-    return Event(p, outcomes_of(subject), subject.w, subject.kind, decided=True)
+    return Event(p, outcomes_of(subject), subject.w, subject.kind, decided=True, clusters=subject.clusters)
 
 
 # --- Entries of the catalogue
@@ -363,6 +366,7 @@ MEASURES = (
         event=_temperature,
         vector=_temperature,
         influence=_temperature_influence,
+        clustered=("interval",),
         seconds=_temperature_seconds,
     ),
     _entry(
@@ -377,6 +381,7 @@ MEASURES = (
         event=_scaled_ece,
         vector=_scaled_ece,
         distance=_scaled_ece_distance,
+        clustered=("interval",),
         resample_seconds=bins_seconds,
         options={
             **ECE_OPTIONS,

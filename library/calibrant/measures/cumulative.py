@@ -201,7 +201,7 @@ def cumulative_distance(event: Event, kind: Kind) -> Distance:
 
     def noise(group: Integers, groups: int) -> Floats:
         place = np.searchsorted(last, event.key, side="left")
-        off = (event.y - event.p) * row_scale(event.w, event.kind)
+        off = (event.y - event.p) * row_scale(event)
         sums = np.bincount(group * len(ends) + place, off, groups * len(ends)).reshape(groups, len(ends))
         cumulated: Floats = np.cumsum(sums, axis=1) / cells.mass
         return cumulated

@@ -221,7 +221,8 @@ def _of_vector(vector: Vector, _: Resampling, *, norm: int, bandwidth: Bandwidth
 
 def _of_event(event: Event, resampling: Resampling, **options: Any) -> MeasureResult:
     columns = np.stack([1.0 - event.p, event.p], axis=1)
-    return _of_vector(Vector(columns, event.y.astype(np.int64), event.w, event.kind), resampling, **options)
+    vector = Vector(columns, event.y.astype(np.int64), event.w, event.kind, clusters=event.clusters)
+    return _of_vector(vector, resampling, **options)
 
 
 def _seconds(n: int, n_classes: int, options: Mapping[str, Any]) -> float:

@@ -132,7 +132,7 @@ def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[C
         return method.curve(event, FitContext(), options)
     both = np.column_stack([1.0 - event.p, event.p])
     logits = None if event.logit is None else np.column_stack([np.zeros(len(event)), event.logit])
-    vector = Vector(both, event.y.astype(np.int64), event.w, event.kind, logits, event.groups)
+    vector = Vector(both, event.y.astype(np.int64), event.w, event.kind, logits, event.clusters)
     transform, diagnostics = method.transform(vector, FitContext(), options)
     if not isinstance(transform, OrderInvariant | OrderPreserving):
         raise TypeError(f"{method.name} is not defined for an event")
@@ -225,8 +225,8 @@ _PLACES = 101
 
 def _compute(name: str) -> Callable[..., MeasureResult]:
     def compute(event: Event, resampling: Resampling, *, norm: float, folds: int, **options: Any) -> MeasureResult:
-        # The posterior assumes independent rows, which those of a pooled event are not.
-        level = resampling.level if event.per_row == 1 else None
+        # The posterior assumes independent rows, which those of a pooled event and of clusters are not.
+        level = resampling.level if event.independent else None
         found = fitted_error(event, name, norm=norm, folds=folds, level=level, options=options)
         cells = event.cells
         at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_PLACES) / (_PLACES - 1)))

@@ -83,13 +83,19 @@ def largest_gaps(
     quantile of the range of the deviations (triangle inequality). For measures whose bias changes with their size, such
     as binned errors, the interval is what the intervals of the G groups allow, each at level 1 - (1 - level) / G. It
     starts at 0 if the p-value does not reject equal groups. O(2 resamples x the measures); all measures have the same
-    resamples, without rows of weight 0.
+    resamples, without rows of weight 0. Rows in clusters have no p-value, since they cannot be permuted, and all
+    intervals are those that the intervals of the groups allow.
     """
     gaps, values = {}, {}
     for request in requests:
         results = {name: answered[request.key] for name, answered in by_group.items()}
         gaps[request.key], values[request.key] = gap_of(results)
     if resampling.level is None:
+        return gaps
+    if subject.clusters is not None:
+        for request in requests:
+            apart = [subject.rows(members[name]) for name in values[request.key]]
+            gaps[request.key] = _between_clusters(request, gaps[request.key], apart, resampling)
         return gaps
     plain = replace(resampling, level=None)
     # Measures with values in the same groups are measured together.
@@ -114,6 +120,17 @@ def largest_gaps(
             key, known = request.key, np.array(list(values[request.key].values()))
             gaps[key] = groups.with_interval(request, gaps[key], known, shuffled[key], drawn.get(key))
     return gaps
+
+
+def _between_clusters(request: MeasureRequest, gap: Gap, groups: Sequence[Subject], resampling: Resampling) -> Gap:
+    """Return the gap of rows in clusters with the interval that those of the groups allow, which may share clusters."""
+    if gap.value is None:
+        return gap
+    ends = between_intervals(request, groups, resampling)
+    problem = "no p-value: rows of a cluster may depend on each other"
+    if ends is None:
+        return replace(gap, problem=f"{problem}; no interval: the measure has none in a group")
+    return replace(gap, interval=(min(ends[0], gap.value), max(ends[1], gap.value)), problem=problem)
 
 
 def gap_of(results: Mapping[str, MeasureResult]) -> tuple[Gap, dict[str, float]]:

@@ -98,5 +98,5 @@ def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, fo
 
 def _part(event: Event, chosen: npt.NDArray[np.bool_]) -> Event:
     """Return some events of an event that may have several per row."""
-    w, logit = take(event.w, chosen), take(event.logit, chosen)
-    return replace(event, p=event.p[chosen], y=event.y[chosen], w=w, logit=logit)
+    w, logit, clusters = take(event.w, chosen), take(event.logit, chosen), take(event.clusters, chosen)
+    return replace(event, p=event.p[chosen], y=event.y[chosen], w=w, logit=logit, clusters=clusters)

@@ -3,7 +3,8 @@
 Rows are assigned at random to at most ``GROUPS`` groups, and a resample gives each group a normal multiplier (the
 multiplier, or wild, bootstrap: Wu 1986; van der Vaart & Wellner 1996, section 2.9). Sums over rows are computed once
 for each group, and all resamples are one matrix product, regardless of the number of rows. All events of a row are in
-the same group. Subjects have their rows in canonical order (``in_order``), so that the given order does not matter.
+the same group, and so are all rows of a cluster. Subjects have their rows in canonical order (``in_order``), so
+that the given order does not matter.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, InvalidOption, TooFewRows
 from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import check, report
-from calibrant.core.reductions import Classes, Event, Subject
+from calibrant.core.reductions import Classes, Event, Subject, Vector
+from calibrant.measures.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 
 #: The most groups; up to this many rows, each row is a group.
 GROUPS = 2048
@@ -51,24 +54,33 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Resampling:
-    """Level of the intervals in (0, 1), or None for no intervals; number of resamples and their seed."""
+    """Level of the intervals in (0, 1), or None for no intervals; number of resamples, their seed; and the variance.
+
+    The variance is that of estimates from rows in clusters.
+    """
 
     level: float | None = None
     resamples: int = 1000
     seed: int = 0
+    cluster_variance: ClusterVariance = "cr2"
 
     @classmethod
-    def read(cls, interval: object, resamples: object = 1000, seed: object = 0) -> Resampling:
+    def read(
+        cls, interval: object, resamples: object = 1000, seed: object = 0, cluster_variance: object = "cr2"
+    ) -> Resampling:
         """Check the options of ``evaluate``."""
+        if cluster_variance not in get_args(ClusterVariance):
+            raise InvalidOption.at("/cluster_variance", f"must be one of: {', '.join(get_args(ClusterVariance))}")
+        variance: ClusterVariance = cluster_variance  # type: ignore[assignment]
         interval, resamples = plain(interval), plain(resamples)
         if type(resamples) is not int or not 100 <= resamples <= 100_000:
             raise InvalidOption.at("/resamples", "must be an integer from 100 to 100000")
         seed = read_seed(seed)
         if interval is None:
-            return cls(None, resamples, seed)
+            return cls(None, resamples, seed, variance)
         if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0.0 < interval < 1.0:
             raise InvalidOption.at("/interval", "must be a number above 0 and below 1, such as 0.95")
-        return cls(float(interval), resamples, seed)
+        return cls(float(interval), resamples, seed, variance)
 
     @property
     def tails(self) -> tuple[float, float]:
@@ -108,11 +120,11 @@ def has_width(interval: tuple[float, float]) -> bool:
     return interval[1] - interval[0] > _WIDTH
 
 
-def row_scale(w: Floats | None, kind: WeightsKind) -> Floats | float:
-    """Return the scale of the deviation of a row: a frequency weight of w counts as w independent rows."""
-    if w is None:
+def row_scale(rows: Event | Vector) -> Floats | float:
+    """Return the scale of the deviation of a row: a frequency weight of w counts as w rows, independent or not."""
+    if rows.w is None:
         return 1.0
-    return np.sqrt(w) if kind == "frequency" else w
+    return np.sqrt(rows.w) if rows.kind == "frequency" and rows.clusters is None else rows.w
 
 
 def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Distance:
@@ -157,8 +169,7 @@ def distance_interval(
     With ``triangle`` it is the value plus and minus a quantile of size(noise), which is valid if the size satisfies the
     triangle inequality.
     """
-    group, groups, _ = _deal(subject, resampling)
-    draws = _multiplied(distance.noise(group, groups), resampling)
+    draws = _noise(distance, subject, resampling)
     low_tail, high_tail = resampling.tails
     observed = float(distance.size(distance.gap))
     if triangle:
@@ -192,7 +203,13 @@ def _quantile(values: Floats, tail: float) -> float:
 def influence_interval(
     value: float, influence: Floats, subject: Subject, resampling: Resampling
 ) -> tuple[float, float]:
-    """Return the interval from the influence of each row ``(n,)``, weighted mean 0. O(n + resamples x groups)."""
+    """Return the interval from the influence of each row ``(n,)``, weighted mean 0. O(n + resamples x groups).
+
+    Of rows in clusters it is that of ``influence_of_clusters``.
+    """
+    if subject.clusters is not None:
+        reach = influence_of_clusters(influence, subject, resampling).reach(resampling.tails[1])
+        return value - reach, value + reach
     low, high = np.quantile(influence_draws(influence, subject, resampling), resampling.tails)
     return value + float(low), value + float(high)
 
@@ -203,23 +220,51 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     The multipliers depend only on the seed and the number of rows, so that draws of subjects with the same order of
     rows are paired. With unequal importance weights, a few rows determine the estimated variance: the draws are
     Student's, with the degrees of freedom (sum w^2)^2 / sum w^4 (Satterthwaite 1946; Bell & McCaffrey 2002) beyond
-    those of equal weights. Raises ``TooFewRows``.
+    those of equal weights. Those of rows in clusters have the variance and degrees of freedom of
+    ``influence_of_clusters``. Raises ``TooFewRows``.
     """
-    group, groups, (w, kind, per_row) = _deal(subject, resampling)
+    rows = _held(subject)
+    w, kind, per_row = rows.w, rows.kind, _per_row(rows)
+    if rows.clusters is not None:
+        deviation = influence_of_clusters(influence, subject, resampling)
+        group = _groups(len(deviation.parts), resampling)
+        parts: Floats = np.bincount(group, deviation.parts).astype(np.float64, copy=False)
+        moved: Floats = _multiplied(parts[:, None], resampling)[:, 0]
+        return moved if np.isinf(deviation.freedom) else moved / _spreads(deviation.freedom, resampling)
+    group, groups = _deal(subject, resampling)
     mass = float(len(group)) if w is None else float(w.sum())
-    sums = np.bincount(group, row_scale(w, kind) * influence, groups)[:, None] / mass
+    sums = np.bincount(group, row_scale(rows) * influence, groups)[:, None] / mass
     # The variance of a mean of n rows is s^2 / n, where s^2 divides by n - 1.
     effective = mass if w is None or kind == "frequency" else mass * mass / float(w @ w)
     if effective <= 1.0 + 1e-9:
         raise TooFewRows("an interval needs at least two rows")
-    moved: Floats = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
+    moved = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
     if w is None or kind == "frequency":
         return moved
     squares = w[::per_row] ** 2
     lost = float(squares @ squares) / float(squares.sum()) ** 2 - 1.0 / np.count_nonzero(squares)
     if lost <= _EQUAL:
         return moved
-    return moved / np.sqrt(np.random.default_rng([resampling.seed, 4]).chisquare(1.0 / lost, len(moved)) * lost)
+    return moved / _spreads(1.0 / lost, resampling)
+
+
+def _spreads(freedom: float, resampling: Resampling) -> Floats:
+    """Return the estimated standard deviations of resamples, relative to the true one: ``(resamples,)``."""
+    random = np.random.default_rng([resampling.seed, 4])
+    spreads: Floats = np.sqrt(random.chisquare(freedom, resampling.resamples) / freedom)
+    return spreads
+
+
+def influence_of_clusters(influence: Floats, subject: Subject, resampling: Resampling) -> ClusterDeviation:
+    """Return the deviation of a value from the influence of each row ``(n,)``, summed within clusters. O(n log n).
+
+    The information of a row is its weight. Raises ``TooFewRows``.
+    """
+    rows = _held(subject)
+    w = np.ones(len(rows)) if rows.w is None else rows.w
+    return cluster_deviation(
+        rows, (w * influence)[:, None], w[:, None, None], np.ones(1), variance=resampling.cluster_variance
+    )
 
 
 def distance_draws(
@@ -234,8 +279,7 @@ def distance_draws(
     deviation that they have for large gaps, since those of a supremum close to the noise are too small. Draws are
     paired as those of ``influence_draws``. O(n + resamples (groups + d)).
     """
-    group, groups, _ = _deal(subject, resampling)
-    draws = _multiplied(distance.noise(group, groups), resampling)
+    draws = _noise(distance, subject, resampling)
     resampled = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, observed = _direction(distance, draws), float(distance.size(distance.gap))
 
@@ -292,8 +336,17 @@ def resampled_values(again: Callable[[Subject], float], subject: Subject, resamp
 
 
 def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
-    """Return a function that draws as many rows with replacement, counting frequency weights as rows."""
+    """Return a function that draws as many rows with replacement, counting frequency weights as rows; or clusters."""
     n = len(subject)
+    rows = _held(subject)
+    if rows.clusters is not None:
+        cluster, clusters = number_of_clusters(rows.clusters[:: _per_row(rows)])
+
+        def of_clusters(random: np.random.Generator) -> Subject:
+            counts = random.multinomial(clusters, np.full(clusters, 1.0 / clusters))
+            return subject.rows(np.repeat(np.arange(len(cluster)), counts[cluster]))
+
+        return of_clusters
     if isinstance(subject, Event):
         n //= subject.per_row
         w = subject.w
@@ -309,17 +362,41 @@ def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
     return lambda random: subject.rows(random.integers(0, n, n))
 
 
-def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int, tuple[Floats | None, WeightsKind, int]]:
-    """Return the group of each event or row, the number of groups, the weights, and the number of events of a row."""
+def _held(subject: Subject) -> Event | Vector:
+    return subject.vector if isinstance(subject, Classes) else subject
+
+
+def _per_row(rows: Event | Vector) -> int:
+    return rows.per_row if isinstance(rows, Event) else 1
+
+
+def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int]:
+    """Return the group of each event or row, and the number of groups; all rows of a cluster are in one group."""
     check()
-    held = subject.vector if isinstance(subject, Classes) else subject
-    per_row = held.per_row if isinstance(held, Event) else 1
-    n = len(held) // per_row
-    groups = min(n, GROUPS)
-    # Groups differ in size by at most 1.
-    group = np.arange(n) % groups
+    rows = _held(subject)
+    if rows.clusters is not None:
+        cluster, clusters = number_of_clusters(rows.clusters)
+        return _groups(clusters, resampling)[cluster], min(clusters, GROUPS)
+    per_row = _per_row(rows)
+    n = len(rows) // per_row
+    group = _groups(n, resampling)
+    return group if per_row == 1 else np.repeat(group, per_row), min(n, GROUPS)
+
+
+def _groups(n: int, resampling: Resampling) -> Integers:
+    """Return the group of each of n rows or clusters; groups differ in size by at most 1."""
+    group = np.arange(n) % min(n, GROUPS)
     np.random.default_rng([resampling.seed, 1]).shuffle(group)
-    return group if per_row == 1 else np.repeat(group, per_row), groups, (held.w, held.kind, per_row)
+    return group
+
+
+def _noise(distance: Distance, subject: Subject, resampling: Resampling) -> Floats:
+    """Return the deviations of the gaps in resamples: ``(resamples, d)``; those of clusters have Bessel's factor."""
+    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
+    if subject.clusters is not None:
+        clusters = number_of_clusters(subject.clusters)[1]
+        draws *= np.sqrt(clusters / (clusters - 1.0))
+    return draws
 
 
 def _multiplied(sums: Floats, resampling: Resampling) -> Floats:

@@ -233,7 +233,7 @@ def kernel_distance(event: Event, kernel: Kernel, bandwidth: float, factor: floa
 
     def noise(group: Integers, groups: int) -> Floats:
         place = compressed.bins.index_of(event)
-        n_cells, off = len(compressed.bins), (event.y - event.p) * row_scale(event.w, event.kind)
+        n_cells, off = len(compressed.bins), (event.y - event.p) * row_scale(event)
         sums = np.bincount(group * n_cells + place, off, groups * n_cells).reshape(groups, n_cells)
         projected: Floats = sums @ factors / cells.mass
         return projected
@@ -450,5 +450,6 @@ MEASURES = (
         },
         seconds=_skce_seconds,
         distance=_skce_distance,
+        clustered=("interval",),
     ),
 )

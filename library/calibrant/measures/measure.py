@@ -55,6 +55,10 @@ def extent_of(batch: Batch, reduction: str) -> Extent:
     return Extent(n * K) if reduction == "pooled" else Extent(n, K if reduction == "confidence" else 1)
 
 
+#: The problem of a result whose p-value and debiased value assume independent rows.
+DEPENDENT = "no p-value and no debiased value: rows of a cluster may depend on each other"
+#: What a measure must state to be valid for rows in clusters.
+_ALLOWANCES = ("interval", "p_value", "debiased")
 #: Estimated seconds of any measure of an event, however few rows it has; and per row of one that sorts.
 _ONCE, _ROW = 2e-4, 2e-7
 #: Estimated seconds of an interval, and of it per row, per resample, and per resample and group of rows.
@@ -165,6 +169,8 @@ class Measure(Described):
         Combine the values of the classes; the p-value of the result (by default Bonferroni's).
     pooled_p_value : bool
         Whether the p-value is valid under ``pooled``, with dependent events in each row.
+    clustered : tuple of {"interval", "p_value", "debiased"}
+        Which of these that are computed with the value are valid for rows in clusters; others are left out.
     own_interval : bool
         Whether the result already has its interval.
     distance, triangle, influence, resampled : callable, bool, callable, bool
@@ -210,6 +216,7 @@ class Measure(Described):
     over_classes_p_value: Callable[..., float | None] | None = None
     #: Whether the p-value is valid under ``pooled``, where the events of a row are dependent.
     pooled_p_value: bool = False
+    clustered: tuple[str, ...] = ()
     own_interval: bool = False
     distance: Callable[..., Distance] | None = None
     triangle: bool = False
@@ -262,20 +269,31 @@ class MeasureRequest:
         except CalibrationError as error:
             return MeasureResult(None, problem=f"no value: {error.detail}")
         if isinstance(subject, Event) and subject.per_row > 1 and not self.measure.pooled_p_value:
-            return replace(found, p_value=None)  # the null distribution assumes independent events
-        return found
+            found = replace(found, p_value=None)  # the null distribution assumes independent events
+        if subject.clusters is None:
+            return found
+        invalid = {name: getattr(found, name) for name in _ALLOWANCES if name not in self.measure.clustered}
+        lost = invalid.get("p_value") is not None or invalid.get("debiased") is not None
+        problem = "; ".join(text for text in (found.problem, DEPENDENT if lost else None) if text) or None
+        left_out: dict[str, Any] = dict.fromkeys(invalid)
+        return replace(found, problem=problem, **left_out)
 
     def finished(self, result: MeasureResult, subject: Subject, resampling: Resampling) -> MeasureResult:
         """Return the result with its interval, if a level is given, and its full definition."""
         definition: dict[str, Any] = {"name": self.measure.name, **self.options, **result.definition}
         if resampling.level is not None:
-            if result.value is not None and result.interval is None and result.problem is None:
+            if result.value is not None and result.interval is None and result.problem in (None, DEPENDENT):
                 interval, problem = self._interval(result.value, subject, resampling)
+                problem = "; ".join(text for text in (problem, result.problem) if text) or None
                 result = replace(result, interval=interval, problem=problem)
             labelled = self.measure.needs != "predictions only"
             if labelled and result.interval is not None and not has_width(result.interval):
                 result = replace(result, interval=None, problem=result.problem or f"no interval: {NO_WIDTH}")
             definition |= {"interval": resampling.level, "resamples": resampling.resamples, "seed": resampling.seed}
+        if subject.clusters is not None:
+            definition["clusters"] = len(np.unique(subject.clusters))
+            if self.measure.influence is not None:
+                definition["cluster_variance"] = resampling.cluster_variance
         return replace(result, definition=definition)
 
     def _interval(
@@ -292,7 +310,8 @@ class MeasureRequest:
             elif entry.resampled:
                 found = resampled_interval(value, lambda rows: self._value(rows, resampling), subject, resampling)
             else:
-                return None, "no interval: not defined for this measure"
+                what = "it assumes independent rows" if entry.own_interval else "not defined for this measure"
+                return None, f"no interval: {what}"
         except CalibrationError as error:
             return None, f"no interval: {error.detail}"
         low, high = found
@@ -359,14 +378,16 @@ class MeasureRequest:
         p_value, law = self._classes_p_value(results, classes, resampling)
         if law is not None:
             definition["p_value"] = law
-        problem = None if not unknown else f"no value for classes {_listed(unknown)}, which are left out"
+        problem = next((DEPENDENT for r in results if r.problem == DEPENDENT), None)
+        if unknown:
+            problem = f"no value for classes {_listed(unknown)}, which are left out"
         return MeasureResult(value, corrected, p_value=p_value, parts=parts, definition=definition, problem=problem)
 
     def _classes_p_value(
         self, results: Sequence[MeasureResult], classes: Classes, resampling: Resampling
     ) -> tuple[float | None, str | None]:
         """Return the p-value of the hypothesis that every class is calibrated, and how it was computed."""
-        if self.measure.over_classes_p_value is not None:
+        if self.measure.over_classes_p_value is not None and classes.clusters is None:
             p_value = self.measure.over_classes_p_value(classes, resampling, **self.options)
             if p_value is not None:
                 return p_value, "of the mean, with labels drawn from the whole vector"

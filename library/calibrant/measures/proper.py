@@ -102,7 +102,7 @@ def _decomposition(
 ) -> MeasureResult:
     found = _terms(event, method, score, binning, n_bins)
     result = MeasureResult(found.miscalibration, found.debiased, parts={**found.terms(), **clipped_parts(event, score)})
-    if event.per_row > 1 or not _simulated(method, score):
+    if not event.independent or not _simulated(method, score):
         return result
 
     def interval() -> tuple[float, float]:

@@ -62,8 +62,9 @@ def repeated(
 def _unweighted(subject: Subject) -> list[Event]:
     """Return the events of rows without weights; none if resamples cannot be measured at once."""
     if isinstance(subject, Event):
-        return [subject] if subject.w is None and subject.per_row == 1 else []
-    return list(subject.events()) if isinstance(subject, Classes) and subject.vector.w is None else []
+        return [subject] if subject.w is None and subject.independent else []
+    unweighted = isinstance(subject, Classes) and subject.vector.w is None and subject.clusters is None
+    return list(subject.events()) if isinstance(subject, Classes) and unweighted else []
 
 
 def _has(request: MeasureRequest, subject: Subject, *, debiased: bool) -> bool:

@@ -126,7 +126,7 @@ def smooth_distance(event: Event, bandwidth: float | None = None) -> Distance:
         density = through(shared_by_group(place + u, w, np.zeros_like(place), 1, intervals + 1))[0]
         local = gap / np.maximum(density, 1e-12 * density.max())
         off = event.p - event.y - (local[place] * (1.0 - u) + local[place + 1] * u)
-        off = off * row_scale(event.w, event.kind)
+        off = off * row_scale(event)
         return through(shared_by_group(place + u, off, group, groups, intervals + 1))
 
     share = np.full(intervals + 1, 1.0 / intervals)
@@ -185,7 +185,7 @@ def kde_distance(event: Event, form: Form, norm: int) -> Distance:
     def noise(group: Integers, groups: int) -> Floats:
         off = event.y - found.share[nearest(event.p, found.x)]
         position = np.clip(event.p * _POINTS - 0.5, 0.0, _POINTS - 1.0)
-        sums = shared_by_group(position, off * row_scale(event.w, event.kind), group, groups, _POINTS)
+        sums = shared_by_group(position, off * row_scale(event), group, groups, _POINTS)
         kernel = sum(triweight(x - mirror[:, None], found.bandwidth) for mirror in (x, -x, 2.0 - x))
         deviations: Floats = sums @ kernel / w.sum()
         return deviations

@@ -130,7 +130,7 @@ def _entry(name: str, title: str, what: str, share: float | None) -> Measure:
         points = cells.p[np.minimum(near, len(cells) - 1)]
         value, basis = fitted.at(points)
         cell = np.minimum(np.searchsorted(cells.key, event.key), len(cells) - 1)
-        off = (event.y - fitted.at(cells.p)[0][cell]) * row_scale(event.w, event.kind)
+        off = (event.y - fitted.at(cells.p)[0][cell]) * row_scale(event)
 
         def noise(group: Integers, groups: int) -> Floats:
             moves = fitted.moves[cell] * off[:, None]

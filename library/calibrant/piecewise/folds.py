@@ -97,7 +97,7 @@ def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
     n = len(rows)
     starts = _cell_starts(rows)
     size = np.diff(starts, append=n)
-    key = fold_of_rows(n, folds, seed, rows.groups) * len(starts) + np.repeat(np.arange(len(starts)), size)
+    key = fold_of_rows(n, folds, seed, rows.clusters) * len(starts) + np.repeat(np.arange(len(starts)), size)
     shape = (folds, len(starts))
     if rows.w is None:
         table = np.bincount(2 * key + rows.y, minlength=2 * folds * len(starts)).astype(np.float64)

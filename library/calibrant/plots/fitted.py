@@ -80,12 +80,13 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
     each = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
     knots = knots_of(data)[0]
+    debiased, identity = data["alpha_1_debiased"], data["identity_probability"]
+    size = f"{decimal(data['alpha_1'])} on average" + ("" if debiased is None else f", debiased {decimal(debiased)}")
+    belief = f" The posterior probability that the predictions are calibrated is {decimal(identity or 0.0)}."
     bends = f" It has {len(knots)} knots from {decimal(knots[0])} to {decimal(knots[-1])}." if len(knots) else ""
     return (
         f"The {family(data, definition)} map fitted to these rows differs from the predictions by "
-        f"{decimal(data['alpha_1'])} on average, debiased {decimal(data['alpha_1_debiased'])}; "
-        f"the mean squared difference is {decimal(data['alpha_2'])}. "
-        f"The posterior probability that the predictions are calibrated is {decimal(data['identity_probability'])}."
+        f"{size}; the mean squared difference is {decimal(data['alpha_2'])}.{'' if identity is None else belief}"
         f"{bends} Prediction to calibrated probability: {each}."
     )
 

@@ -214,7 +214,10 @@ def _as_good(candidate: Event | Vector, best: Event | Vector) -> bool:
     """Whether a log loss is within one standard error of the best."""
     lost, influence = improvement(candidate, best, "log-loss")
     mass = float(len(best)) if best.w is None else float(best.w.sum())
-    return lost <= float(np.linalg.norm(row_scale(best.w, best.kind) * influence)) / mass
+    parts: Any = row_scale(best) * influence
+    if best.clusters is not None:
+        parts = np.bincount(best.clusters, parts)
+    return lost <= float(np.linalg.norm(parts)) / mass
 
 
 # --- The recommendation as text, and the table of the maps compared

@@ -174,7 +174,7 @@ class ForecastReport:
         for method in COMPARED[kind]:
             try:
                 fitting = DistributionFitting.read(method, {}, seed=self.seed, **own)
-                fitted = fitting.run(fitting.check(replace(rows, groups=rows.clusters)))
+                fitted = fitting.run(fitting.check(rows))
                 candidates.append({"method": method, "gain": fitted.diagnostics.get("held_out_gain"), "problem": None})
             except CalibrationError as error:
                 candidates.append({"method": method, "gain": None, "problem": error.detail})
@@ -429,10 +429,10 @@ def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
         return []
     observed = "rows.observed" if about.loading else "observed"
     unused = ("groups=",) if found["by"] else ("groups=", "by=")
-    renamed = [each.replace("clusters=", "groups=", 1) for each in _arguments(about) if not each.startswith(unused)]
+    used = [each for each in _arguments(about) if not each.startswith(unused)]
     options = [f"{name}={tuple(value) if name == 'support' else value!r}" for name, value in found["options"].items()]
     call = [f'fitted = calibrant.fit_distribution("{found["recommended"]}", {observed},']
-    return [*about.loading, *([""] if about.loading else []), *call, f"    {', '.join([*renamed, *options])})"]
+    return [*about.loading, *([""] if about.loading else []), *call, f"    {', '.join([*used, *options])})"]
 
 
 # --- HTML

@@ -74,12 +74,14 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
 
 def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     after, advised = report.get("after"), advice(report, about.named)
+    used = {"weights": about.weights, "clusters": report.get("clusters")}
+    arrays = [name for name, given in used.items() if given is not None]
     return {
         "verdict": verdict(report, classes=about.classes),
         "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),
         "improved": improved(report),
         "advice": advised,
-        "fitting": fitting(advised.python, about) if advised is not None and advised.python is not None else [],
+        "fitting": [] if advised is None or advised.python is None else fitting(advised.python, about, arrays),
         "figures": figures(report, about),
         "measures": measured(report),
         "fewer": fewer(report),
@@ -87,7 +89,7 @@ def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, An
         "group_figure": group_figure(report, about),
         "contest": contest(report),
         "facts": facts(report, about),
-        "reproduction": reproduction(about, grouped=bool(report.get("groups"))),
+        "reproduction": reproduction(about, [*arrays, *(["groups"] if report.get("groups") else [])]),
     }
 
 

@@ -103,6 +103,7 @@ def report(
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
     groups: Any = None,
+    clusters: Any = None,
     map: CalibrationMap | None = None,
     scale: Scale = "probability",
     seed: int = 0,
@@ -123,7 +124,7 @@ def report(
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
-    groups : array_like, shape (n,), or frame, optional
+    groups, clusters : array_like, shape (n,), or frame, optional
         As for ``evaluate``.
     map : CalibrationMap, optional
         Map to apply; the report then shows the predictions before and after it, and recommends none.
@@ -166,6 +167,7 @@ def report(
         sample_weight=sample_weight,
         weights_kind=weights_kind,
         groups=groups,
+        clusters=clusters,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,

@@ -165,6 +165,8 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
     }
     if report.weights_kind is not None:
         body["weights_kind"] = report.weights_kind
+    if report.clusters is not None:
+        body["clusters"] = report.clusters
     if report.after is not None:
         body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": plain_results(report.after)}}
     if report.warning is not None:
@@ -257,7 +259,8 @@ class ClassReport:
         """
         task, evaluation = operation.task, operation.evaluation
         seed, restricted = options["seed"], evaluation.classes is not None
-        resampling = Resampling.read(options["interval"], options["resamples"], seed)
+        variance = evaluation.resampling.cluster_variance
+        resampling = Resampling.read(options["interval"], options["resamples"], seed, variance)
         requests = read_requests(options["measures"], evaluation.reduction)
         diagrams = () if options["diagrams"] is None else read_diagrams(options["diagrams"])
         chosen = replace(evaluation, measures=requests, diagrams=diagrams, resampling=resampling)
@@ -268,7 +271,7 @@ class ClassReport:
             return found
         weighted, n_classes = rows.batch.weights is not None, n_classes_of(evaluation, rows)
         few = by_group(len(rows), n_classes, rows.reduction, weighted=weighted, seed=seed)
-        resampling = Resampling.read(options["interval"], min(most, few["resamples"]), seed)
+        resampling = Resampling.read(options["interval"], min(most, few["resamples"]), seed, variance)
         requests = read_requests(few["measures"], evaluation.reduction)
         apart = replace(evaluation, measures=requests, diagrams=(), resampling=resampling)
         return replace(found, of_groups=ClassEvaluation(apart, operation.ids))

@@ -11,7 +11,9 @@ from calibrant.reports import numbers
 from calibrant.reports.panel import ReportSubject
 
 #: Options of ``POST /evaluate`` that are arguments of ``calibrant.evaluate``.
-_OF_THE_LIBRARY = ("measures", "diagrams", "reduction", "classes", "interval", "resamples", "seed")
+_OF_THE_LIBRARY = (
+    *("measures", "diagrams", "reduction", "classes", "interval", "resamples", "cluster_variance", "seed"),
+)
 #: Options with these words in their names are never shown.
 _SECRET = ("key", "token", "authorization", "secret", "password")
 
@@ -29,23 +31,22 @@ class Reproduction:
     python: list[str]
 
 
-def reproduction(about: ReportSubject, *, grouped: bool = False) -> Reproduction:
-    """Return the lines that reproduce a report, which is also of groups if ``grouped``."""
+def reproduction(about: ReportSubject, arrays: Sequence[str] = ()) -> Reproduction:
+    """Return the lines that reproduce a report of predictions and labels with these other ``arrays``."""
     options = {k: v for k, v in about.options.items() if v is not None and not any(s in k.lower() for s in _SECRET)}
     if "batch" not in options:  # a stored batch includes its scale and the kind of its weights
         options |= _reading(about)
     command = [] if about.command is None else [about.command]
-    arrays = ["weights"] * (about.weights is not None) + ["groups"] * grouped
     curl, python = _curl(options, arrays), _python(options, about, arrays)
     named = options if "reduction" not in options else {**options, "reduction": about.named(options["reduction"])}
     return Reproduction(in_words(named), command, folded(options), curl, python)
 
 
-def fitting(line: str, about: ReportSubject) -> list[str]:
+def fitting(line: str, about: ReportSubject, arrays: Sequence[str] = ()) -> list[str]:
     """Return Python that fits a map to the rows; ``line`` is the call with ``predictions, labels``."""
     rows = "rows.predictions, rows.labels" if about.loading else "predictions, labels"
-    weights = {} if about.weights is None else {"weights": "rows.weights" if about.loading else "weights"}
-    given = {**weights, **{name: repr(value) for name, value in _reading(about).items()}}
+    others = {name: f"rows.{name}" if about.loading else name for name in arrays}
+    given = {**others, **{name: repr(value) for name, value in _reading(about).items()}}
     more = "".join(f", {name}={value}" for name, value in given.items())
     call = line.replace("predictions, labels", rows).removesuffix(")") + f"{more})"
     return [*about.loading, "", f"fitted = {call}"] if about.loading else [call]

@@ -174,16 +174,16 @@ def test_the_map_is_a_small_document() -> None:
     assert len(function.members) <= len(names)
 
 
-def test_the_gain_has_the_standard_error_between_groups() -> None:
+def test_the_gain_has_the_standard_error_between_clusters() -> None:
     random = np.random.default_rng(0)
     p = random.dirichlet([1.0, 1.0, 1.0], 200)
     y = (np.log(p) / 2.0 + random.gumbel(size=p.shape)).argmax(axis=1)
     alone = calibrant.fit("averaged", p, y).diagnostics["held_out_gain"]
     copies = np.repeat(np.arange(200), 5)
-    grouped = calibrant.fit("averaged", p[copies], y[copies], groups=copies).diagnostics["held_out_gain"]
+    together = calibrant.fit("averaged", p[copies], y[copies], clusters=copies).diagnostics["held_out_gain"]
     apart = calibrant.fit("averaged", p[copies], y[copies]).diagnostics["held_out_gain"]
-    assert grouped["standard_error"] == pytest.approx(alone["standard_error"], rel=0.3)
-    assert apart["standard_error"] < 0.6 * grouped["standard_error"]
+    assert together["standard_error"] == pytest.approx(alone["standard_error"], rel=0.3)
+    assert apart["standard_error"] < 0.6 * together["standard_error"]
 
 
 def test_the_order_of_one_hot_rows_does_not_matter() -> None:

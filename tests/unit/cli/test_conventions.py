@@ -71,19 +71,19 @@ def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> No
     assert "in-sample" in run("evaluate", csv, "--map", out).stdout  # 210 of the 300 rows are those of the fit
 
 
-def test_groups_are_held_out_whole_and_stay_in_one_fold(run: Run, tmp_path: Path) -> None:
+def test_clusters_are_held_out_whole_and_stay_in_one_fold(run: Run, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     p = random.random(300)
     labels, sites = (random.random(300) < p).astype(int), np.arange(300) // 10
     file, out = tmp_path / "sites.csv", tmp_path / "map.json"
     lines = [f"{a!r},{b},site {c}" for a, b, c in zip(p.tolist(), labels, sites, strict=True)]
     file.write_text("\n".join(["p,label,site", *lines, ""]), "utf-8")
-    run("fit", file, "--method", "spline", "--group", "site", "--out", out)
-    local = calibrant.fit("spline", p, labels, groups=[f"site {c}" for c in sites])
+    run("fit", file, "--method", "spline", "--cluster", "site", "--out", out)
+    local = calibrant.fit("spline", p, labels, clusters=[f"site {c}" for c in sites])
     assert json.loads(out.read_bytes())["parameters"] == local.to_document()["parameters"]
-    found = run("fit", file, "--method", "platt", "--group", "site", "--holdout", "0.3", "--out", out)
+    found = run("fit", file, "--method", "platt", "--cluster", "site", "--holdout", "0.3", "--out", out)
     assert "fitted platt (binary) to 210 rows" in found.stderr
-    assert run("fit", file, "--method", "spline", "--group", "nowhere").exit_code == 1
+    assert run("fit", file, "--method", "spline", "--cluster", "nowhere").exit_code == 1
 
 
 def test_class_names_go_from_a_map_to_its_output(run: Run, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_json_is_the_document_of_the_report(run: Run, quantiles: Path) -> None:
 def test_a_map_is_fitted_evaluated_and_applied(run: Run, quantiles: Path, tmp_path: Path) -> None:
     path = tmp_path / "map.json"
     fitted = run(
-        "fit", quantiles, "--regression", "--by", "horizon", "--group", "day", "--support", "0,", "--out", path
+        "fit", quantiles, "--regression", "--by", "horizon", "--cluster", "day", "--support", "0,", "--out", path
     )
     assert fitted.exit_code == 0, fitted.stderr
     assert re.search(r"cross-fitted gain of the quantile-score: 0\.\d+, \d", fitted.stderr)
@@ -86,7 +86,7 @@ def test_a_map_is_fitted_evaluated_and_applied(run: Run, quantiles: Path, tmp_pa
         quantiles=QUANTILES,
         levels=LEVELS,
         by=ROWS["horizon"],
-        groups=ROWS["day"],
+        clusters=ROWS["day"],
         support=(0, None),
     )
     assert calibrant.load_distribution(path) == expected
@@ -152,7 +152,7 @@ def test_intervals_have_their_level(run: Run, tmp_path: Path) -> None:
 
 
 def test_held_out_rows_are_scored(run: Run, quantiles: Path, tmp_path: Path) -> None:
-    found = run("fit", quantiles, "--regression", "--group", "day", "--holdout", 0.5, "--out", tmp_path / "map.json")
+    found = run("fit", quantiles, "--regression", "--cluster", "day", "--holdout", 0.5, "--out", tmp_path / "map.json")
     assert "calibrant: fitted averaged (quantiles) to 200 rows" in found.stderr
     before, after = re.search(r"held-out \(200 rows\): crps ([\d.]+) -> ([\d.]+)", found.stderr).groups()  # type: ignore[union-attr]
     assert float(after) < float(before)

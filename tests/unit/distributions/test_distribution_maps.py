@@ -180,20 +180,20 @@ def test_the_average_improves_overconfident_forecasts_and_reports_its_gain() -> 
     assert sum(found.diagnostics["members"].values()) == pytest.approx(1.0)
 
 
-def test_rows_of_a_group_share_a_fold_and_their_errors_are_dependent() -> None:
+def test_rows_of_a_cluster_share_a_fold_and_their_errors_are_dependent() -> None:
     random = np.random.default_rng(4)
     weeks = np.repeat(np.arange(40), 10)
     y = MEAN + np.sqrt(VARIANCE) * np.repeat(random.standard_normal(40) * 2.0, 10)
-    alone, grouped = (
-        calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, groups=groups)
-        for groups in (None, weeks)
+    alone, together = (
+        calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, clusters=clusters)
+        for clusters in (None, weeks)
     )
-    errors = [each.diagnostics["held_out_gain"]["standard_error"] for each in (alone, grouped)]
+    errors = [each.diagnostics["held_out_gain"]["standard_error"] for each in (alone, together)]
     assert errors[1] > 2.0 * errors[0]
-    few = calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, groups=weeks % 2)
+    few = calibrant.fit_distribution("variance-scaling", y, mean=MEAN, variance=VARIANCE, clusters=weeks % 2)
     assert "held_out_gain" not in few.diagnostics
-    with pytest.raises(CalibrationError, match="has 2 groups, but 3 folds"):
-        calibrant.fit_distribution("averaged", y, mean=MEAN, variance=VARIANCE, groups=weeks % 2)
+    with pytest.raises(CalibrationError, match="has 2 clusters, but 3 folds"):
+        calibrant.fit_distribution("averaged", y, mean=MEAN, variance=VARIANCE, clusters=weeks % 2)
 
 
 def test_the_average_leaves_calibrated_forecasts_almost_as_they_are() -> None:

@@ -62,7 +62,6 @@ class FitFlags:
     reduction: str | None = None
     seed: int = SEED
     allow_shape_change: bool = False
-    group_folds: bool = False
 
 
 def _fitted(engine: Engine, rows: Sheet, request: FitFlags) -> Fitted:
@@ -71,15 +70,12 @@ def _fitted(engine: Engine, rows: Sheet, request: FitFlags) -> Fitted:
         return _stored(engine.call("fit", rows, **vars(request)))
     from calibrant.calibrators import FitContext, Fitting
     from calibrant.calibrators.fitting import with_training
-    from calibrant.core.batch import grouped
     from calibrant.core.options import read_seed
     from calibrant.diagrams.in_sample import in_sample
 
     fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
     read_seed(request.seed)
     batch = batch_of(rows)
-    if request.group_folds and rows.groups is not None:
-        batch = grouped(batch, rows.groups)
     fitting.check(batch)
     with bar() as shown:
         fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
@@ -150,9 +146,9 @@ Out = Annotated[
 
 
 @reads_a_file(
-    *("known", "times", "clusters"),
-    groups="Column of group names; every cross-validation keeps the rows of a group in the same fold. Repeat the "
-    "option for the combinations of several columns.",
+    *("known", "times", "groups"),
+    clusters="Column of clusters, such as patients; every cross-validation keeps the rows of a cluster in the same "
+    "fold, and --holdout holds out whole clusters.",
     scale=SCALE_OF_MAP,
     reduction="Reduction: the event whose probability the map calibrates, such as binary, confidence, class:3, "
     "classwise, ranks or canonical. For several classes, the default calibrates all columns: canonical if the "
@@ -194,13 +190,13 @@ def fit(
 
         options = read_options(option)
         fitting = Fitting.read(method, options, reduction, where="/options")
-        rows = read_rows(file, columns)
-        rows, held = _split(rows, holdout, seed, rows.labels, by_group=bool(columns["groups"]))
+        rows = read_rows(file, columns, unused=("groups",))
+        rows, held = _split(rows, holdout, seed, rows.labels)
         reduction = reduction_of(rows, reduction)
         if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
-        request = FitFlags(method, options, name, reduction, seed, allow_shape_change, bool(columns["groups"]))
+        request = FitFlags(method, options, name, reduction, seed, allow_shape_change)
         fitted = _fitted(engine, rows, request)
         _summarize(fitted, len(rows))
         if held is not None:
@@ -243,13 +239,10 @@ def _fit_forecasts(engine: Engine, rows: ForecastSheet, request: FitForecasts, h
 Split = TypeVar("Split", "Sheet", "ForecastSheet")
 
 
-def _split(
-    rows: Split, holdout: float | None, seed: int, labels: Integers | None = None, *, by_group: bool = True
-) -> tuple[Split, Split | None]:
+def _split(rows: Split, holdout: float | None, seed: int, labels: Integers | None = None) -> tuple[Split, Split | None]:
     """Split the rows at random into those of the fit and those held out.
 
-    With ``by_group``, whole groups are held out if there are any; else the proportion of each of the ``labels`` is the
-    same.
+    Whole clusters are held out if there are any; else the proportion of each of the ``labels`` is the same.
     """
     if holdout is None:
         return rows, None
@@ -257,9 +250,9 @@ def _split(
 
     random, n = np.random.default_rng(seed), len(rows)
     is_held = np.zeros(n, dtype=bool)
-    if by_group and rows.groups is not None:
-        _, group, size = np.unique(rows.groups, return_inverse=True, return_counts=True)
-        is_held = np.isin(group, _held_groups(size, random.permutation(len(size)), holdout))
+    if rows.clusters is not None:
+        _, cluster, size = np.unique(rows.clusters, return_inverse=True, return_counts=True)
+        is_held = np.isin(cluster, _held_clusters(size, random.permutation(len(size)), holdout))
     elif labels is None:
         is_held[random.permutation(n)[: math.ceil(holdout * n)]] = True
     else:
@@ -271,18 +264,18 @@ def _split(
     return rows.taken(~is_held), rows.taken(is_held)
 
 
-def _held_groups(size: Integers, order: Integers, holdout: float) -> Integers:
-    """Return the groups to hold out: in this order, each that brings their rows closer to the fraction ``holdout``.
+def _held_clusters(size: Integers, order: Integers, holdout: float) -> Integers:
+    """Return the clusters to hold out: in this order, each that brings their rows closer to the fraction ``holdout``.
 
-    If none does, it is the smallest group.
+    If none does, it is the smallest cluster.
     """
     import numpy as np
 
     wanted, held, found = holdout * int(size.sum()), 0, []
-    for group, rows in zip(order.tolist(), size[order].tolist(), strict=True):
+    for cluster, rows in zip(order.tolist(), size[order].tolist(), strict=True):
         if held + rows / 2.0 <= wanted:
             held += rows
-            found.append(group)
+            found.append(cluster)
     return np.array(found or [int(size.argmin())])
 
 

@@ -25,7 +25,7 @@ class HeldOutGain(WireAnswer):
 
     score: Literal["dss", "crps", "quantile-score", "log-loss"]  # the score that decreases
     gain: float  # mean decrease per row; of the log loss in nats
-    standard_error: float  # between rows, or between groups; approximate
+    standard_error: float  # between rows or clusters; approximate
     relative: float | None = None  # the gain over the score before; None for dss and log-loss
     folds: int | None = None  # number of folds
     rows: int | None = None  # number of rows

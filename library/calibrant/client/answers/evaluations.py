@@ -142,6 +142,7 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     clipped: int  # number of rows whose probabilities were clipped to [0, 1] within rounding
     renormalised: int  # number of rows whose probabilities were divided by their sum, 1 within rounding
     weights_kind: WeightsKind | None = None  # None without weights
+    clusters: int | None = None  # number of clusters; None without clusters
     measures: dict[str, MeasureAnswer]  # results of the measures by their key
     map: str | None = None  # id of the map that was applied; None without one
     after: After | None = None  # results after applying the map

@@ -1,0 +1,101 @@
+"""Variances of estimates from rows in clusters, whose rows may depend on each other (Liang & Zeger 1986)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from calibrant.core.cells import Floats
+from calibrant.core.errors import TooFewRows
+from calibrant.core.reductions import Event, Vector
+
+#: CR2 (Bell & McCaffrey 2002), CR0 with the factor G / (G - 1) (N - 1) / (N - k), and CR0, for G clusters of N rows.
+ClusterVariance = Literal["cr2", "cr1", "cr0"]
+#: A cluster with more than this share of the information of a parameter determines it alone.
+_ALL = 1.0 - 1e-9
+
+
+@dataclass(frozen=True)
+class ClusterDeviation:
+    """The deviation of an estimate as independent ``parts (G,)`` of clusters, whose squares add to its variance.
+
+    Deviations relative to the standard error have Student's distribution with ``freedom`` degrees of freedom.
+    """
+
+    parts: Floats
+    freedom: float
+
+    @property
+    def error(self) -> float:
+        """The standard error."""
+        return float(np.linalg.norm(self.parts))
+
+    def reach(self, probability: float) -> float:
+        """Return the deviation that is exceeded with probability ``1 - probability``."""
+        return self.error * float(ndtri(probability) if np.isinf(self.freedom) else stdtrit(self.freedom, probability))
+
+    def p_value(self, difference: float) -> float | None:
+        """Return the two-sided p-value of a difference; None if the estimate does not vary."""
+        if self.error == 0.0:
+            return None
+        errors = -abs(difference) / self.error
+        return float(2.0 * (ndtr(errors) if np.isinf(self.freedom) else stdtr(self.freedom, errors)))
+
+
+def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the cluster of each row, numbered by their first rows, and how many there are. O(n log n).
+
+    Raises ``TooFewRows`` for one cluster.
+    """
+    _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
+    if len(first) < 2:
+        raise TooFewRows("all rows are of one cluster, and at least two clusters are needed")
+    return np.argsort(np.argsort(first))[cluster], len(first)
+
+
+def cluster_deviation(
+    rows: Event | Vector, scores: Floats, information: Floats, contrast: Floats, *, variance: ClusterVariance
+) -> ClusterDeviation:
+    """Return the deviation of ``contrast (k,)`` of the k parameters of an estimate. O(n log n + G k^3).
+
+    ``scores (n, k)`` are the terms of the estimating equation, and ``information (n, k, k)`` minus their derivatives.
+    CR0 sums scores within clusters. CR2 divides them by the roots of 1 - H for the leverages H of clusters, so that it
+    is unbiased for independent rows whose variance is their information, and has Satterthwaite's degrees of freedom
+    for such rows. Those of CR1 are G - 1, and CR0 is normal. Rows of weight 0 do not count. Raises ``TooFewRows``.
+    """
+    if rows.clusters is None:
+        raise TypeError("the rows have no clusters")
+    if rows.w is not None:
+        counted = rows.w > 0.0
+        scores, information, clusters = scores[counted], information[counted], rows.clusters[counted]
+        n = float(rows.w.sum()) if rows.kind == "frequency" else float(counted.sum())
+    else:
+        clusters, n = rows.clusters, float(len(rows))
+    cluster, count = number_of_clusters(clusters)
+    k = len(contrast)
+    totals = np.zeros((count, k + k * k))
+    np.add.at(totals, cluster, np.column_stack([scores, information.reshape(-1, k * k)]))
+    size, axes = np.linalg.eigh(totals[:, k:].sum(axis=0).reshape(k, k))
+    if size[0] <= 0.0:
+        raise TooFewRows("the rows of the clusters do not determine the value")
+    root = (axes / np.sqrt(size)) @ axes.T
+    moved, along = totals[:, :k] @ root, root @ contrast
+    if variance != "cr2":
+        factor = count / (count - 1.0) * (n - 1.0) / (n - k) if variance == "cr1" else 1.0
+        return ClusterDeviation(moved @ along * np.sqrt(factor), count - 1.0 if variance == "cr1" else np.inf)
+    leverage = root @ totals[:, k:].reshape(-1, k, k) @ root
+    share, axes = (leverage[:, :, 0], np.ones_like(leverage)) if k == 1 else np.linalg.eigh(leverage)
+    if share.max() > _ALL:
+        raise TooFewRows("a cluster determines the value alone")
+    adjusted = (axes / np.sqrt(1.0 - share)[:, None, :]) @ axes.transpose(0, 2, 1)
+    ends = adjusted @ along
+    parts = np.einsum("gk,gk->g", ends, moved)
+    # The covariance of the parts of independent rows is diag(own) - overlap overlap^T.
+    overlap = np.einsum("gjk,gk->gj", leverage, ends)
+    own, shared = np.einsum("gk,gk->g", ends, overlap), (overlap**2).sum(axis=1)
+    squares = ((own - shared) ** 2).sum() + ((overlap.T @ overlap) ** 2).sum() - (shared**2).sum()
+    return ClusterDeviation(parts, float((own - shared).sum() ** 2 / squares))
