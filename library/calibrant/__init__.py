@@ -11,7 +11,7 @@
   ``prediction_drift`` tests whether predictions changed.
 - ``start_online`` and ``follow_stream`` follow a stream with a map that adapts; ``change_time`` dates a change.
 - ``measure_by_size`` shows how measures depend on the number of rows, and ``cost_plane`` compares the costs of two
-  models.
+  models; ``grade_tests`` tests the default probabilities of rating grades.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from calibrant.core.errors import CalibrationError, MissingExtra, Offence
     from calibrant.core.synthetic import hidden_error, logistic_normal, shaped_predictions
     from calibrant.decisions.costs import cost_plane
+    from calibrant.decisions.grades import GradeTests, grade_tests
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
@@ -73,6 +74,7 @@ _NAMES = {
     "comparison": ("ComparisonReport", "Training", "compare"),
     "comparison.forecasts": ("ForecastComparison", "compare_distributions"),
     "decisions.costs": ("cost_plane",),
+    "decisions.grades": ("GradeTests", "grade_tests"),
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
     "plots.display": ("CalibrationDisplay",),
@@ -130,6 +132,7 @@ __all__ = [
     "EventTally",
     "ForecastComparison",
     "Gap",
+    "GradeTests",
     "GroupReport",
     "HtmlReport",
     "LabelShift",
@@ -162,6 +165,7 @@ __all__ = [
     "fit_performance_estimator",
     "fit_tally",
     "follow_stream",
+    "grade_tests",
     "hidden_error",
     "load",
     "load_distribution",

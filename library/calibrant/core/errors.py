@@ -367,6 +367,21 @@ def requires(extra: str, what: str = "this", *, instead: str = "") -> Iterator[N
         raise missing from error
 
 
+@contextmanager
+def naming(names: Mapping[str, str]) -> Iterator[None]:
+    """Replace names of arguments in the messages and places of errors, for a function that has other names."""
+    pattern = re.compile(rf"\b({'|'.join(names)})\b")
+
+    def named(text: str) -> str:
+        return pattern.sub(lambda found: names[found[0]], text)
+
+    try:
+        yield
+    except CalibrationError as error:
+        places = [Offence(named(o.pointer), named(o.detail)) for o in error.offences]
+        raise type(error)(named(error.detail), places) from None
+
+
 def one_of(name: object, known: Iterable[str], familiar: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what an unknown name must be: the nearest known names if it resembles any, or else all.
 

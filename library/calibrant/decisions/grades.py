@@ -1,0 +1,379 @@
+"""Tests of the default probabilities (PDs) of rating grades, and prudent PDs of grades with few or no defaults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from numpy.polynomial.legendre import leggauss
+from scipy.special import bdtrc, betainc, betaincinv, chdtrc, ndtr, ndtri
+
+from calibrant.comparison.pairs import holm
+from calibrant.core.arguments import explained
+from calibrant.core.arrays import array_of, check_aligned
+from calibrant.core.batch import MAX_OFFENCES, Batch, read_numbers
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, Offence, WrongShape, naming
+from calibrant.core.inputs import listing, read_rows
+from calibrant.core.options import read_fraction
+from calibrant.core.results import Shown, Table, counted, frame_of, n_rows
+from calibrant.evaluation import Groups
+
+Light = Literal["green", "yellow", "red"]
+#: P-values up to which a light is yellow and red: confidence of 95 % and 99.9 % (Tasche 2003).
+_YELLOW, _RED = 0.05, 0.001
+
+# --- Defaults that share a factor
+
+#: Normal variables are integrated over equal panels, and over panels that halve towards a value where integrands have a
+#: step, which is steeper with more obligors or less correlation.
+_PANELS, _HALVES = np.linspace(-9.0, 9.0, 37), 0.5 ** np.arange(1, 24)
+_NODES, _NODE_WEIGHTS = leggauss(8)
+#: The most grades with prudent PDs, which take up to 5 ms each with a correlation.
+_MOST_BOUNDED = 100
+#: Normal quantiles between which that of a prudent PD is.
+_LEAST, _MOST = -38.0, 38.0
+
+
+def _normal_nodes(step: float) -> tuple[Floats, Floats]:
+    """Return values of a normal variable and their probabilities ``(m,)``, for integrands with a ``step``."""
+    panels = np.concatenate([_PANELS, step - _HALVES, [step], step + _HALVES])
+    edges = np.unique(np.clip(panels, _PANELS[0], _PANELS[-1]))
+    half = np.diff(edges)[:, None] / 2.0
+    values = (edges[:-1, None] + half * (1.0 + _NODES)).ravel()
+    return values, (half * _NODE_WEIGHTS).ravel() * np.exp(-(values**2) / 2.0) / math.sqrt(2.0 * math.pi)
+
+
+def one_factor_tail(defaults: int, n: int, quantiles: Floats, shares: Floats, correlation: float) -> float:
+    """Return P(D >= defaults) of ``n`` obligors whose defaults share a factor (Vasicek 2002).
+
+    Given the factor z, obligors default independently with probability Phi((c - sqrt(r) z) / sqrt(1 - r)), for the
+    normal quantile c of the PD and the asset correlation r. Of several PDs, ``shares`` of the obligors each, the mean
+    of these probabilities is used, which makes a small tail larger, if anything (Hoeffding 1956).
+    """
+    from scipy.optimize import brentq
+
+    loading, own = math.sqrt(correlation), math.sqrt(1.0 - correlation)
+
+    def rates(factors: Floats) -> Floats:
+        return np.asarray(shares @ ndtr((quantiles[:, None] - loading * factors) / own))
+
+    ends, rate = _PANELS[[0, -1]], defaults / n
+    most, least = rates(ends)
+    step = ends[int(rate < most)]
+    if least < rate < most:
+        step = brentq(lambda factor: rates(np.array([factor]))[0] - rate, *ends)
+    factors, mass = _normal_nodes(step)
+    return min(float(mass @ bdtrc(defaults - 1, n, rates(factors))), 1.0)
+
+
+def prudent_pd(defaults: int, n: int, confidence: float, correlation: float | None) -> float:
+    """Return the PD with which more than the observed defaults have the probability ``confidence``.
+
+    That probability is P(B <= rate) for B from Beta(D + 1, n - D) and the rate given the factor, so that B is
+    integrated, whose distribution does not depend on the PD.
+    """
+    from scipy.optimize import brentq
+
+    if defaults == n:
+        return 1.0
+    if correlation is None:
+        return float(betaincinv(defaults + 1, n - defaults, confidence))
+    loading, own = math.sqrt(correlation), math.sqrt(1.0 - correlation)
+    values, mass = _normal_nodes(float(ndtri(confidence)))
+    needed = own * ndtri(betaincinv(defaults + 1, n - defaults, ndtr(values)))
+    quantile = brentq(lambda c: mass @ ndtr((c - needed) / loading) - confidence, _LEAST, _MOST)
+    return float(ndtr(quantile))
+
+
+# --- Results
+
+
+@dataclass
+class GradeResult:
+    """The tests of a grade, or of all grades as one, whose name is ``(all)``; see ``GradeTests``."""
+
+    grade: str
+    n: int
+    defaults: int
+    pd: float
+    rate: float
+    jeffreys_p: float
+    binomial_p: float
+    light: Light
+    one_factor_p: float | None = None
+    one_factor_light: Light | None = None
+    jeffreys_holm: float | None = None
+    binomial_holm: float | None = None
+    one_factor_holm: float | None = None
+    prudent_pd: float | None = None
+    one_factor_prudent_pd: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class GradeTests(Shown):
+    """Result of ``grade_tests``.
+
+    Attributes
+    ----------
+    grades : list of GradeResult
+        From the lowest PD to the highest: ``grade``, ``n`` obligors, ``defaults``, mean ``pd`` and ``rate`` of
+        defaults; the p-values ``jeffreys_p``, ``binomial_p`` and, with a correlation, ``one_factor_p``, small if the PD
+        is too low; with Holm's correction over the grades ``jeffreys_holm``, ``binomial_holm`` and ``one_factor_holm``;
+        the traffic ``light`` of ``binomial_p`` and ``one_factor_light``. With a confidence ``prudent_pd``, and with a
+        correlation too ``one_factor_prudent_pd``. What was not requested is None.
+    total : GradeResult
+        The tests of all grades as one, with their mean PD.
+    hosmer_lemeshow : dict or None
+        ``statistic``, ``degrees_of_freedom`` (the number of grades) and ``p_value`` for independent defaults, small if
+        PDs are too low or too high; None if a PD is 0 or 1.
+    notes : list of str
+        Grades with several PDs, of which the mean is tested, and grades without obligors, which are left out.
+
+    See Also
+    --------
+    grade_tests : Tests grades.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> result = calibrant.grade_tests([0.01, 0.05], ["A", "B"], [16, 17], n=[1000, 200])
+    >>> [(row.grade, round(row.jeffreys_p, 5), row.light) for row in result.grades]
+    [('A', 0.03577, 'yellow'), ('B', 0.01708, 'yellow')]
+    """
+
+    grades: list[GradeResult]
+    total: GradeResult
+    hosmer_lemeshow: dict[str, float] | None
+    notes: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON, with the fields of an answer of ``POST /grades``.
+
+        Returns
+        -------
+        dict
+            Only numbers, strings, lists and dicts.
+
+        See Also
+        --------
+        to_frame : Returns the grades as a frame.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> calibrant.grade_tests([0.01], ["A"], [16], n=[1000]).to_dict()["total"]["defaults"]
+        16
+        """
+        return asdict(self)
+
+    def to_frame(self) -> Any:
+        """Return the grades as a frame of pandas or polars, without columns that were not requested.
+
+        Returns
+        -------
+        DataFrame
+            One row for each grade.
+
+        See Also
+        --------
+        to_dict : Returns everything.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> list(calibrant.grade_tests([0.01], ["A"], [16], n=[1000]).to_frame()["rate"])
+        [0.016]
+        """
+        return frame_of([{k: v for k, v in asdict(row).items() if v is not None} for row in self.grades])
+
+    def _table(self) -> Table:
+        columns = [field.name for field in fields(GradeResult)]
+        rows = [[_cell(getattr(row, name)) for name in columns] for row in (*self.grades, self.total)]
+        test = self.hosmer_lemeshow or {}
+        notes = [f"Hosmer-Lemeshow: {', '.join(f'{name} {_cell(x)}' for name, x in test.items())}"] if test else []
+        return Table(f"Tests of {counted(len(self.grades), 'grade')}", columns, rows, [*notes, *self.notes])
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# --- The tests
+
+
+def grade_results(
+    batch: Batch,
+    grades: Groups | None,
+    correlation: float | None,
+    confidence: float | None,
+    defaults: Floats | None = None,
+) -> GradeTests:
+    """Test the grades of rows, whose weights are numbers of obligors; ``defaults (n,)`` replace weighted labels.
+
+    Raises a ``CalibrationError`` for invalid options, and for other predictions, weights or grades.
+    """
+    grades = _checked(batch, grades, {"correlation": correlation, "confidence": confidence})
+    pd, n = batch.predictions.values, np.ones(len(batch)) if batch.weights is None else batch.weights
+    defaults = batch.labels * n if defaults is None else defaults
+    results, notes = list[GradeResult](), list[str]()
+    for name, members in grades.members.items():
+        rows = members[n[members] > 0.0]
+        if not len(rows):
+            notes.append(f"{name} is left out: it has no obligors")
+            continue
+        size, pds = int(n[rows].sum()), np.unique(pd[rows])
+        if len(pds) > 1:
+            notes.append(f"{name} has PDs from {pds[0]:.4g} to {pds[-1]:.4g}; their mean over its obligors is tested")
+            pds = np.array([n[rows] @ pd[rows] / size])
+        results.append(_tested(name, size, int(defaults[rows].sum()), pds, np.ones(1), correlation))
+    results.sort(key=lambda result: result.pd)
+    for test in ("jeffreys", "binomial", *(() if correlation is None else ("one_factor",))):
+        adjusted = holm(np.array([getattr(result, f"{test}_p") for result in results]))
+        for result, p_value in zip(results, adjusted.tolist(), strict=True):
+            setattr(result, f"{test}_holm", p_value)
+    if confidence is not None:
+        _add_prudent_pds(results, confidence, correlation)
+    size, pds = int(n.sum()), np.array([result.pd for result in results])
+    shares = np.array([result.n for result in results]) / size
+    total = _tested("(all)", size, int(defaults.sum()), pds, shares, correlation)
+    return GradeTests(results, total, _hosmer_lemeshow(results), notes)
+
+
+def _checked(batch: Batch, grades: Groups | None, options: Mapping[str, float | None]) -> Groups:
+    for name, value in options.items():
+        if value is not None:
+            read_fraction(value, f"/{name}")
+    if grades is None:
+        raise InvalidOption.at("/groups", "must be the grade of each row")
+    if len(grades) != len(batch):
+        raise LengthMismatch.at("/groups", f"has {n_rows(len(grades))}, but predictions have {len(batch):,}")
+    if batch.predictions.n_classes is not None:
+        raise WrongShape.at("/predictions", "must be (n,), the PD of each row")
+    if batch.counts_as != "frequency":
+        raise InvalidOption.at("/weights_kind", "must be frequency: weights are numbers of obligors")
+    return grades
+
+
+def _tested(name: str, n: int, defaults: int, pds: Floats, shares: Floats, correlation: float | None) -> GradeResult:
+    """Test obligors as one grade, with the mean of the PDs that ``shares`` of them have."""
+    pd = float(pds[0]) if len(pds) == 1 else float(shares @ pds)
+    jeffreys, binomial = float(betainc(defaults + 0.5, n - defaults + 0.5, pd)), float(bdtrc(defaults - 1, n, pd))
+    result = GradeResult(name, n, defaults, pd, defaults / n, jeffreys, binomial, _light(binomial))
+    if correlation is not None:
+        result.one_factor_p = one_factor_tail(defaults, n, ndtri(pds), shares, correlation)
+        result.one_factor_light = _light(result.one_factor_p)
+    return result
+
+
+def _light(p_value: float) -> Light:
+    return "red" if p_value <= _RED else "yellow" if p_value <= _YELLOW else "green"
+
+
+def _add_prudent_pds(results: Sequence[GradeResult], confidence: float, correlation: float | None) -> None:
+    """Pool each grade with all worse ones; raises ``InvalidOption`` for grades of the same PD, and for too many."""
+    if len(results) > _MOST_BOUNDED:
+        raise InvalidOption.at("/confidence", f"needs at most {_MOST_BOUNDED} grades")
+    for better, worse in pairwise(results):
+        if better.pd == worse.pd:
+            names = listing([better.grade, worse.grade])
+            raise InvalidOption.at("/confidence", f"needs PDs that rise from grade to grade; {names} have the same")
+    n = defaults = 0
+    for result in reversed(results):
+        n, defaults = n + result.n, defaults + result.defaults
+        result.prudent_pd = prudent_pd(defaults, n, confidence, None)
+        if correlation is not None:
+            result.one_factor_prudent_pd = prudent_pd(defaults, n, confidence, correlation)
+
+
+def _hosmer_lemeshow(results: Sequence[GradeResult]) -> dict[str, float] | None:
+    if any(result.pd in (0.0, 1.0) for result in results):
+        return None
+    statistic = sum(
+        (result.defaults - result.n * result.pd) ** 2 / (result.n * result.pd * (1.0 - result.pd)) for result in results
+    )
+    p_value = float(chdtrc(len(results), statistic))
+    return {"statistic": statistic, "degrees_of_freedom": len(results), "p_value": p_value}
+
+
+@explained
+def grade_tests(
+    pd: Any,
+    grades: Any,
+    defaults: Any,
+    *,
+    n: Any = None,
+    correlation: float | None = None,
+    confidence: float | None = None,
+) -> GradeTests:
+    """Test whether the default probabilities (PDs) of rating grades are too low.
+
+    Parameters
+    ----------
+    pd : array_like, shape (n,)
+        PD of each row, in [0, 1]. Of several PDs within a grade, the mean over its obligors is tested (ECB 2019).
+    grades : array_like, shape (n,)
+        Name of the grade of each row.
+    defaults : array_like, shape (n,)
+        Whether the obligor of each row defaulted, 0 or 1; or with ``n``, how many defaulted.
+    n : array_like, shape (n,), optional
+        Number of obligors of each row, such as of a table with one row for each grade; by default 1.
+    correlation : float, optional
+        Asset correlation in (0, 1), for p-values of the one-factor model beside those of independent defaults.
+    confidence : float, optional
+        Confidence in (0, 1) of prudent PDs, such as 0.75, of at most 100 grades; by default there are none.
+
+    Returns
+    -------
+    GradeTests
+        The tests of each grade, with Holm's correction, and of all.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid, or prudent PDs are requested and two grades have the same PD.
+
+    See Also
+    --------
+    evaluate : Measures calibration, with ``groups`` also of each grade.
+
+    Notes
+    -----
+    ``jeffreys_p`` is the distribution function of Beta(D + 1/2, N - D + 1/2) at the PD (ECB 2019, section 2.5.3.1),
+    ``binomial_p`` is P(D or more defaults). A light is yellow up to 0.05 and red up to 0.001 (Tasche 2003). A prudent
+    PD is the upper bound of a grade pooled with all worse ones (Pluto & Tasche 2005). Time is O(n log n).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> pds, names = [0.001, 0.002, 0.01], ["A", "B", "C"]
+    >>> result = calibrant.grade_tests(pds, names, [0, 0, 0], n=[100, 400, 300], confidence=0.5)
+    >>> [round(row.prudent_pd, 8) for row in result.grades]
+    [0.00086606, 0.00098972, 0.00230782]
+    """
+    with naming({"predictions": "pd", "labels": "defaults", "weights": "n", "groups": "grades"}):
+        check_aligned({"predictions": pd, "groups": grades, "labels": defaults, "weights": n})
+        labels = np.zeros(array_of(pd, "predictions").shape[:1])
+        rows = read_rows(pd, labels, weights=n, weights_kind="frequency", groups=grades)
+        groups = None if rows.groups is None else Groups(rows.groups)
+        counts = _numbers_of_defaults(array_of(defaults, "labels"), rows.batch.weights, len(labels))
+        return grade_results(rows.batch, groups, correlation, confidence, counts)
+
+
+def _numbers_of_defaults(defaults: npt.NDArray[Any], weights: Floats | None, n: int) -> Floats:
+    """Check how many of the obligors of each of ``n`` rows defaulted."""
+    numbers = read_numbers(defaults.astype(np.float64) if defaults.dtype.kind == "b" else defaults, "/labels")
+    if numbers.shape != (n,):
+        raise LengthMismatch.at("/labels", f"must be ({n},), like predictions")
+    most = 1.0 if weights is None else weights
+    bad = np.flatnonzero((numbers != np.floor(numbers)) | ~((numbers >= 0.0) & (numbers <= most)))
+    if len(bad):
+        wanted = "must be a whole number from 0 to the number of obligors"
+        places = [Offence(f"/labels/{i}", wanted) for i in bad[:MAX_OFFENCES].tolist()]
+        raise InvalidLabel(f"labels: {len(bad)} of {n} {wanted}; the first at {places[0].pointer}", places)
+    return numbers
