@@ -29,6 +29,7 @@ from calibrant.client.answers import (
     DistributionMethodEntries,
     DistributionMethodEntry,
     DistributionReportAnswer,
+    GradesAnswer,
     Health,
     IngestionResult,
     JobAnswer,
@@ -921,6 +922,56 @@ class AsyncCalibrant(AsyncConnection):
                 ),
                 timeout,
                 progress,
+            )
+        )
+
+    async def grade_tests(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        correlation: float | None = None,
+        confidence: float | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> GradesAnswer:
+        """Test whether the default probabilities (PDs) of rating grades are too low.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        correlation : float, optional
+            Asset correlation of the one-factor model, beside independent defaults.
+        confidence : float, optional
+            Confidence of prudent PDs; default: none.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        GradesAnswer
+            The response of ``POST /grades``.
+
+        Examples
+        --------
+        >>> result = client.grade_tests(predictions=[0.01, 0.01], groups=["A", "A"], labels=[1, 0], weights=[16, 984],
+        ...                             weights_kind="frequency")
+        >>> round(result.grades[0].jeffreys_p, 5)
+        0.03577
+        """
+        return await self._run(
+            answered(
+                with_class_rows(
+                    self._patience,
+                    "/grades",
+                    rows,
+                    {"correlation": correlation, "confidence": confidence},
+                    batch,
+                    own_labels,
+                ),
+                GradesAnswer,
             )
         )
 

@@ -94,7 +94,7 @@ def prudent_pd(defaults: int, n: int, confidence: float, correlation: float | No
 # --- Results
 
 
-@dataclass
+@dataclass(kw_only=True)
 class GradeResult:
     """The tests of a grade, or of all grades as one, whose name is ``(all)``; see ``GradeTests``."""
 
@@ -104,13 +104,13 @@ class GradeResult:
     pd: float
     rate: float
     jeffreys_p: float
+    jeffreys_holm: float | None = None
     binomial_p: float
+    binomial_holm: float | None = None
     light: Light
     one_factor_p: float | None = None
-    one_factor_light: Light | None = None
-    jeffreys_holm: float | None = None
-    binomial_holm: float | None = None
     one_factor_holm: float | None = None
+    one_factor_light: Light | None = None
     prudent_pd: float | None = None
     one_factor_prudent_pd: float | None = None
 
@@ -263,8 +263,17 @@ def _checked(batch: Batch, grades: Groups | None, options: Mapping[str, float | 
 def _tested(name: str, n: int, defaults: int, pds: Floats, shares: Floats, correlation: float | None) -> GradeResult:
     """Test obligors as one grade, with the mean of the PDs that ``shares`` of them have."""
     pd = float(pds[0]) if len(pds) == 1 else float(shares @ pds)
-    jeffreys, binomial = float(betainc(defaults + 0.5, n - defaults + 0.5, pd)), float(bdtrc(defaults - 1, n, pd))
-    result = GradeResult(name, n, defaults, pd, defaults / n, jeffreys, binomial, _light(binomial))
+    binomial = float(bdtrc(defaults - 1, n, pd))
+    result = GradeResult(
+        grade=name,
+        n=n,
+        defaults=defaults,
+        pd=pd,
+        rate=defaults / n,
+        jeffreys_p=float(betainc(defaults + 0.5, n - defaults + 0.5, pd)),
+        binomial_p=binomial,
+        light=_light(binomial),
+    )
     if correlation is not None:
         result.one_factor_p = one_factor_tail(defaults, n, ndtri(pds), shares, correlation)
         result.one_factor_light = _light(result.one_factor_p)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         ReportsAnswer,
     )
     from calibrant.client.answers.final import FINAL
+    from calibrant.client.answers.grades import GradeAnswer, GradesAnswer, HosmerLemeshowAnswer
     from calibrant.client.answers.jobs import JobAnswer, JobsAnswer, JobSummary, Progress
     from calibrant.client.answers.listing import ListedMap, MapPage
     from calibrant.client.answers.maps import About, Bins, FitBins, InSample, MapChanges, MapRecord, MapSummary
@@ -162,6 +163,8 @@ _MODULE_OF = {
     "ForecastComparisonAnswer": "evaluations",
     "ForecastShape": "distributions",
     "GapAnswer": "evaluations",
+    "GradeAnswer": "grades",
+    "GradesAnswer": "grades",
     "GroupAnswer": "evaluations",
     "GroupDiagrams": "evaluations",
     "Health": "catalogue",
@@ -169,6 +172,7 @@ _MODULE_OF = {
     "HistogramReading": "monitor_answers",
     "HookSpec": "monitors",
     "HookTestData": "monitor_alarms",
+    "HosmerLemeshowAnswer": "grades",
     "InSample": "maps",
     "IngestionResult": "monitors",
     "JobAnswer": "jobs",
@@ -275,6 +279,8 @@ __all__ = [
     "ForecastComparisonAnswer",
     "ForecastShape",
     "GapAnswer",
+    "GradeAnswer",
+    "GradesAnswer",
     "GroupAnswer",
     "GroupDiagrams",
     "Health",
@@ -282,6 +288,7 @@ __all__ = [
     "HistogramReading",
     "HookSpec",
     "HookTestData",
+    "HosmerLemeshowAnswer",
     "InSample",
     "IngestionResult",
     "JobAnswer",

@@ -1,0 +1,20 @@
+"""Tests of the default probabilities of rating grades."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backend.batches import find_rows
+from backend.kinds import Arrays
+from backend.requester import Requester
+from backend.telemetry.observed import traced
+from schemas.grades import GradesOptions
+
+
+@traced("work")
+def grade_tests(requester: Requester, arrays: Arrays, options: GradesOptions) -> dict[str, Any]:
+    """Test the grades, which are the groups of the rows; weights are numbers of obligors."""
+    from calibrant.decisions.grades import grade_results
+
+    rows = find_rows(requester, arrays, options)
+    return grade_results(rows.labelled, rows.groups, options.correlation, options.confidence).to_dict()

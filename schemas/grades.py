@@ -1,0 +1,62 @@
+"""``POST /grades``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.base import Document
+from schemas.batches import ArraysOrBatch, RowsOrBatch
+
+Light = Literal["green", "yellow", "red"]
+
+
+class GradesOptions(RowsOrBatch):
+    """All options of the tests except the arrays; ``batch`` may replace the arrays."""
+
+    correlation: float | None = Field(
+        None, gt=0, lt=1, description="asset correlation of the one-factor model, beside independent defaults"
+    )
+    confidence: float | None = Field(None, gt=0, lt=1, description="confidence of prudent PDs; default: none")
+
+
+class GradesBody(GradesOptions, ArraysOrBatch):
+    """The body of ``POST /grades``: PDs as predictions, defaults as labels, grades as groups."""
+
+
+class GradeAnswer(Document):
+    """The tests of a grade; p-values are small if the PD is too low."""
+
+    grade: str = Field(description="name of the grade; of all grades as one: (all)")
+    n: int = Field(description="number of obligors")
+    defaults: int = Field(description="number of defaults")
+    pd: float = Field(description="mean PD of the obligors")
+    rate: float = Field(description="observed rate of defaults")
+    jeffreys_p: float = Field(description="p-value of Jeffreys' test")
+    jeffreys_holm: float | None = Field(description="the same, corrected for all grades; null for (all)")
+    binomial_p: float = Field(description="p-value of the binomial test")
+    binomial_holm: float | None = Field(description="the same, corrected for all grades; null for (all)")
+    light: Light = Field(description="traffic light of the binomial test: yellow up to 0.05, red up to 0.001")
+    one_factor_p: float | None = Field(description="p-value of the one-factor model; null without correlation")
+    one_factor_holm: float | None = Field(description="the same, corrected for all grades; null for (all)")
+    one_factor_light: Light | None = Field(description="traffic light of the one-factor model")
+    prudent_pd: float | None = Field(description="upper bound of the PD; null without confidence, and for (all)")
+    one_factor_prudent_pd: float | None = Field(description="upper bound of the PD in the one-factor model")
+
+
+class HosmerLemeshowAnswer(Document):
+    """The Hosmer-Lemeshow test over the grades."""
+
+    statistic: float = Field(description="sum over the grades of (D - n PD)^2 / (n PD (1 - PD))")
+    degrees_of_freedom: int = Field(description="number of grades")
+    p_value: float
+
+
+class GradesAnswer(Document):
+    """The response of ``POST /grades``."""
+
+    grades: list[GradeAnswer] = Field(description="from the lowest PD to the highest")
+    total: GradeAnswer = Field(description="the tests of all grades as one, with their mean PD")
+    hosmer_lemeshow: HosmerLemeshowAnswer | None = Field(description="null if a PD is 0 or 1")
+    notes: list[str] = Field(description="grades with several PDs, and grades that were left out")

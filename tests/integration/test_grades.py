@@ -1,0 +1,190 @@
+"""Tests of rating grades over HTTP, by the client, and by the command with and without a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import calibrant
+from calibrant.cli.main import app
+from calibrant.client import Calibrant
+from service.stack import Stack
+from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
+from tests.commands import error_of
+from tests.integration.responses import body_of, problem_of
+
+NAMES, SIZES, PDS, DEFAULTS = ["A", "B", "C"], [100, 400, 300], [0.001, 0.002, 0.01], [0, 3, 9]
+OPTIONS: dict[str, Any] = {"correlation": 0.12, "confidence": 0.75}
+#: Defaults and other obligors of each grade.
+ROWS: dict[str, Any] = {
+    "predictions": PDS * 2,
+    "groups": NAMES * 2,
+    "labels": [1] * 3 + [0] * 3,
+    "weights": [*DEFAULTS, *(n - d for n, d in zip(SIZES, DEFAULTS, strict=True))],
+}
+COUNTED = ROWS | {"weights_kind": "frequency"}
+
+
+def _expected() -> dict[str, Any]:
+    tests = calibrant.grade_tests(PDS, NAMES, DEFAULTS, n=SIZES, **OPTIONS).to_dict()
+    return json.loads(json.dumps(tests))  # type: ignore[no-any-return]
+
+
+def test_the_response_has_the_numbers_of_the_library(http: httpx.Client, client: Calibrant) -> None:
+    assert body_of(http.post("/grades", json=COUNTED | OPTIONS)) == _expected()
+    assert client.grade_tests(**COUNTED, **OPTIONS).to_dict() == _expected()
+    stored = client.upload(**COUNTED)
+    assert client.grade_tests(stored.id, **OPTIONS).to_dict() == _expected()
+
+
+@pytest.mark.parametrize("kind", [ARROW, CSV, NPZ, PARQUET])
+def test_every_body_format_has_the_same_response(http: httpx.Client, kind: str) -> None:
+    arrays = {name: np.array(values) for name, values in ROWS.items()}
+    options: dict[str, Any] = {"weights_kind": "frequency", **OPTIONS}
+    response = http.post("/grades", content=WRITE_ARRAYS[kind](arrays), headers={"Content-Type": kind}, params=options)
+    assert body_of(response) == _expected()
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code", "pointer"),
+    [
+        ({"groups": None}, 422, "invalid-option", "/groups"),
+        ({"labels": None}, 422, "invalid-field", "/labels"),
+        ({"predictions": None}, 422, "invalid-field", "/predictions"),
+        ({"weights_kind": None}, 422, "invalid-option", "/weights_kind"),
+        ({"weights": [0.5] * 6}, 422, "invalid-weight", "/weights/0"),
+        ({"predictions": [[0.1, 0.9]] * 6}, 422, "wrong-shape", "/predictions"),
+        ({"predictions": [2.0] * 6}, 422, "out-of-range", "/predictions/0"),
+        ({"predictions": [0.01] * 6}, 422, "invalid-option", "/confidence"),
+        ({"labels": [2] * 6}, 422, "invalid-label", "/labels/0"),
+        ({"groups": ["A"]}, 422, "length-mismatch", "/groups"),
+        ({"correlation": 0}, 422, "invalid-field", "/correlation"),
+        ({"correlation": 1}, 422, "invalid-field", "/correlation"),
+        ({"correlation": "0.1"}, 422, "invalid-field", "/correlation"),
+        ({"correlation": [0.1]}, 422, "invalid-field", "/correlation"),
+        ({"confidence": 1.0}, 422, "invalid-field", "/confidence"),
+        ({"confidence": True}, 422, "invalid-field", "/confidence"),
+        ({"confidence": {}}, 422, "invalid-field", "/confidence"),
+        ({"unknown": 1}, 422, "invalid-field", "/unknown"),
+        ({"batch": "batch_none"}, 422, "invalid-field", "/batch"),
+        ({"prediction_kind": "regression"}, 422, "invalid-field", "/prediction_kind"),
+    ],
+)
+def test_bad_requests_are_refused_at_their_field(
+    http: httpx.Client, changes: dict[str, Any], status: int, code: str, pointer: str
+) -> None:
+    body = {name: value for name, value in (COUNTED | OPTIONS | changes).items() if value is not None}
+    assert problem_of(http.post("/grades", json=body)) == (status, code, pointer)
+
+
+def test_batches_of_forecasts_and_unknown_ones_are_refused(http: httpx.Client, client: Calibrant) -> None:
+    stored = client.upload_distribution([0.5], mean=[0.0], variance=[1.0])
+    assert problem_of(http.post("/grades", json={"batch": stored.id}))[1] == "prediction-kind-mismatch"
+    assert problem_of(http.post("/grades", json={"batch": "batch_none"}))[1] == "unknown-batch-reference"
+
+
+def test_a_thousand_grades_are_answered_and_more_are_refused(http: httpx.Client) -> None:
+    random = np.random.default_rng(0)
+    pds = np.sort(random.random(1001)).tolist()
+    body = {"predictions": pds, "labels": [0, 1] * 500 + [0], "groups": [f"g{i}" for i in range(1001)]}
+    assert problem_of(http.post("/grades", json=body))[1] == "invalid-option"
+    fewer = {name: values[:-1] for name, values in body.items()}
+    assert len(body_of(http.post("/grades", json=fewer | {"correlation": 0.12}))["grades"]) == 1000
+
+
+def _run(server: str | None, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["grades", *map(str, arguments)], env={"CALIBRANT_SERVER": server})
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("grades") / "grades.csv"
+    lines = [f"{NAMES[i]},{SIZES[i]},{PDS[i]},{DEFAULTS[i]}" for i in range(3)]
+    path.write_text("\n".join(["grade,obligors,pd,defaults", *lines, ""]), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def obligors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("grades") / "obligors.csv"
+    lines = [f"{NAMES[i]},{PDS[i]},{int(k < DEFAULTS[i])}" for i in range(3) for k in range(SIZES[i])]
+    path.write_text("\n".join(["grade,pd,default", *lines, ""]), "utf-8")
+    return path
+
+
+def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, table: Path, obligors: Path) -> None:
+    options = ["--prediction", "pd", "--group", "grade", "--correlation", "0.12", "--confidence", "0.75"]
+    of_table: list[str | Path] = [table, "--label", "defaults", "--count", "obligors", *options]
+    of_rows: list[str | Path] = [obligors, "--label", "default", *options]
+    for arguments in (of_table, of_rows):
+        for server in (None, service.url):
+            result = _run(server, *arguments, "--json")
+            assert result.exit_code == 0, result.stderr
+            assert json.loads(result.stdout) == _expected()
+    here, there = (_run(server, *of_table).stdout for server in (None, service.url))
+    assert here == there
+    assert here.splitlines()[0] == "Tests of 3 grades"
+    assert "(all)" in here
+    assert "Hosmer-Lemeshow" in here
+
+
+@pytest.mark.parametrize("server", [False, True])
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--label", "defaults", "--count", "obligors"], "--group"),
+        (["--group", "grade", "--count", "obligors"], "--label"),
+        (["--group", "grade", "--label", "obligors", "--count", "defaults"], "row 1"),
+        (["--group", "grade", "--label", "pd", "--count", "obligors"], "row 1"),
+        (["--group", "grade", "--label", "defaults", "--count", "none"], "no column 'none'"),
+        (["--group", "grade", "--label", "none", "--count", "obligors"], "no column 'none'"),
+        (["--group", "grade", "--label", "defaults", "--count", "obligors", "--correlation", "1"], "correlation"),
+        (["--group", "grade", "--label", "defaults", "--count", "obligors", "--confidence", "nan"], "confidence"),
+    ],
+)
+def test_the_command_names_what_is_wrong(
+    service: Stack, table: Path, server: bool, flags: list[str], problem: str
+) -> None:
+    url = service.url if server else None
+    assert problem in error_of(_run(url, table, *([] if "pd" in flags else ["--prediction", "pd"]), *flags))
+
+
+def test_weights_of_the_command_are_numbers_of_obligors(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("grade,pd,default,n\nA,0.01,1,16\nA,0.01,0,984\n", "utf-8")
+    flags: list[str | Path] = [path, "--prediction", "pd", "--group", "grade", "--label", "default", "--weight", "n"]
+    assert "weights_kind" in error_of(_run(None, *flags)).replace("--weights-kind", "weights_kind")
+    result = json.loads(_run(None, *flags, "--weights-kind", "frequency", "--json").stdout)
+    assert result["total"]["jeffreys_p"] == pytest.approx(0.03577, abs=5e-6)
+
+
+def test_ratios_by_field_and_a_given_base_rate_work_on_every_surface(http: httpx.Client, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    p, sites = random.uniform(0.01, 0.1, 2000), random.choice(["mail", "web"], 2000)
+    y = (random.random(2000) < p).astype(int)
+    measures: list[Any] = ["pcoc", {"name": "normalised-entropy", "base_rate": 0.06}]
+    local = calibrant.evaluate(p, y, groups=sites, measures=measures)
+    assert local.groups is not None
+    body = {"predictions": p.tolist(), "labels": y.tolist(), "groups": sites.tolist(), "measures": measures}
+    remote = body_of(http.post("/evaluate", json=body))
+    path = tmp_path / "clicks.csv"
+    lines = [f"{y[i]},{float(p[i])!r},{sites[i]}" for i in range(2000)]
+    path.write_text("\n".join(["y,p,site", *lines, ""]), "utf-8")
+    flags = ["--group", "site", "--measure", "pcoc", "--measure", json.dumps(measures[1]), "--json"]
+    printed = json.loads(
+        CliRunner().invoke(app, ["evaluate", str(path), *flags], env={"CALIBRANT_SERVER": None}).stdout
+    )
+    for name, group in local.groups.items():
+        for key in ("pcoc", "normalised-entropy"):
+            value = group.measures[key].value
+            assert remote["groups"][name]["measures"][key]["value"] == value
+            assert printed["groups"][name]["measures"][key]["value"] == pytest.approx(value, rel=1e-12)
+        chosen = sites == name
+        alone = calibrant.evaluate(p[chosen], y[chosen], measures=measures)
+        assert alone["normalised-entropy"].value == pytest.approx(group.measures["normalised-entropy"].value, rel=1e-12)
