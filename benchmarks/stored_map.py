@@ -18,6 +18,8 @@ from schemas.maps import MapRecord
 
 FOLDER = Path(__file__).parents[1] / "tests" / "contract" / "stored"
 _N, _CLASSES = 400, 3
+#: Options of methods that need some.
+_OPTIONS: dict[str, dict[str, Any]] = {"prior-shift": {"new_rate": 0.05}}
 
 
 def stored_map(method: str) -> dict[str, Any]:
@@ -31,14 +33,15 @@ def stored_map(method: str) -> dict[str, Any]:
         rows = random.dirichlet(np.full(_CLASSES, 0.7), _N)
         labels = [random.choice(_CLASSES, p=0.8 * row + 0.2 / _CLASSES) for row in rows]
         predictions = [[0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.0, 0.0, 1.0]]
-    fitted = calibrant.fit(method, rows, labels, reduction="binary" if rows.ndim == 1 else "canonical")
+    options = _OPTIONS.get(method, {})
+    fitted = calibrant.fit(method, rows, labels, reduction="binary" if rows.ndim == 1 else "canonical", **options)
     document = fitted.to_document()
     record = MapRecord(
         id=f"map_{method}",
         name="stored",
         version=1,
         method=method,
-        options={},
+        options=options,
         reduction=document["reduction"],
         scale=document["scale"],
         n_classes=document["n_classes"],

@@ -14,9 +14,12 @@ Array = npt.NDArray[Any]
 #: From calibration probabilities ``(n, K)``, labels ``(n,)`` and test probabilities ``(m, K)`` to those calibrated.
 Run = Callable[[Array, Array, Array], Array]
 BASE = "base-model"
-#: Methods of Calibrant left out: the predictions as given, references that ignore them, one that takes minutes, and
-#: one that is dirichlet-odir for probabilities.
-LEFT_OUT = ("identity", "accuracy-constant", "predicted-class", "side-means", "pl-de", "matrix-odir")
+#: Methods of Calibrant left out: the predictions as given or with a known correction, Platt scaling after a test,
+#: references that ignore the predictions, one that takes minutes, and one that is dirichlet-odir for probabilities.
+LEFT_OUT = (
+    *("identity", "prior-shift", "update", "accuracy-constant", "predicted-class", "side-means", "pl-de"),
+    "matrix-odir",
+)
 
 
 class Contender(NamedTuple):

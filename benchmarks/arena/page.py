@@ -322,9 +322,9 @@ to {CLIP:.0e}. ECE has 15 bins. The time is CPU time, of fitting and applying on
     text += "\n".join(accuracy(board) for board in found) + "\n"
     text += "\n## Data sets\n\n" + _datasets(found)
     text += f"""
-Not run: `{"`, `".join(LEFT_OUT)}` of Calibrant (references, one that takes
-minutes, and one that is `dirichlet-odir` for probabilities), and Dirichlet of
-probmetrics, whose dependency dirichletcal cannot be installed. ENIR of probmetrics and near-isotonic regression of
+Not run: `{"`, `".join(LEFT_OUT)}` of Calibrant (references, a known correction,
+Platt scaling after a test, one that takes minutes, and one that is `dirichlet-odir` for probabilities), and Dirichlet
+of probmetrics, whose dependency dirichletcal cannot be installed. ENIR of probmetrics and near-isotonic regression of
 netcal refuse more than two classes, and Calibrant's maps of whole vectors play for more than two classes only.
 """
     return text

@@ -56,6 +56,8 @@ def tasks(files: list[Path]) -> list[Task]:
             continue
         of_event = "binary" if classes == 2 else "classwise"
         for name, method in calibrant.METHODS.items():
+            if not method.improves and name != "identity":
+                continue
             reduction = "canonical" if method.vector is not None else of_event
             found += [Task(file, name, reduction, seed) for seed in range(HALVES)]
     return _by_seed(found)

@@ -2,7 +2,8 @@
 
 - ``evaluate`` measures calibration, ``report`` makes a full report as HTML, and ``plot`` draws models side by side.
 - ``compare`` compares several calibration maps.
-- ``fit`` fits a calibration map, and ``load`` reads one from its document.
+- ``fit`` fits a calibration map, and ``load`` reads one from its document; ``shift_prior`` corrects predictions for a
+  known base rate, or for sampled or weighted training rows.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting;
   ``report_distribution`` makes a report, ``fit_distribution`` a map, and ``compare_distributions`` compares several.
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from calibrant.distributions.measures import DISTRIBUTION_MEASURES
     from calibrant.evaluation import GroupReport, Report, evaluate
     from calibrant.maps.calibration_map import CalibrationMap, load
+    from calibrant.maps.prior_shift import shift_prior
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
@@ -87,6 +89,7 @@ _NAMES = {
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "reports.html_report": ("HtmlReport", "report", "report_distribution"),
     "maps.calibration_map": ("CalibrationMap", "load"),
+    "maps.prior_shift": ("shift_prior",),
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
@@ -178,6 +181,7 @@ __all__ = [
     "report",
     "report_distribution",
     "shaped_predictions",
+    "shift_prior",
     "start_online",
     "tally",
 ]

@@ -38,7 +38,6 @@ from service.web.visit import Visiting, redirect_to
 
 #: The preselected method if no map is recommended.
 _FIRST = "averaged"
-_KEEPING = "identity"
 #: Number of batches on a page, and of maps to choose from.
 _OFFERED = 50
 #: Measures by which maps are compared: both proper scores, and two calibration errors.
@@ -64,14 +63,14 @@ class ReportView:
 
     @property
     def methods(self) -> list[Method] | list[DistributionMethod]:
-        """The methods that can be fitted to the rows, except ``identity``; the recommended one first."""
+        """The methods that improve rows like these, by default options; the recommended one first."""
         if self.batch.forecasts is not None:
             return sorted(
                 (m for m in DISTRIBUTION_METHODS.values() if self.batch.forecasts.kind in m.kinds),
                 key=lambda m: m.name != self._recommended,
             )
         is_vector = self.batch.n_classes is not None and self.reduction is None
-        found = [m for m in METHODS.values() if m.name != _KEEPING and (is_vector or m.event is not None)]
+        found = [m for m in METHODS.values() if m.improves and (is_vector or m.event is not None)]
         return sorted(found, key=lambda m: m.name != self._recommended)
 
     @property

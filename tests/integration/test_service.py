@@ -62,6 +62,26 @@ def test_a_fit_in_the_service_is_the_fit_in_a_notebook(client: Calibrant) -> Non
         assert stored.reduction == "confidence"
 
 
+def test_a_known_prior_is_corrected_in_the_service_as_in_a_notebook(http: httpx.Client, client: Calibrant) -> None:
+    batch = client.upload(P, Y)
+    stored = client.fit("prior-shift", batch.id, options={"kept_negatives": 0.1})
+    assert (stored.held_out_gain, stored.warning) == (None, None)
+    np.testing.assert_allclose(client.calibrate(stored.id, P), calibrant.shift_prior(P, kept_negatives=0.1), rtol=1e-13)
+    weights = [1.0, 2.0, 3.0, 4.0]
+    stored = client.fit("prior-shift", PROBS, LABELS, options={"class_weights": weights})
+    expected = calibrant.shift_prior(PROBS, class_weights=weights)
+    np.testing.assert_allclose(client.calibrate(stored.id, PROBS), expected, rtol=1e-12)
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({}, "/options"),
+        ({"new_rate": 0.1, "kept_negatives": 0.1}, "/options/kept_negatives"),
+        ({"rate": 0.1, "kept_negatives": 0.1}, "/options/rate"),
+        ({"new_rate": [0.5, 0.5]}, "/options/new_rate"),
+    ]
+    for options, pointer in refused:
+        answer = _post(http, "/maps", {"batch": batch.id, "method": "prior-shift", "options": options})
+        assert problem_of(answer) == (422, "invalid-option", pointer)
+
+
 def test_a_fit_without_a_method_is_the_average(http: httpx.Client, client: Calibrant) -> None:
     batch = client.upload(P, Y)
     queued = _post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
@@ -85,7 +86,7 @@ class ScoreCalibrator(BaseEstimator):  # type: ignore[misc]
             # Isotonic regression is linear between blocks: in the values themselves, as in scikit-learn.
             self.scale_, self.offset_ = "probability", float(scores.min())
             self.factor_ = 1.0 / max(float(scores.max()) - self.offset_, _TINY)
-        elif self.scale == "logit":
+        elif self.scale == "logit" and read_method(self.method).improves:
             margin = _margin(scores)
             if np.median(margin) > _MEDIAN_MARGIN:
                 self.factor_ = _LARGEST_MARGIN / float(margin.max())
@@ -304,6 +305,10 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 estimators = [clone(estimator).fit(X, y, **routed.estimator.fit)]
             rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
             scores = np.concatenate([found for _, found in folds])
+        if unfitted.method == "prior-shift" and _is_of_trees(estimator):
+            warn(
+                "prior-shift assumes a model that follows the base rate of its training rows, which trees often do not"
+            )
         if unfitted.scale == "probability":
             warn_of_certain(scores.ravel() if multi_label else scores)
         y = y[rows]
@@ -527,6 +532,14 @@ def _routes() -> bool:
 
 def _scale(estimator: Any) -> Scale:
     return "logit" if hasattr(estimator, "decision_function") else "probability"
+
+
+def _is_of_trees(estimator: Any) -> bool:
+    """Return whether the estimator, or the last step of a pipeline, is a tree, a forest or boosted."""
+    if isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    return any(re.search("Tree|Forest|Boost|XGB|LGBM", each.__name__) for each in type(last).__mro__)
 
 
 def _fit_fold(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators.entries import binnings, events, piecewise, splines, vectors
+from calibrant.calibrators.entries import binnings, events, piecewise, splines, updates, vectors
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
     MOST_PARTS,
@@ -37,7 +37,7 @@ from calibrant.core.errors import (
     plain_name,
 )
 from calibrant.core.inputs import are_classes, read_rows, reduction_by_name, warn_of_certain, warn_of_few
-from calibrant.core.options import OFF, ON, Catalogue, Option, known_name, read_seed, read_values
+from calibrant.core.options import OFF, ON, Catalogue, Option, known_name, plain, read_seed, read_values
 from calibrant.core.progress import Progress, report, reporting, step
 from calibrant.core.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
 from calibrant.core.validation import GAIN_FOLDS, folds_of, mean_gain
@@ -60,6 +60,7 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
         "logistic-calibration": "platt",
         "matrix-scaling": "matrix",
         "none": "identity",
+        "prior-correction": "prior-shift",
         "pav": "isotonic",
         "pava": "isotonic",
         "platt-scaling": "platt",
@@ -74,7 +75,11 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
 #: The catalogue of calibrators by name.
 METHODS: Catalogue[Method] = Catalogue(
     "method",
-    {entry.name: entry for group in (events, binnings, splines, piecewise, vectors) for entry in group.METHODS},
+    {
+        entry.name: entry
+        for group in (events, binnings, splines, piecewise, vectors, updates)
+        for entry in group.METHODS
+    },
     FAMILIAR,
     {"auto": "is unknown; calibrant.report(predictions, labels) recommends one"},
     public="METHODS",
@@ -291,7 +296,7 @@ def _cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping
     """
     if len(batch) > _MOST_ROWS:
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), _MOST_ROWS, replace=False)))
-    if fitting.method.name == "identity":
+    if not fitting.method.improves:
         return None
     context = FitContext(seed, diagnose=False)
     if GAIN_FOLDS * fitting.seconds(batch) > _MOST_SECONDS:
@@ -346,11 +351,11 @@ def with_training(
     class_names: tuple[str, ...] | None = None,
 ) -> CalibrationMap:
     """Return the map with its cross-fitted gain, the digest of its rows, its options and seed, and names of classes."""
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+    stated = {name: list(value) if isinstance(value, tuple) else plain(value) for name, value in options.items()}
     sample = sample_of(batch)
     kept: dict[str, Any] = {} if sample is None else {"sample": sample}
     kept |= {} if batch.weights is None else {"weights_kind": batch.weights_kind}
-    diagnostics = {**fitted.diagnostics, "fit": {"options": plain, "seed": seed, **kept}}
+    diagnostics = {**fitted.diagnostics, "fit": {"options": stated, "seed": seed, **kept}}
     gain = diagnostics.get("held_out_gain")
     if gain is None:
         gain = _cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed, diagnostics)

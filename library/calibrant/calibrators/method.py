@@ -18,7 +18,7 @@ from calibrant.calibrators.smoothing import (
     is_extreme,
 )
 from calibrant.core.batch import Batch
-from calibrant.core.errors import CalibrationError
+from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.core.options import Described, Option, read_values
 from calibrant.core.progress import Progress, report, step
 from calibrant.core.reductions import Classes, Event, Vector, reduce, whole_vector
@@ -94,6 +94,8 @@ class Method(Described):
         Whether a fit to vectors of K classes chooses a strength; its held-out log loss is then in the diagnostics.
     evaluates : bool
         Whether the distance of the map from the identity is used as a measure of calibration.
+    improves : bool
+        Whether the map is to improve predictions of rows like those of the fit, so that its cross-fitted gain is known.
     seconds : callable
         Estimates the seconds of a fit.
     check : callable or None
@@ -126,6 +128,8 @@ class Method(Described):
     on_device: bool = False
     #: Whether the distance of the map from the identity is used as a measure of calibration.
     evaluates: bool = True
+    #: Whether the map is to improve predictions of rows like those of the fit, so that its cross-fitted gain is known.
+    improves: bool = True
     #: Whether it takes logarithms, so that predictions of exactly 0 or 1 are smoothed.
     logarithms: bool = False
     #: Whether a fit to vectors of K classes with these options chooses a strength by ``held_out_log_loss``.
@@ -195,11 +199,11 @@ class Method(Described):
         values = read_values(options, self.options, self.name, where=where)
         if self.grouped is None:
             return values
-        return {
-            "options": self.grouped(
-                **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-            )
-        }
+        tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        try:
+            return {"options": self.grouped(**tuples)}
+        except InvalidOption as error:
+            raise error.under(where) from None
 
     def curve(self, event: Event, context: FitContext, options: Mapping[str, Any]) -> FittedCurve:
         """Fit a curve to an event.

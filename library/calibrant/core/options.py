@@ -23,7 +23,8 @@ class Option:
 
     With choices, the range is also allowed if the option is ``real`` or ``whole``. With ``most`` above 0, a value is a
     list of 1 to ``most`` distinct allowed values, or null if that is the default. With ``members``, which describes
-    them, a value is null or an object, whose members are checked by the reader of the request.
+    them, a value is null or an object, whose members are checked by the reader of the request. With ``per_class``, a
+    value is null, an allowed number, or a list of such numbers.
     """
 
     default: float | str | bool | None
@@ -34,11 +35,15 @@ class Option:
     whole: bool = False
     most: int = 0
     members: str = ""
+    per_class: bool = False
 
     def accepts(self, value: object) -> bool:
         """Return whether ``value`` is allowed; True is not 1."""
         if self.members:
             return value is None or isinstance(value, Mapping)
+        if self.per_class:
+            values = value if isinstance(value, list | tuple) else [value]
+            return value is None or (len(values) > 0 and all(map(self._accepts_one, values)))
         if self.most == 0:
             return self._accepts_one(value)
         if not isinstance(value, list | tuple):
@@ -65,6 +70,8 @@ class Option:
         only_named = bool(self.choices) and not (self.real or self.whole)
         ranged = f"{'a number' if self.real else 'an integer'} from {self.low:g} to {self.high:g}"
         one = named if only_named else f"{named} or {ranged}" if named else ranged
+        if self.per_class:
+            return f"null, {one}, or a list of such numbers, one for each class"
         if self.most == 0:
             return one
         null = "null or " if self.default is None else ""
@@ -119,8 +126,8 @@ def read_fraction(value: object, pointer: str) -> float:
 
 
 def plain(value: Any) -> Any:
-    """Return the Python number of a number of numpy; other values as they are."""
-    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+    """Return the Python number or list of a number or array of numpy; other values as they are."""
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
 
 
 class Described:

@@ -340,3 +340,17 @@ def test_a_class_that_a_fold_did_not_see_has_probability_0_there() -> None:
             p = one.predict_proba(X)
             np.testing.assert_allclose(p.sum(axis=1), 1.0)
             assert not p[:, np.isin(fitted.classes_, list(classes))].any()
+
+
+def test_a_correction_to_a_known_rate_uses_the_logits_of_the_classifier_and_warns_of_trees() -> None:
+    X, y = make_classification(400, class_sep=3.0, weights=[0.7], random_state=0)
+    plain = LogisticRegression(C=1e6, max_iter=10_000).fit(X, y)
+    how: dict[str, Any] = {"method": "prior-shift", "cv": "prefit", "options": {"kept_negatives": 0.1}}
+    found = calibrant.CalibrantClassifier(plain, **how).fit(X, y).predict_proba(X)[:, 1]
+    np.testing.assert_allclose(
+        found, calibrant.shift_prior(plain.predict_proba(X)[:, 1], kept_negatives=0.1), atol=1e-9
+    )
+    forest = RandomForestClassifier(5, min_samples_leaf=40, random_state=0)
+    for estimator in (forest, make_pipeline(StandardScaler(), forest)):
+        with pytest.warns(UserWarning, match="trees"):
+            calibrant.CalibrantClassifier(estimator.fit(X, y), **how).fit(X, y)

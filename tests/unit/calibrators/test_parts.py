@@ -20,6 +20,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "averaged": {"candidates": [1, 2], "folds": 3},
     "pl-de": {"segments": 1},
     "spline": {"knots": None, "folds": 3},
+    "prior-shift": {"new_rate": 0.1},
 }
 CURVED = [name for name, method in METHODS.items() if method.event is not None]
 QUICK = [name for name in CURVED if METHODS[name].runs == "inline" and name != "spline"]
@@ -67,13 +68,13 @@ def test_parts_of_ten_classes_with_weights_make_it_too(method: str, kind: str) -
     batch = _batch(10, 900, kind, weighted=True)
     _check(Fitting.read(method, SHORT.get(method, {}), "classwise"), batch, 4)
     if method in QUICK:
-        _check(Fitting.read(method, {}, "within-ranks"), batch, 9)
+        _check(Fitting.read(method, SHORT.get(method, {}), "within-ranks"), batch, 9)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", sorted({*QUICK} - {"es-cv", "ew-cv", "bbq", "kde", "venn-abers", "mli-spline"}))
 def test_parts_of_a_hundred_classes_make_it_too(method: str) -> None:
-    _check(Fitting.read(method, {}, "classwise"), _batch(100, 500), 32)
+    _check(Fitting.read(method, SHORT.get(method, {}), "classwise"), _batch(100, 500), 32)
 
 
 @pytest.mark.parametrize(

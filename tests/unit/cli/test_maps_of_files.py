@@ -36,6 +36,14 @@ def test_a_fit_writes_the_document_that_the_library_reads(document: Path, run: R
     assert run("fit", csv, "--method", "beta").stdout == document.read_text("utf-8")
 
 
+def test_a_known_prior_is_corrected_and_an_unknown_one_refused(run: Run, csv: Path) -> None:
+    found = run("fit", csv, "--method", "prior-shift", "--option", "kept_negatives=0.1")
+    assert calibrant.load(json.loads(found.stdout)).apply([0.5]) == pytest.approx(1 / 11)
+    assert "exactly one of" in error_of(run("fit", csv, "--method", "prior-shift"), 1)
+    both = ("--option", "new_rate=0.1", "--option", "positive_weight=9")
+    assert "another change than new_rate" in error_of(run("fit", csv, "--method", "prior-shift", *both), 1)
+
+
 def test_a_fit_of_vectors_names_what_each_score_is_of(run: Run, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     p = random.dirichlet(np.ones(3), 90)

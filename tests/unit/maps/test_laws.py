@@ -22,7 +22,10 @@ QUICK: dict[str, dict[str, Any]] = {
     "pl3": {"candidates": (1, 2), "folds": 3},
     "averaged": {"folds": 3},
     "pl-de": {"segments": 2},
+    "prior-shift": {"new_rate": 0.3},
 }
+#: The same for the whole vector, where they differ.
+OF_VECTORS: dict[str, dict[str, Any]] = {"prior-shift": {"new_rate": (1 / K,) * K}}
 #: Fits of maximum likelihood whose family holds the identity, so that they cannot be worse on the rows of the fit.
 HOLD_IDENTITY: dict[str, dict[str, Any]] = {
     "platt": {"target_smoothing": False},
@@ -42,7 +45,7 @@ IN_FOLDS = {"pl", "pl3", "averaged", "es-cv"}
 #: Methods that do not use how many rows there are.
 WITHOUT_COUNTS = {
     *("temperature", "isotonic", "ets", "vector", "matrix", "iop-diagonal", "iop-oi", "iop-op"),
-    *("accuracy-constant", "side-means", "predicted-class"),
+    *("accuracy-constant", "side-means", "predicted-class", "prior-shift"),
 }
 #: Options without which these methods choose by folds.
 WITHOUT_FOLDS = {
@@ -69,8 +72,12 @@ def _vector(seed: int = 0) -> tuple[Any, Any]:
 def _fitted(name: str, *, vector: bool, scale: Any = "probability") -> calibrant.CalibrationMap:
     rows, labels = _vector() if vector else _event()
     rows = np.log(rows) if scale == "logit" else rows
-    options = {"reduction": "canonical" if vector else "binary", "scale": scale} | QUICK.get(name, {})
+    options = {"reduction": "canonical" if vector else "binary", "scale": scale} | _quick(name, vector=vector)
     return calibrant.fit(name, rows, labels, **options)
+
+
+def _quick(name: str, *, vector: bool) -> dict[str, Any]:
+    return (OF_VECTORS if vector and name in OF_VECTORS else QUICK).get(name, {})
 
 
 def _same(one: Any, other: Any) -> None:
@@ -153,7 +160,7 @@ def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
         p[np.arange(N), p.argmin(axis=1)] *= p.min(axis=1) > 0.02
         p /= p.sum(axis=1, keepdims=True)
     order = np.array([1, 2, 0])
-    options = QUICK.get(name, {})
+    options = _quick(name, vector=True)
     one = calibrant.fit(name, p, labels, reduction="canonical", **options).apply(p)
     other = calibrant.fit(name, p[:, order], np.argsort(order)[labels], reduction="canonical", **options)
     _same(other.apply(p[:, order]), one[:, order])
@@ -164,7 +171,7 @@ def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
 def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
     fitted, probe = _fitted(name, vector=vector), _vector(1)[0] if vector else GRID
-    how: dict[str, Any] = {"reduction": fitted.reduction, **QUICK.get(name, {})}
+    how: dict[str, Any] = {"reduction": fitted.reduction, **_quick(name, vector=vector)}
     order = np.random.default_rng(0).permutation(N)
     _same(calibrant.fit(name, rows[order], labels[order], **how).apply(probe), fitted.apply(probe))
     single = calibrant.fit(name, rows.astype(np.float32), labels, **how).apply(probe)
@@ -180,7 +187,7 @@ def test_frequencies_are_repeated_rows_and_only_ratios_of_importance_weights_cou
     probe = _vector(1)[0] if vector else GRID
 
     def fitted(*batch: Any, **weights: Any) -> Any:
-        how = weights | QUICK.get(name, {}) | WITHOUT_FOLDS.get(name, {})
+        how = weights | _quick(name, vector=vector) | WITHOUT_FOLDS.get(name, {})
         return calibrant.fit(name, *batch, reduction="canonical" if vector else "binary", **how).apply(probe)
 
     def same(one: Any, other: Any) -> None:

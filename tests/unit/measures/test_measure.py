@@ -148,6 +148,10 @@ def test_an_option_takes_what_it_names_and_nothing_else() -> None:
     refused: list[Any] = [[], [1, 1], [1, 2, 3, 4], [0], [10], [1.0], [True], ["1"], [None], [[1]], [{}], {1}, "123", 1]
     assert not any(listed.accepts(x) for x in refused)
     assert listed.allowed == "null or a list of 1 to 3 distinct values, each an integer from 1 to 9"
+    several = Option(None, low=0.5, high=9, real=True, per_class=True)
+    assert all(several.accepts(x) for x in (None, 1, 0.5, [1], [2, 2.5, 2], (9, 9)))
+    assert not any(several.accepts(x) for x in ([], [None], [0.1], [True], [[1]], "1", 10, {1: 2}, float("nan")))
+    assert several.allowed == "null, a number from 0.5 to 9, or a list of such numbers, one for each class"
     named = Option("a", choices=("a", "b", 2), most=2)
     assert all(named.accepts(x) for x in (["a"], ["b", 2]))
     assert not any(named.accepts(x) for x in (None, "a", ["c"], ["a", "a"], ["a", "b", 2], [2.0], [["a"]]))
@@ -160,8 +164,10 @@ def test_a_list_of_an_option_is_copied_and_has_numbers_of_python() -> None:
     given.append("later")
     assert request.options["candidates"] == [2, 1]
     assert json.dumps(request.options["candidates"]) == "[2, 1]"
-    (request,) = read_requests([{"name": "ece-pl", "candidates": (3, 1)}])
-    assert request.options["candidates"] == [3, 1]
+    for given in ((3, 1), np.array([3, 1])):
+        (request,) = read_requests([{"name": "ece-pl", "candidates": given}])
+        assert request.options["candidates"] == [3, 1]
+        assert json.dumps(request.options["candidates"]) == "[3, 1]"
 
 
 def test_pooled_events_have_no_p_value_but_where_it_knows_their_rows(batch: tuple[Any, Any]) -> None:

@@ -72,6 +72,7 @@ METHODS = (
         maps=(Identity,),
         event=_identity,
         evaluates=False,
+        improves=False,
     ),
     Method(
         "platt",

@@ -1,0 +1,56 @@
+"""Catalogue entries of corrections that are known, and of updates of a model on new rows."""
+
+from __future__ import annotations
+
+from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.calibrators.smoothing import FittedTransform
+from calibrant.core.reductions import Event, Vector
+from calibrant.maps.linear_softmax import VectorScaling
+from calibrant.maps.platt import Platt
+from calibrant.maps.prior_shift import CHOICES, PriorShift
+
+
+def _shifted_event(event: Event, context: FitContext, *, options: PriorShift) -> FittedCurve:
+    return options.curve(event), {}
+
+
+def _shifted_vector(vector: Vector, context: FitContext, *, options: PriorShift) -> FittedTransform:
+    return options.transform(vector.n_classes, vector), {}
+
+
+def _check_shift(subject: Event | Vector, *, options: PriorShift) -> None:
+    if isinstance(subject, Event):
+        options.curve(subject)
+    else:
+        options.transform(subject.n_classes, subject)
+
+
+METHODS = (
+    Method(
+        "prior-shift",
+        "Correction to a known base rate, or for sampled or weighted training rows",
+        f"c(p) = {Platt.formula} with slope 1, or {VectorScaling.formula} with weights 1, and logarithms of ratios as "
+        "intercepts: of the new_rate (of each class) and the rate in training, which is that of the labels if it is "
+        "null; of kept_negatives, the fraction of the negatives that was kept for training; of the positive_weight or "
+        "the class_weights in training. Exactly one change is stated; only new_rate without rate uses the rows. It "
+        "assumes label shift, and a model that followed the rate in training: fitted by likelihood without strong "
+        "regularisation. Forests and boosted trees often do not; fit a map to labelled rows instead",
+        "Elkan (2001), theorem 2; Saerens, Latinne & Decaestecker (2002), equation 4",
+        Traits(
+            "an event or the whole vector: logits, or logarithms of probabilities",
+            "probabilities are clipped at 2^-52, logits are not",
+            "yes",
+            "no",
+            "yes",
+        ),
+        maps=(Platt, VectorScaling),
+        event=_shifted_event,
+        vector=_shifted_vector,
+        options=CHOICES,
+        grouped=PriorShift,
+        evaluates=False,
+        improves=False,
+        seconds=lambda n, K, _: 1e-8 * n * K,
+        check=_check_shift,
+    ),
+)

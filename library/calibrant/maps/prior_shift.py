@@ -1,0 +1,192 @@
+"""Known base rates: predictions of a model that was trained at another rate, on a sample, or with weights.
+
+Training at other class frequencies multiplies the odds by the ratio of the frequencies (Elkan 2001, theorem 2; Saerens,
+Latinne & Decaestecker 2002, equation 4), so that the map adds its logarithm to the logits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from calibrant.core.arguments import explained
+from calibrant.core.batch import Scale
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption
+from calibrant.core.inputs import prediction_array
+from calibrant.core.options import Option, read_values
+from calibrant.core.reductions import Event, Vector
+from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.curves import check_outcomes
+from calibrant.maps.linear_softmax import VectorScaling
+from calibrant.maps.platt import Platt
+from calibrant.maps.transforms import check_classes
+
+Rates = float | tuple[float, ...]
+_RATE = Option(None, low=1e-9, high=1.0, real=True, per_class=True)
+#: The options of ``prior-shift`` and of ``shift_prior``.
+CHOICES: Mapping[str, Option] = MappingProxyType(
+    {
+        "new_rate": _RATE,
+        "rate": _RATE,
+        "kept_negatives": Option(None, choices=(None,), low=1e-9, high=1.0, real=True),
+        "positive_weight": Option(None, choices=(None,), low=1e-9, high=1e9, real=True),
+        "class_weights": Option(None, low=1e-9, high=1e9, real=True, per_class=True),
+    }
+)
+#: How far the sum of class frequencies may be from 1.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class PriorShift:
+    """What changed between the training of a model and its use: exactly one of the options other than ``rate``."""
+
+    new_rate: Rates | None = None
+    rate: Rates | None = None
+    kept_negatives: float | None = None
+    positive_weight: float | None = None
+    class_weights: Rates | None = None
+
+    def __post_init__(self) -> None:
+        changes = [name for name in CHOICES if name != "rate"]
+        stated = [name for name in changes if getattr(self, name) is not None]
+        if not stated:
+            raise InvalidOption.at("", f"exactly one of these options is needed: {', '.join(changes)}")
+        if len(stated) > 1:
+            raise InvalidOption.at(f"/{stated[1]}", f"is another change than {stated[0]}; state one of them")
+        if self.rate is not None and self.new_rate is None:
+            raise InvalidOption.at("/rate", "needs new_rate: what the rate becomes")
+        for name in ("new_rate", "rate"):
+            _check_rates(name, getattr(self, name))
+
+    def curve(self, event: Event | None = None) -> Platt:
+        """Return the map of an event; its labels have the earlier rate if that is not stated."""
+        if self.new_rate is not None:
+            if event is not None and self.rate is None:
+                earlier = check_outcomes(event.cells) / event.cells.mass
+            else:
+                earlier = self._number("rate")
+            new = self._number("new_rate")
+            return Platt(1.0, math.log(new) - math.log1p(-new) - math.log(earlier) + math.log1p(-earlier))
+        if self.class_weights is not None:
+            negatives, positives = self._logarithms("class_weights", 2)
+            return Platt(1.0, float(negatives - positives))
+        return Platt(1.0, math.log(self.kept_negatives or 1.0) - math.log(self.positive_weight or 1.0))
+
+    def transform(self, n_classes: int, vector: Vector | None = None) -> VectorScaling:
+        """Return the map of whole vectors; their labels have the earlier frequencies if those are not stated."""
+        for name in ("kept_negatives", "positive_weight"):
+            if getattr(self, name) is not None:
+                raise InvalidOption.at(f"/{name}", "is for one event; state the class_weights of several classes")
+        if self.class_weights is not None:
+            shift = -self._logarithms("class_weights", n_classes)
+        elif vector is not None and self.rate is None:
+            check_classes(vector)
+            shift = self._logarithms("new_rate", n_classes) - np.log(np.bincount(vector.labels, vector.w))
+        else:
+            shift = self._logarithms("new_rate", n_classes) - self._logarithms("rate", n_classes)
+        return VectorScaling(np.ones(n_classes), shift - shift.mean())
+
+    def _number(self, name: str) -> float:
+        value = getattr(self, name)
+        if isinstance(value, tuple):
+            raise InvalidOption.at(f"/{name}", "must be one number for one event; lists are for vectors, (n, K)")
+        return float(value)
+
+    def _logarithms(self, name: str, n_classes: int) -> Floats:
+        value = getattr(self, name)
+        if not isinstance(value, tuple) or len(value) != n_classes:
+            raise InvalidOption.at(f"/{name}", f"must be a list of {n_classes} numbers, one for each class")
+        logarithms: Floats = np.log(value)
+        return logarithms
+
+
+def _check_rates(name: str, value: Rates | None) -> None:
+    if isinstance(value, tuple) and abs(math.fsum(value) - 1.0) > _ROUNDING:
+        raise InvalidOption.at(f"/{name}", f"must sum to 1, and the sum is {math.fsum(value):g}")
+    if value is not None and max(value if isinstance(value, tuple) else (value,)) >= 1.0:
+        raise InvalidOption.at(f"/{name}", "must be below 1")
+
+
+@explained
+def shift_prior(
+    predictions: Any,
+    *,
+    new_rate: Any = None,
+    rate: Any = None,
+    kept_negatives: float | None = None,
+    positive_weight: float | None = None,
+    class_weights: Any = None,
+    scale: Scale = "probability",
+) -> Any:
+    """Correct predictions for a known base rate, or for how the training rows were sampled or weighted.
+
+    State one of ``new_rate``, ``kept_negatives``, ``positive_weight`` and ``class_weights``.
+
+    Parameters
+    ----------
+    predictions : array_like, shape (n,) or (n, K)
+        Predictions of the model.
+    new_rate : float or array_like, shape (K,), optional
+        Base rate P(Y = 1) where the predictions are used; for (n, K), the frequency of each class.
+    rate : float or array_like, shape (K,), optional
+        The same where the model was trained; needed with ``new_rate``.
+    kept_negatives : float, optional
+        Fraction of the negatives, label 0, that was kept for training, with every positive; for (n,).
+    positive_weight : float, optional
+        Weight of the positives in training, with weight 1 of the negatives, such as ``scale_pos_weight``; for (n,).
+    class_weights : array_like, shape (2,) or (K,), optional
+        Weights of the classes in training, or the fraction of each class that was kept.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of ``predictions``; logits are not rounded to probabilities.
+
+    Returns
+    -------
+    ndarray, Series or DataFrame, shape (n,) or (n, K)
+        Corrected probabilities, in the form of the predictions.
+
+    Raises
+    ------
+    CalibrationError
+        If the predictions are invalid, no change is stated, or more than one.
+
+    See Also
+    --------
+    fit : Fits the method ``prior-shift``, whose map can be stored; it takes ``rate`` from the labels.
+    estimate_label_shift : Estimates the frequencies of the classes without labels.
+
+    Notes
+    -----
+    The odds are multiplied by the ratio of the new and the earlier odds (Elkan 2001, theorem 2; Saerens, Latinne &
+    Decaestecker 2002, equation 4). This assumes that P(x | y) is the same (label shift), and a model whose predictions
+    followed the training rate: fitted by likelihood without strong regularisation, such as logistic regression or a
+    neural network. Forests and boosted trees often do not follow it; fit a map to labelled rows instead. O(n K).
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.shift_prior([0.1, 0.5, 0.9], kept_negatives=0.1).round(6)
+    array([0.010989, 0.090909, 0.473684])
+    >>> calibrant.shift_prior([0.5], positive_weight=9).round(6)
+    array([0.1])
+    >>> calibrant.shift_prior([[0.2, 0.3, 0.5]], rate=[0.2, 0.3, 0.5], new_rate=[0.6, 0.3, 0.1])
+    array([[0.6, 0.3, 0.1]])
+    """
+    stated = {"new_rate": new_rate, "rate": rate, "kept_negatives": kept_negatives}
+    stated |= {"positive_weight": positive_weight, "class_weights": class_weights}
+    values = read_values(stated, CHOICES, "shift_prior")
+    tuples: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in values.items()}
+    options = PriorShift(**tuples)
+    if options.new_rate is not None and options.rate is None:
+        raise InvalidOption.at("/rate", "is needed with new_rate: the base rate where the model was trained")
+    given, _ = prediction_array(predictions)
+    n_classes = given.shape[1] if given.ndim == 2 else None
+    function = options.curve() if n_classes is None else options.transform(n_classes)
+    reduction = "binary" if n_classes is None else "canonical"
+    return CalibrationMap("prior-shift", function, reduction, scale, n_classes).apply(predictions)
