@@ -3,7 +3,7 @@
 - ``evaluate`` measures calibration, ``report`` makes a full report as HTML, and ``plot`` draws models side by side.
 - ``compare`` compares several calibration maps.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document; ``shift_prior`` corrects predictions for a
-  known base rate, or for sampled or weighted training rows.
+  known base rate, or for sampled or weighted training rows, and ``update`` updates a model on new rows.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting;
   ``report_distribution`` makes a report, ``fit_distribution`` a map, and ``compare_distributions`` compares several.
@@ -28,7 +28,7 @@ from calibrant.core.version import __version__
 if TYPE_CHECKING:
     from calibrant import client as client
     from calibrant.by_size import MeasuresBySize, SizeCurve, measure_by_size
-    from calibrant.calibrators import METHODS, fit
+    from calibrant.calibrators import METHODS, fit, update
     from calibrant.calibrators.classifier import CalibrantClassifier
     from calibrant.comparison import ComparisonReport, Training, compare
     from calibrant.comparison.forecasts import ForecastComparison, compare_distributions
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 #: Module -> the names that this package exports from it.
 _NAMES = {
     "by_size": ("MeasuresBySize", "SizeCurve", "measure_by_size"),
-    "calibrators": ("METHODS", "fit"),
+    "calibrators": ("METHODS", "fit", "update"),
     "calibrators.classifier": ("CalibrantClassifier",),
     "comparison": ("ComparisonReport", "Training", "compare"),
     "comparison.forecasts": ("ForecastComparison", "compare_distributions"),
@@ -184,6 +184,7 @@ __all__ = [
     "shift_prior",
     "start_online",
     "tally",
+    "update",
 ]
 
 

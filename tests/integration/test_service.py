@@ -54,7 +54,12 @@ def test_the_main_job_end_to_end(client: Calibrant) -> None:
 
 def test_a_fit_in_the_service_is_the_fit_in_a_notebook(client: Calibrant) -> None:
     batch = client.upload(PROBS, LABELS)
-    wanted: dict[str, dict[str, Any]] = {"platt": {}, "isotonic": {}, "pl": {"folds": 5, "candidates": [1, 2, 3]}}
+    wanted: dict[str, dict[str, Any]] = {
+        "platt": {},
+        "update": {},
+        "isotonic": {},
+        "pl": {"folds": 5, "candidates": [1, 2, 3]},
+    }
     for method, options in wanted.items():
         stored = client.fit(method, batch.id, options=options, seed=3, timeout=60)
         local = calibrant.fit(method, PROBS, LABELS, seed=3, **options)

@@ -194,6 +194,7 @@ class CalibrationMap(ShownMap):
             ("reduction", reduction_with_name(self.reduction, self.class_names)),
             ("takes", takes),
             ("class names", ", ".join(self.class_names or ())),
+            ("update", str(self.diagnostics.get("update", ""))),
         ]
         return map_table(self.method, rows, self.diagnostics)
 

@@ -15,6 +15,7 @@ import pytest
 import calibrant
 from calibrant.core.cells import Floats
 from tests.commands import error_of
+from tests.conftest import GOLDEN
 from tests.unit.cli.conftest import Run
 
 
@@ -42,6 +43,14 @@ def test_a_known_prior_is_corrected_and_an_unknown_one_refused(run: Run, csv: Pa
     assert "exactly one of" in error_of(run("fit", csv, "--method", "prior-shift"), 1)
     both = ("--option", "new_rate=0.1", "--option", "positive_weight=9")
     assert "another change than new_rate" in error_of(run("fit", csv, "--method", "prior-shift", *both), 1)
+
+
+def test_an_update_says_what_it_changes(run: Run) -> None:
+    found = run(
+        "fit", GOLDEN / "clinical" / "rare_n3000.csv", "--method", "update", "--prediction", "p", "--label", "y"
+    )
+    assert "calibrant: update: intercept" in found.stderr.splitlines()
+    assert "intercept" in calibrant.load(json.loads(found.stdout))._repr_html_()
 
 
 def test_a_fit_of_vectors_names_what_each_score_is_of(run: Run, tmp_path: Path) -> None:

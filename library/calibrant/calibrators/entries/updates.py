@@ -5,9 +5,13 @@ from __future__ import annotations
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.core.reductions import Event, Vector
+from calibrant.maps.curves import Identity
 from calibrant.maps.linear_softmax import VectorScaling
 from calibrant.maps.platt import Platt
 from calibrant.maps.prior_shift import CHOICES, PriorShift
+from calibrant.maps.update import fit_update
+
+_CLIPPED = "probabilities are clipped at 2^-52, logits are not"
 
 
 def _shifted_event(event: Event, context: FitContext, *, options: PriorShift) -> FittedCurve:
@@ -16,6 +20,10 @@ def _shifted_event(event: Event, context: FitContext, *, options: PriorShift) ->
 
 def _shifted_vector(vector: Vector, context: FitContext, *, options: PriorShift) -> FittedTransform:
     return options.transform(vector.n_classes, vector), {}
+
+
+def _update(event: Event, context: FitContext) -> FittedCurve:
+    return fit_update(event)
 
 
 def _check_shift(subject: Event | Vector, *, options: PriorShift) -> None:
@@ -38,7 +46,7 @@ METHODS = (
         "Elkan (2001), theorem 2; Saerens, Latinne & Decaestecker (2002), equation 4",
         Traits(
             "an event or the whole vector: logits, or logarithms of probabilities",
-            "probabilities are clipped at 2^-52, logits are not",
+            _CLIPPED,
             "yes",
             "no",
             "yes",
@@ -52,5 +60,25 @@ METHODS = (
         improves=False,
         seconds=lambda n, K, _: 1e-8 * n * K,
         check=_check_shift,
+    ),
+    Method(
+        "update",
+        "Update of the intercept, or of intercept and slope, if tests require it",
+        f"c(p) = {Platt.formula}, of maximum likelihood; or with slope 1, if the slope is not significantly better "
+        "(likelihood-ratio test, 1 degree of freedom); or p, if both together are not significantly better (2), at "
+        "5 %. With fewer than 100 events or non-events, intercept and slope - 1 are multiplied by (chi2 - df) / chi2 "
+        "of the test against p",
+        "Vergouwe et al. (2017); van Houwelingen & Le Cessie (1990); Steyerberg et al. (2004)",
+        Traits(
+            "the probability of an event, or its logit",
+            _CLIPPED,
+            "if slope > 0",
+            "for events only",
+            "yes",
+        ),
+        maps=(Platt, Identity),
+        event=_update,
+        logarithms=True,
+        evaluates=False,
     ),
 )

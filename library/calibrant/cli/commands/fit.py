@@ -298,7 +298,10 @@ def _summarize(fitted: Fitted, n: int) -> None:
     """Print the method, the number of rows and the in-sample scores."""
     document, scores = fitted.document, fitted.in_sample
     reduction = _named(document)
-    say(f"fitted {document['method']} ({reduction}) to {counted(n)}{weighted(document.get('diagnostics', {}))}")
+    diagnostics = document.get("diagnostics", {})
+    say(f"fitted {document['method']} ({reduction}) to {counted(n)}{weighted(diagnostics)}")
+    if "update" in diagnostics:
+        say(f"update: {diagnostics['update']}")
     if scores is not None:
         from calibrant.maps.calibration_map import binned, scored
 
@@ -308,7 +311,7 @@ def _summarize(fitted: Fitted, n: int) -> None:
         of, of_ece = scored(reduction), binned(reduction)
         between = "," if of == of_ece else f"; of {of_ece}:"
         say(f"in-sample scores (optimistic) of {of}: log loss {log_loss}, brier {brier}{between} plain ece {ece}")
-    if warning := document.get("diagnostics", {}).get("warning"):
+    if warning := diagnostics.get("warning"):
         say(str(warning))
 
 

@@ -1,0 +1,75 @@
+"""Updates of a model on new rows: none, of the intercept, or of intercept and slope, by a closed testing procedure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import chdtrc, expit
+
+from calibrant.core.cells import Cells, Floats
+from calibrant.core.errors import NotConverged
+from calibrant.core.reductions import Event
+from calibrant.maps.curves import Curve, Identity, check_outcomes, check_squares, logit_of
+from calibrant.maps.platt import Platt, fit_platt
+
+#: Significance level of the tests.
+_LEVEL = 0.05
+#: With fewer events or non-events, the update is shrunken.
+_FEW = 100.0
+
+
+def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
+    """Choose and fit an update (Vergouwe et al. 2017), with diagnostics. O(n log n).
+
+    Likelihood-ratio tests at 5 %: no update, if intercept and slope together are not significantly better (2 degrees of
+    freedom); otherwise the intercept, if the slope is not significantly better beside it (1); otherwise both. With
+    fewer than 100 events or non-events, the update (intercept, slope - 1) is multiplied by (chi2 - df) / chi2 of its
+    test against none (van Houwelingen & Le Cessie 1990; Steyerberg et al. 2004). Importance weights count as
+    (sum w)^2 / sum w^2 rows. Raises ``OneClass``, and ``NotConverged`` for separable labels.
+    """
+    cells = event.cells
+    positives, z = check_outcomes(cells), check_squares(logit_of(cells))
+    rows = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
+    try:
+        both = fit_platt(cells, target_smoothing=False)
+    except NotConverged:
+        raise NotConverged.at("/labels", "are separable, so that no update is the most likely; use platt") from None
+    intercept = Platt(1.0, _intercept(cells, z, positives))
+    none, one, two = (rows * _log_likelihood(cells, line.line(z)) for line in (Platt(1.0, 0.0), intercept, both))
+    ratios = {
+        "none_to_intercept": max(2.0 * (one - none), 0.0),
+        "intercept_to_both": max(2.0 * (two - one), 0.0),
+        "none_to_both": max(2.0 * (two - none), 0.0),
+    }
+    p_values = {"none_to_both": float(chdtrc(2.0, ratios["none_to_both"]))}
+    p_values["intercept_to_both"] = float(chdtrc(1.0, ratios["intercept_to_both"]))
+    update, chosen = "none", Platt(1.0, 0.0)
+    if p_values["none_to_both"] < _LEVEL:
+        slope_matters = p_values["intercept_to_both"] < _LEVEL
+        update, chosen = ("intercept and slope", both) if slope_matters else ("intercept", intercept)
+    shrinkage = 1.0
+    if update != "none" and rows * min(positives, cells.mass - positives) < _FEW:
+        df, name = (2, "none_to_both") if chosen is both else (1, "none_to_intercept")
+        shrinkage = 1.0 - df / ratios[name]
+    found = {"update": update, "likelihood_ratios": ratios, "p_values": p_values, "shrinkage": shrinkage}
+    if update == "none":
+        return Identity(), found
+    return Platt(1.0 + shrinkage * (chosen.slope - 1.0), shrinkage * chosen.intercept), found
+
+
+def _intercept(cells: Cells, z: Floats, positives: float) -> float:
+    """Return the number that, added to the logits, makes as many events expected as happened."""
+    odds = math.log(positives) - math.log(cells.mass - positives)
+
+    def excess(intercept: float) -> float:
+        return float(cells.w @ expit(z + intercept)) - positives
+
+    # If all logits were the smallest one, or the largest, the intercept would be the odds minus this one.
+    return float(brentq(excess, odds - z.max() - 1.0, odds - z.min() + 1.0, xtol=1e-15, maxiter=1000))
+
+
+def _log_likelihood(cells: Cells, logit: Floats) -> float:
+    return float(cells.wy @ logit - cells.w @ np.logaddexp(0.0, logit))

@@ -1,0 +1,151 @@
+"""Updates of a model on new rows: the tests that choose them, and their shrinkage."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.special import chdtrc, expit, logit
+
+import calibrant
+from calibrant.core.errors import NotConverged, OneClass
+from calibrant.core.reductions import Event
+from calibrant.maps.platt import Platt
+from calibrant.maps.update import fit_update
+from tests.conftest import GOLDEN
+
+CLINICAL = GOLDEN / "clinical"
+Array = npt.NDArray[Any]
+
+
+def _drawn(n: int, intercept: float, slope: float, seed: int = 0) -> tuple[Array, Array]:
+    """Predictions, and labels whose logits are intercept + slope times those of the predictions."""
+    random = np.random.default_rng(seed)
+    z = random.normal(-0.5, 1.5, n)
+    return expit(z), (random.random(n) < expit(intercept + slope * z)).astype(int)
+
+
+def _curve(fitted: calibrant.CalibrationMap) -> Platt:
+    assert isinstance(fitted.curve, Platt)
+    return fitted.curve
+
+
+@pytest.mark.parametrize("name", ["moderate_n500", "rare_n3000"])
+def test_the_tests_and_the_update_are_those_of_r(name: str) -> None:
+    p, y, _ = np.loadtxt(CLINICAL / f"{name}.csv", delimiter=",", skiprows=1).T
+    exact = json.loads((CLINICAL / "exact.json").read_text("utf-8"))[name]
+    golden = json.loads((CLINICAL / f"{name}.json").read_text("utf-8"))
+    fitted = calibrant.update(p, y.astype(int))
+    found = fitted.diagnostics
+    assert found["update"] == "intercept"
+    ratios, p_values = found["likelihood_ratios"], found["p_values"]
+    assert ratios["none_to_intercept"] == pytest.approx(exact["lrt_none_to_intercept"], rel=1e-10)
+    assert ratios["intercept_to_both"] == pytest.approx(exact["lrt_intercept_to_both"], rel=1e-10)
+    assert ratios["none_to_both"] == pytest.approx(golden["unreliability_chi2"], rel=1e-9)
+    assert p_values["none_to_both"] == pytest.approx(golden["unreliability_p"], rel=1e-8)
+    assert p_values["intercept_to_both"] == pytest.approx(chdtrc(1, exact["lrt_intercept_to_both"]), rel=1e-9)
+    assert found["shrinkage"] == 1.0
+    curve = _curve(fitted)
+    assert curve.slope == 1.0
+    assert curve.intercept == pytest.approx(golden["calibration_in_the_large"], rel=1e-9)
+    assert fitted.apply(p).sum() == pytest.approx(y.sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("intercept", "slope", "update"), [(0.0, 1.0, "none"), (0.5, 1.0, "intercept"), (0.0, 0.5, "intercept and slope")]
+)
+def test_what_is_wrong_is_updated(intercept: float, slope: float, update: str) -> None:
+    p, y = _drawn(4000, intercept, slope)
+    fitted = calibrant.update(p, y)
+    assert fitted == calibrant.fit("update", p, y)
+    assert (fitted.method, fitted.diagnostics["update"]) == ("update", update)
+    if update == "none":
+        np.testing.assert_array_equal(fitted.apply(p), p)
+    if update == "intercept and slope":
+        unshrunken = calibrant.fit("platt", p, y, target_smoothing=False)
+        np.testing.assert_allclose(fitted.apply(p), unshrunken.apply(p), rtol=1e-12)
+
+
+def test_both_tests_are_at_5_percent() -> None:
+    """A calibrated model is updated in 5 % of samples, to three standard errors."""
+    updated = 0
+    for seed in range(600):
+        p, y = _drawn(400, 0.0, 1.0, seed)
+        _, found = fit_update(Event(p, y.astype(np.int8)))
+        updated += found["update"] != "none"
+    assert abs(updated / 600 - 0.05) < 3 * np.sqrt(0.05 * 0.95 / 600)
+
+
+@pytest.mark.parametrize(("slope", "update", "df"), [(1.0, "intercept", 1), (0.1, "intercept and slope", 2)])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_an_update_with_few_events_or_few_others_is_shrunken(slope: float, update: str, df: int, flipped: bool) -> None:
+    p, y = _drawn(170, 1.2, slope, seed=3)
+    p, y = (1.0 - p, 1 - y) if flipped else (p, y)
+    fitted = calibrant.update(p, y)
+    found = fitted.diagnostics
+    assert min(y.sum(), len(y) - y.sum()) < 100
+    assert found["update"] == update
+    chi2 = found["likelihood_ratios"]["none_to_intercept" if df == 1 else "none_to_both"]
+    assert 0.0 < found["shrinkage"] < 1.0
+    assert found["shrinkage"] == pytest.approx(1.0 - df / chi2)
+    whole = calibrant.fit("platt", p, y, target_smoothing=False).apply(p)
+    if df == 2:  # on the logit scale, between the predictions and the unshrunken update
+        share = found["shrinkage"]
+        np.testing.assert_allclose(logit(fitted.apply(p)), share * logit(whole) + (1.0 - share) * logit(p), atol=1e-10)
+
+
+def test_importance_weights_count_as_effective_rows_and_frequencies_as_rows() -> None:
+    p, y = _drawn(300, 0.5, 0.8, seed=1)
+    once = calibrant.update(p, y).diagnostics["likelihood_ratios"]
+    scaled = calibrant.update(p, y, weights=np.full(300, 40.0)).diagnostics["likelihood_ratios"]
+    assert scaled == pytest.approx(once, rel=1e-9)
+    twice = calibrant.update(p, y, weights=np.full(300, 2), weights_kind="frequency").diagnostics["likelihood_ratios"]
+    assert twice == pytest.approx({name: 2.0 * value for name, value in once.items()}, rel=1e-9)
+    repeated = calibrant.update(np.repeat(p, 2), np.repeat(y, 2)).diagnostics["likelihood_ratios"]
+    assert twice == pytest.approx(repeated, rel=1e-9)
+
+
+def test_logits_beyond_probabilities_have_an_update() -> None:
+    random = np.random.default_rng(0)
+    z = 400.0 + random.normal(size=500)
+    y = (random.random(500) < expit(z - 400.0)).astype(int)
+    fitted = calibrant.update(z, y, scale="logit")
+    near = calibrant.update(z - 400.0, y, scale="logit")
+    test = "intercept_to_both"
+    assert fitted.diagnostics["likelihood_ratios"][test] == pytest.approx(
+        near.diagnostics["likelihood_ratios"][test], rel=1e-9
+    )
+    assert fitted.diagnostics["update"] != "none"
+    assert fitted.apply(z).mean() == pytest.approx(y.mean(), abs=1e-12)
+
+
+def test_predictions_of_0_and_1_are_smoothed_and_equal_ones_get_the_rate() -> None:
+    p, y = _drawn(600, 0.0, 1.0)
+    p[:6], y[:6] = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 1, 0, 1, 0, 1]
+    fitted = calibrant.update(p, y)
+    assert fitted.diagnostics["smoothing"] > 0.0
+    assert 0.0 < fitted.apply([0.0])[0] < 0.5 < fitted.apply([1.0])[0] < 1.0
+    constant = calibrant.update(np.full(400, 0.5), np.arange(400) % 4 == 0)
+    assert constant.diagnostics["update"] == "intercept"
+    assert constant.apply([0.5])[0] == pytest.approx(0.25, abs=1e-12)
+
+
+def test_rows_that_determine_no_update_are_refused() -> None:
+    with pytest.raises(OneClass):
+        calibrant.update([0.2, 0.4], [0, 0])
+    with pytest.raises(NotConverged, match="separable"):
+        calibrant.update([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
+    with pytest.raises(calibrant.CalibrationError, match="options"):
+        calibrant.fit("update", [0.2, 0.4], [0, 1], level=0.1)
+
+
+def test_each_class_is_updated_by_itself() -> None:
+    random = np.random.default_rng(0)
+    P = random.dirichlet(np.ones(3), 900)
+    labels = (P.cumsum(axis=1) > random.random((900, 1))).argmax(axis=1)
+    fitted = calibrant.update(P, labels, reduction="classwise")
+    assert fitted.apply(P).shape == (900, 3)
+    assert calibrant.load(fitted.to_document()) == fitted
