@@ -479,23 +479,8 @@ def fit(
 
 
 @explained
-def update(
-    predictions: Any,
-    labels: Any = None,
-    *,
-    reduction: str | None = None,
-    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
-    pos_label: Any = None,
-    weights: Any = None,
-    sample_weight: Any = None,
-    weights_kind: WeightsKind = "importance",
-    groups: Any = None,
-    scale: Scale = "probability",
-    seed: int = 0,
-) -> CalibrationMap:
+def update(predictions: Any, labels: Any = None, **arguments: Any) -> CalibrationMap:
     """Update a model on new rows: not at all, its intercept, or its intercept and slope, as tests choose.
-
-    This is ``fit("update", predictions, labels)``; the arguments are those of ``fit``.
 
     Parameters
     ----------
@@ -503,28 +488,14 @@ def update(
         Predictions of the model for the new rows.
     labels : array_like, shape (n,)
         Their labels.
-    reduction : str, optional
-        Event to update; by default ``binary``, or ``confidence`` for (n, K).
-    class_names : sequence, optional
-        Labels of the classes in the order of the columns.
-    pos_label : str, int or bool, optional
-        Label of class 1, for two classes.
-    weights, sample_weight : array_like, shape (n,), optional
-        Non-negative weights of the rows.
-    weights_kind : {"importance", "frequency"}, default "importance"
-        Importance weights count as (sum w)^2 / sum w^2 rows in the tests, frequency weights as their sum.
-    groups : array_like, shape (n,), optional
-        Rows of the same group are in the same fold of the cross-fitted gain.
-    scale : {"probability", "logit"}, default "probability"
-        Scale of ``predictions``.
-    seed : int, default 0
-        Seed of the folds.
+    **arguments : object
+        Further arguments of ``fit``, such as ``weights``, ``scale`` and ``reduction``.
 
     Returns
     -------
     CalibrationMap
-        The map. Its ``diagnostics`` have the chosen ``update``, the ``likelihood_ratios`` and ``p_values`` of the
-        tests, and the ``shrinkage``.
+        ``fit("update", predictions, labels)``. Its ``diagnostics`` have the chosen ``update``, the
+        ``likelihood_ratios`` and ``p_values`` of the tests, and the ``shrinkage``.
 
     Raises
     ------
@@ -533,15 +504,8 @@ def update(
 
     See Also
     --------
-    fit : Fits a map of any method.
+    fit : Fits a map of any method; ``METHODS["update"]`` defines the tests.
     shift_prior : Corrects predictions for a known base rate.
-
-    Notes
-    -----
-    A closed testing procedure (Vergouwe et al. 2017) at 5 %: the model is left alone unless intercept and slope
-    together improve the likelihood (2 degrees of freedom); then the slope stays unless it improves the likelihood
-    beside the intercept (1). With fewer than 100 events or non-events the change is multiplied by (chi2 - df) / chi2
-    of its test against no update (van Houwelingen & Le Cessie 1990; Steyerberg et al. 2004). O(n log n).
 
     Examples
     --------
@@ -551,6 +515,4 @@ def update(
     >>> updated.diagnostics["update"], updated.apply([0.2, 0.7]).round(2)
     ('intercept', array([0.4 , 0.87]))
     """
-    arguments: dict[str, Any] = {"reduction": reduction, "class_names": class_names, "pos_label": pos_label}
-    arguments |= {"weights": weights, "sample_weight": sample_weight, "weights_kind": weights_kind, "groups": groups}
-    return fit("update", predictions, labels, scale=scale, seed=seed, **arguments)
+    return fit("update", predictions, labels, **arguments)

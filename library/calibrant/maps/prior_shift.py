@@ -7,7 +7,7 @@ Latinne & Decaestecker 2002, equation 4), so that the map adds its logarithm to 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -39,8 +39,15 @@ CHOICES: Mapping[str, Option] = MappingProxyType(
         "class_weights": Option(None, low=1e-9, high=1e9, real=True, per_class=True),
     }
 )
-#: How far the sum of class frequencies may be from 1.
-_ROUNDING = 1e-6
+#: Options of one event as a number for each class: frequencies, or weights in training.
+_OF_EVENT: Mapping[str, Callable[[float], tuple[float, float]]] = MappingProxyType(
+    {
+        "new_rate": lambda rate: (1.0 - rate, rate),
+        "rate": lambda rate: (1.0 - rate, rate),
+        "kept_negatives": lambda kept: (kept, 1.0),
+        "positive_weight": lambda weight: (1.0, weight),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -62,56 +69,45 @@ class PriorShift:
             raise InvalidOption.at(f"/{stated[1]}", f"is another change than {stated[0]}; state one of them")
         if self.rate is not None and self.new_rate is None:
             raise InvalidOption.at("/rate", "needs new_rate: what the rate becomes")
-        for name in ("new_rate", "rate"):
-            _check_rates(name, getattr(self, name))
+        for name, value in (("new_rate", self.new_rate), ("rate", self.rate)):
+            if isinstance(value, tuple) and abs(math.fsum(value) - 1.0) > 1e-6:
+                raise InvalidOption.at(f"/{name}", f"must sum to 1, and the sum is {math.fsum(value):g}")
+            if value == 1.0:
+                raise InvalidOption.at(f"/{name}", "must be below 1")
 
-    def curve(self, event: Event | None = None) -> Platt:
-        """Return the map of an event; its labels have the earlier rate if that is not stated."""
-        if self.new_rate is not None:
-            if event is not None and self.rate is None:
-                earlier = check_outcomes(event.cells) / event.cells.mass
-            else:
-                earlier = self._number("rate")
-            new = self._number("new_rate")
-            return Platt(1.0, math.log(new) - math.log1p(-new) - math.log(earlier) + math.log1p(-earlier))
-        if self.class_weights is not None:
-            negatives, positives = self._logarithms("class_weights", 2)
-            return Platt(1.0, float(negatives - positives))
-        return Platt(1.0, math.log(self.kept_negatives or 1.0) - math.log(self.positive_weight or 1.0))
-
-    def transform(self, n_classes: int, vector: Vector | None = None) -> VectorScaling:
-        """Return the map of whole vectors; their labels have the earlier frequencies if those are not stated."""
-        for name in ("kept_negatives", "positive_weight"):
-            if getattr(self, name) is not None:
-                raise InvalidOption.at(f"/{name}", "is for one event; state the class_weights of several classes")
-        if self.class_weights is not None:
-            shift = -self._logarithms("class_weights", n_classes)
-        elif vector is not None and self.rate is None:
-            check_classes(vector)
-            shift = self._logarithms("new_rate", n_classes) - np.log(np.bincount(vector.labels, vector.w))
+    def fitted(self, n_classes: int | None, rows: Event | Vector | None = None) -> Platt | VectorScaling:
+        """Return the map of an event, or of vectors of K classes; an earlier rate not stated is that of the rows."""
+        if self.new_rate is None:
+            (change,) = (name for name in CHOICES if getattr(self, name) is not None)
+            shift = -np.log(self._of_classes(change, n_classes))
+        elif rows is None or self.rate is not None:
+            shift = np.log(self._of_classes("new_rate", n_classes)) - np.log(self._of_classes("rate", n_classes))
         else:
-            shift = self._logarithms("new_rate", n_classes) - self._logarithms("rate", n_classes)
+            shift = np.log(self._of_classes("new_rate", n_classes)) - np.log(_frequencies(rows))
+        if n_classes is None:
+            return Platt(1.0, float(shift[1] - shift[0]))
         return VectorScaling(np.ones(n_classes), shift - shift.mean())
 
-    def _number(self, name: str) -> float:
+    def _of_classes(self, name: str, n_classes: int | None) -> Floats:
         value = getattr(self, name)
-        if isinstance(value, tuple):
-            raise InvalidOption.at(f"/{name}", "must be one number for one event; lists are for vectors, (n, K)")
-        return float(value)
+        if n_classes is None and name in _OF_EVENT:
+            if isinstance(value, tuple):
+                raise InvalidOption.at(f"/{name}", "must be one number for one event; lists are for vectors, (n, K)")
+            return np.array(_OF_EVENT[name](value))
+        if not CHOICES[name].per_class:
+            raise InvalidOption.at(f"/{name}", "is for one event; state the class_weights of several classes")
+        if not isinstance(value, tuple) or len(value) != (n_classes or 2):
+            raise InvalidOption.at(f"/{name}", f"must be a list of {n_classes or 2} numbers, one for each class")
+        return np.array(value, dtype=np.float64)
 
-    def _logarithms(self, name: str, n_classes: int) -> Floats:
-        value = getattr(self, name)
-        if not isinstance(value, tuple) or len(value) != n_classes:
-            raise InvalidOption.at(f"/{name}", f"must be a list of {n_classes} numbers, one for each class")
-        logarithms: Floats = np.log(value)
-        return logarithms
 
-
-def _check_rates(name: str, value: Rates | None) -> None:
-    if isinstance(value, tuple) and abs(math.fsum(value) - 1.0) > _ROUNDING:
-        raise InvalidOption.at(f"/{name}", f"must sum to 1, and the sum is {math.fsum(value):g}")
-    if value is not None and max(value if isinstance(value, tuple) else (value,)) >= 1.0:
-        raise InvalidOption.at(f"/{name}", "must be below 1")
+def _frequencies(rows: Event | Vector) -> Floats:
+    """Return the weight of the rows of each class, of two for an event."""
+    if isinstance(rows, Event):
+        positives = check_outcomes(rows.cells)
+        return np.array([rows.cells.mass - positives, positives])
+    check_classes(rows)
+    return np.bincount(rows.labels, rows.w).astype(np.float64)
 
 
 @explained
@@ -164,9 +160,8 @@ def shift_prior(
     Notes
     -----
     The odds are multiplied by the ratio of the new and the earlier odds (Elkan 2001, theorem 2; Saerens, Latinne &
-    Decaestecker 2002, equation 4). This assumes that P(x | y) is the same (label shift), and a model whose predictions
-    followed the training rate: fitted by likelihood without strong regularisation, such as logistic regression or a
-    neural network. Forests and boosted trees often do not follow it; fit a map to labelled rows instead. O(n K).
+    Decaestecker 2002, equation 4). This assumes that P(x | y) is the same (label shift), and a model fitted by
+    likelihood without strong regularisation: forests and boosted trees often do not follow the training rate. O(n K).
 
     Examples
     --------
@@ -187,6 +182,5 @@ def shift_prior(
         raise InvalidOption.at("/rate", "is needed with new_rate: the base rate where the model was trained")
     given, _ = prediction_array(predictions)
     n_classes = given.shape[1] if given.ndim == 2 else None
-    function = options.curve() if n_classes is None else options.transform(n_classes)
     reduction = "binary" if n_classes is None else "canonical"
-    return CalibrationMap("prior-shift", function, reduction, scale, n_classes).apply(predictions)
+    return CalibrationMap("prior-shift", options.fitted(n_classes), reduction, scale, n_classes).apply(predictions)

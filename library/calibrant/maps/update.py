@@ -22,13 +22,11 @@ _FEW = 100.0
 
 
 def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
-    """Choose and fit an update (Vergouwe et al. 2017), with diagnostics. O(n log n).
+    """Choose and fit an update by a closed testing procedure (Vergouwe et al. 2017), with diagnostics. O(n log n).
 
-    Likelihood-ratio tests at 5 %: no update, if intercept and slope together are not significantly better (2 degrees of
-    freedom); otherwise the intercept, if the slope is not significantly better beside it (1); otherwise both. With
-    fewer than 100 events or non-events, the update (intercept, slope - 1) is multiplied by (chi2 - df) / chi2 of its
-    test against none (van Houwelingen & Le Cessie 1990; Steyerberg et al. 2004). Importance weights count as
-    (sum w)^2 / sum w^2 rows. Raises ``OneClass``, and ``NotConverged`` for separable labels.
+    Of few events, it is shrunken by a factor of van Houwelingen & Le Cessie (1990), as Steyerberg et al. (2004) do.
+    Importance weights count as (sum w)^2 / sum w^2 rows. Raises ``OneClass``, and ``NotConverged`` for separable
+    labels.
     """
     cells = event.cells
     positives, z = check_outcomes(cells), check_squares(logit_of(cells))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
-from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import Identity
 from calibrant.maps.linear_softmax import VectorScaling
@@ -14,23 +15,12 @@ from calibrant.maps.update import fit_update
 _CLIPPED = "probabilities are clipped at 2^-52, logits are not"
 
 
-def _shifted_event(event: Event, context: FitContext, *, options: PriorShift) -> FittedCurve:
-    return options.curve(event), {}
-
-
-def _shifted_vector(vector: Vector, context: FitContext, *, options: PriorShift) -> FittedTransform:
-    return options.transform(vector.n_classes, vector), {}
+def _shifted(subject: Event | Vector, context: FitContext | None = None, *, options: PriorShift) -> Any:
+    return options.fitted(None if isinstance(subject, Event) else subject.n_classes, subject), {}
 
 
 def _update(event: Event, context: FitContext) -> FittedCurve:
     return fit_update(event)
-
-
-def _check_shift(subject: Event | Vector, *, options: PriorShift) -> None:
-    if isinstance(subject, Event):
-        options.curve(subject)
-    else:
-        options.transform(subject.n_classes, subject)
 
 
 METHODS = (
@@ -52,14 +42,14 @@ METHODS = (
             "yes",
         ),
         maps=(Platt, VectorScaling),
-        event=_shifted_event,
-        vector=_shifted_vector,
+        event=_shifted,
+        vector=_shifted,
         options=CHOICES,
         grouped=PriorShift,
         evaluates=False,
         improves=False,
         seconds=lambda n, K, _: 1e-8 * n * K,
-        check=_check_shift,
+        check=_shifted,
     ),
     Method(
         "update",
