@@ -32,6 +32,7 @@ PAGES = {
     "docs/how-to/which-measure.md": (0, 1),
     "docs/how-to/which-map.md": (0, 2),
     "docs/how-to/portfolio-by-grades.md": (3, 3),
+    "docs/how-to/known-priors.md": (0, 3),
     "docs/how-to/monitoring.md": (1, 0),
     "docs/how-to/monitors.md": (0, 5),
     "docs/how-to/monitor-alarms.md": (1, 0),
