@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, expit
 
 from calibrant.core.cells import Cells, Floats
-from calibrant.core.errors import NotConverged
+from calibrant.core.errors import InvalidOption, NotConverged
 from calibrant.core.reductions import Event
 from calibrant.maps.curves import Curve, Identity, check_outcomes, check_squares, logit_of
 from calibrant.maps.platt import Platt, fit_platt
@@ -28,6 +28,8 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     Importance weights count as (sum w)^2 / sum w^2 rows. Raises ``OneClass``, and ``NotConverged`` for separable
     labels.
     """
+    if event.clusters is not None:
+        raise InvalidOption.at("/clusters", "are unknown to the tests of update, of independent rows; leave them out")
     cells = event.cells
     positives, z = check_outcomes(cells), check_squares(logit_of(cells))
     rows = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())

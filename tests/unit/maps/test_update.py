@@ -11,7 +11,7 @@ import pytest
 from scipy.special import chdtrc, expit, logit
 
 import calibrant
-from calibrant.core.errors import NotConverged, OneClass
+from calibrant.core.errors import InvalidOption, NotConverged, OneClass
 from calibrant.core.reductions import Event
 from calibrant.maps.platt import Platt
 from calibrant.maps.update import fit_update
@@ -138,7 +138,9 @@ def test_rows_that_determine_no_update_are_refused() -> None:
         calibrant.update([0.2, 0.4], [0, 0])
     with pytest.raises(NotConverged, match="separable"):
         calibrant.update([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
-    with pytest.raises(calibrant.CalibrationError, match="options"):
+    with pytest.raises(InvalidOption, match="clusters"):
+        calibrant.update([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], clusters=["a", "a", "b", "b"])
+    with pytest.raises(InvalidOption, match="options"):
         calibrant.fit("update", [0.2, 0.4], [0, 1], level=0.1)
 
 
