@@ -281,3 +281,18 @@ def test_a_bound_without_a_measure_is_explained(typed: Typed, scores: Any) -> No
     """Fail a build if calibration is bad, without the name of a measure."""
     scores[["p", "y"]].to_csv("scores.csv", index=False)
     assert "such as ece=0.05" in error_of(typed("calibrant evaluate scores.csv --fail-above 0.05"), 2)
+
+
+def test_undersampling_is_undone_and_a_model_updated(scores: Any) -> None:
+    """Correct a column for negatives that were left out of training, forget how, and update a model on new rows."""
+    p, y = scores["p"], scores["y"]
+    corrected = calibrant.shift_prior(p, kept_negatives=0.1)
+    assert corrected.index.equals(p.index)
+    assert (corrected < p).all()
+    with pytest.raises(AttributeError, match="prior-shift"):
+        calibrant.prior_shift  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ValueError, match="exactly one of these options is needed: new_rate, kept_negatives"):
+        calibrant.fit("prior-shift", p, y)
+    with pytest.raises(TypeError, match="shift_prior"):
+        calibrant.shift_prior(p, 0.1)  # type: ignore[call-arg]
+    assert calibrant.update(p, y).diagnostics["update"] in ("none", "intercept", "intercept and slope")

@@ -7,7 +7,7 @@ Latinne & Decaestecker 2002, equation 4), so that the map adds its logarithm to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -37,15 +37,6 @@ CHOICES: Mapping[str, Option] = MappingProxyType(
         "kept_negatives": Option(None, choices=(None,), low=1e-9, high=1.0, real=True),
         "positive_weight": Option(None, choices=(None,), low=1e-9, high=1e9, real=True),
         "class_weights": Option(None, low=1e-9, high=1e9, real=True, per_class=True),
-    }
-)
-#: Options of one event as a number for each class: frequencies, or weights in training.
-_OF_EVENT: Mapping[str, Callable[[float], tuple[float, float]]] = MappingProxyType(
-    {
-        "new_rate": lambda rate: (1.0 - rate, rate),
-        "rate": lambda rate: (1.0 - rate, rate),
-        "kept_negatives": lambda kept: (kept, 1.0),
-        "positive_weight": lambda weight: (1.0, weight),
     }
 )
 
@@ -89,11 +80,13 @@ class PriorShift:
         return VectorScaling(np.ones(n_classes), shift - shift.mean())
 
     def _of_classes(self, name: str, n_classes: int | None) -> Floats:
+        """Return an option as a number for each class: frequencies, or weights in training."""
         value = getattr(self, name)
-        if n_classes is None and name in _OF_EVENT:
+        if n_classes is None and name != "class_weights":
             if isinstance(value, tuple):
                 raise InvalidOption.at(f"/{name}", "must be one number for one event; lists are for vectors, (n, K)")
-            return np.array(_OF_EVENT[name](value))
+            weights = {"kept_negatives": (value, 1.0), "positive_weight": (1.0, value)}
+            return np.array(weights.get(name, (1.0 - value, value)))
         if not CHOICES[name].per_class:
             raise InvalidOption.at(f"/{name}", "is for one event; state the class_weights of several classes")
         if not isinstance(value, tuple) or len(value) != (n_classes or 2):

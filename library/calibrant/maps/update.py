@@ -38,14 +38,15 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     except NotConverged:
         raise NotConverged.at("/labels", "are separable, so that no update is the most likely; use platt") from None
     intercept = Platt(1.0, _intercept(cells, z, positives))
-    none, one, two = (rows * _log_likelihood(cells, line.line(z)) for line in (Platt(1.0, 0.0), intercept, both))
-    ratios = {
-        "none_to_intercept": max(2.0 * (one - none), 0.0),
-        "intercept_to_both": max(2.0 * (two - one), 0.0),
-        "none_to_both": max(2.0 * (two - none), 0.0),
+    none, one, two = (
+        rows * float(cells.wy @ logit - cells.w @ np.logaddexp(0.0, logit))
+        for logit in (z, intercept.line(z), both.line(z))
+    )
+    ratios = {"none_to_intercept": one - none, "intercept_to_both": two - one, "none_to_both": two - none}
+    ratios = {name: max(2.0 * gain, 0.0) for name, gain in ratios.items()}
+    p_values = {
+        name: float(chdtrc(df, ratios[name])) for name, df in (("none_to_both", 2.0), ("intercept_to_both", 1.0))
     }
-    p_values = {"none_to_both": float(chdtrc(2.0, ratios["none_to_both"]))}
-    p_values["intercept_to_both"] = float(chdtrc(1.0, ratios["intercept_to_both"]))
     update, chosen = "none", Platt(1.0, 0.0)
     if p_values["none_to_both"] < _LEVEL:
         slope_matters = p_values["intercept_to_both"] < _LEVEL
@@ -69,7 +70,3 @@ def _intercept(cells: Cells, z: Floats, positives: float) -> float:
 
     # If all logits were the smallest one, or the largest, the intercept would be the odds minus this one.
     return float(brentq(excess, odds - z.max() - 1.0, odds - z.min() + 1.0, xtol=1e-15, maxiter=1000))
-
-
-def _log_likelihood(cells: Cells, logit: Floats) -> float:
-    return float(cells.wy @ logit - cells.w @ np.logaddexp(0.0, logit))
