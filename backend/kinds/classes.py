@@ -470,7 +470,7 @@ class ClassPredictions:
 
         job, spec = run.job, FitSpec.model_validate(run.job.spec)
         batch, groups = stored_rows(store, spec.batch, spec.parts)
-        batch = clustered(batch, groups) if spec.group_folds else batch
+        batch = clustered(batch, groups or ()) if spec.group_folds else batch
         fitting = Fitting.read(spec.method, spec.options, spec.reduction)
         context = FitContext(spec.seed, device, progress)
         if job.part is not None and not job.is_join:

@@ -53,6 +53,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
         ["evaluate"],
         ["evaluate", "--group", "site", "--interval", "0.9", "--resamples", "100", "--measure", "ece", "--seed", "3"],
         ["evaluate", "--measure", '{"name": "ece-pl", "candidates": [2, 1]}', "--measure", "decomposition"],
+        ["evaluate", "--cluster", "site", "--interval", "0.9", "--resamples", "100", "--measure", "brier"],
         ["fit", "--method", "isotonic"],
         ["fit", "--method", "pl", "--seed", "5"],
     ],

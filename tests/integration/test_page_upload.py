@@ -73,6 +73,14 @@ def test_choices_stay_beside_an_error(visitor: Visitor) -> None:
     assert "<nowhere>" not in refused.text
 
 
+def test_intervals_allow_for_clusters_of_a_column(visitor: Visitor) -> None:
+    rows = "".join(f"{i % 40 / 40},{int(i % 40 > i % 13)},user {i % 10}\n" for i in range(200))
+    batch = _report_of(_send(visitor, f"p,y,user\n{rows}".encode(), clusters="user")).removeprefix("/ui/reports/")
+    assert visitor.post("/evaluate", json={"batch": batch, "measures": ["brier"]}).json()["clusters"] == 10
+    refused = _send(visitor, CSV, clusters="nowhere", part=False)
+    assert 'id="clusters-hint" class="error"' in refused.text
+
+
 def test_groups_are_the_combinations_of_the_columns_that_are_typed(visitor: Visitor) -> None:
     rows = "".join(f"0.{i % 9 + 1},{i % 2},{'ab'[i // 2 % 2]},{i // 4 % 2}\n" for i in range(200))
     text = visitor.get(_report_of(_send(visitor, f"p,y,site,half\n{rows}".encode(), groups="site, half"))).text

@@ -140,7 +140,7 @@ def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int) -> fl
     """Return the amount of least held-out log loss. Fits that fail do not count."""
     try:
         fold = folds_of(subject, FOLDS, seed)
-        fold = fold[:: subject.per_row] if isinstance(subject, Event) else fold  # rows, which may have several events
+        fold = fold[:: subject.per_row]  # rows, which may have several events
     except CalibrationError:
         return 0.0
     totals = np.full(len(AMOUNTS), np.inf)

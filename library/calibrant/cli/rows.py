@@ -147,10 +147,10 @@ def read_forecast_rows(
 
 def batch_of(rows: Sheet) -> Batch:
     """Return the checked rows of a file; raises a ``CalibrationError``."""
-    from calibrant.core.batch import clustered, read_batch
+    from calibrant.core.batch import read_batch
 
-    batch = read_batch(rows.predictions, rows.labels, rows.weights, scale=rows.scale, kind=rows.weights_kind)
-    return clustered(batch, rows.clusters)
+    options: dict[str, Any] = {"scale": rows.scale, "kind": rows.weights_kind, "clusters": rows.clusters}
+    return read_batch(rows.predictions, rows.labels, rows.weights, **options)
 
 
 Read = TypeVar("Read", "Sheet", "ForecastSheet")

@@ -145,6 +145,7 @@ def read_batch(
     *,
     scale: Scale = "probability",
     kind: WeightsKind | Fractional = "importance",
+    clusters: Sequence[str] | None = None,
 ) -> Batch:
     """Check a whole batch; raise a ``CalibrationError`` for the first invalid argument. O(n K)."""
     read = read_predictions(predictions, scale=scale)
@@ -152,16 +153,12 @@ def read_batch(
     checked = read_labels(labels, len(read), n_classes)
     check_kind(counted_kind(kind))
     w = None if weights is None else read_weights(weights, len(read), kind)
-    return Batch(read, checked, w, counted_kind(kind))
+    batch = Batch(read, checked, w, counted_kind(kind))
+    return batch if clusters is None else clustered(batch, clusters)
 
 
-def clustered(batch: Batch, names: Sequence[str] | None) -> Batch:
-    """Return the batch with the clusters of its rows by name, or without. O(n log n).
-
-    Raises ``LengthMismatch``, and ``InvalidOption`` for empty names.
-    """
-    if names is None:
-        return batch
+def clustered(batch: Batch, names: Sequence[str]) -> Batch:
+    """Return the batch with the clusters of its rows; raises ``LengthMismatch``, ``InvalidOption``."""
     distinct, clusters = numbered_names(names)
     _check_length(clusters, len(batch), "/clusters")
     if distinct[0] == "":

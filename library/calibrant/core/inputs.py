@@ -23,16 +23,7 @@ from calibrant.core.arrays import (
     refuse_missing,
     text_names,
 )
-from calibrant.core.batch import (
-    TOLERANCE,
-    Batch,
-    Scale,
-    check_kind,
-    clustered,
-    read_batch,
-    read_class_names,
-    read_predictions,
-)
+from calibrant.core.batch import TOLERANCE, Batch, Scale, check_kind, read_batch, read_class_names, read_predictions
 from calibrant.core.cells import WeightsKind
 from calibrant.core.column_names import booleans, class_readings, common_start, integer, is_reversed
 from calibrant.core.errors import (
@@ -201,9 +192,8 @@ def read_rows(
             raise InvalidOption.at("/sample_weight", "is another name of weights; pass one of the two")
         weights = sample_weight
     check_kind(weights_kind)
-    check_aligned(
-        {"predictions": predictions, "labels": labels, "weights": weights, "groups": groups, "clusters": clusters}
-    )
+    others = {"weights": weights, "groups": groups, "clusters": clusters}
+    check_aligned({"predictions": predictions, "labels": labels, **others})
     read = _read_labels(predictions, labels, class_names, pos_label, known)
     values, numbers = read.columns.values, read.numbers
     if values.ndim == 1 and values.dtype.kind in "biuf" and numbers.dtype.kind == "f":
@@ -212,8 +202,9 @@ def read_rows(
             text = "hold fractions and predictions only 0 and 1; predictions are the first argument"
             raise InvalidLabel.at("/labels", text)
     flat = None if weights is None else _flat(array_of(weights, "weights"))
+    belonging = None if clusters is None else cluster_names(clusters)
     try:
-        batch = read_batch(values, numbers, flat, scale=scale, kind=weights_kind)
+        batch = read_batch(values, numbers, flat, scale=scale, kind=weights_kind, clusters=belonging)
     except OutOfRange as error:
         raise _with_columns(error, read.columns) from error
     except NotFinite as error:
@@ -228,7 +219,6 @@ def read_rows(
             remedy = "for other labels pass pos_label, or class_names=[negative, positive]"
         raise InvalidLabel(f"{error}; {remedy}", error.offences) from error
     names = None if groups is None else group_names(groups)
-    batch = clustered(batch, None if clusters is None else cluster_names(clusters))
     return Rows(batch, values, numbers, names, read.names, read.by_position)
 
 

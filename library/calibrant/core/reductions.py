@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -174,6 +174,7 @@ class Vector:
     kind: WeightsKind = "frequency"
     logits: Floats | None = None
     clusters: Integers | None = None
+    per_row: ClassVar[int] = 1
 
     def __len__(self) -> int:
         return len(self.labels)

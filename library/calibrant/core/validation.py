@@ -45,8 +45,7 @@ def folds_of(subject: Event | Vector, folds: int, seed: int) -> npt.NDArray[np.i
     Folds are drawn by ``fold_of_rows`` over the rows in canonical order, so that they do not depend on the given order.
     The events of one row are in the same fold. Raises ``TooFewRows``.
     """
-    per_row = subject.per_row if isinstance(subject, Event) else 1
-    order = subject.order()
+    per_row, order = subject.per_row, subject.order()
     if subject.w is not None:
         order = order[subject.w[::per_row][order] > 0.0]
     if len(order) < folds:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 from calibrant.core.cells import Floats
 from calibrant.core.errors import TooFewRows
@@ -17,6 +17,8 @@ from calibrant.core.reductions import Event, Vector
 ClusterVariance = Literal["cr2", "cr1", "cr0"]
 #: A cluster with more than this share of the information of a parameter determines it alone.
 _ALL = 1.0 - 1e-9
+#: Degrees of freedom with which Student's distribution is normal.
+_NORMAL = 1e12
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,11 @@ class ClusterDeviation:
 
     def reach(self, probability: float) -> float:
         """Return the deviation that is exceeded with probability ``1 - probability``."""
-        return self.error * float(ndtri(probability) if np.isinf(self.freedom) else stdtrit(self.freedom, probability))
+        return self.error * float(stdtrit(self.freedom, probability))
 
     def p_value(self, difference: float) -> float | None:
         """Return the two-sided p-value of a difference; None if the estimate does not vary."""
-        if self.error == 0.0:
-            return None
-        errors = -abs(difference) / self.error
-        return float(2.0 * (ndtr(errors) if np.isinf(self.freedom) else stdtr(self.freedom, errors)))
+        return float(2.0 * stdtr(self.freedom, -abs(difference) / self.error)) if self.error else None
 
 
 def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
@@ -86,7 +85,7 @@ def cluster_deviation(
     moved, along = totals[:, :k] @ root, root @ contrast
     if variance != "cr2":
         factor = count / (count - 1.0) * (n - 1.0) / (n - k) if variance == "cr1" else 1.0
-        return ClusterDeviation(moved @ along * np.sqrt(factor), count - 1.0 if variance == "cr1" else np.inf)
+        return ClusterDeviation(moved @ along * np.sqrt(factor), count - 1.0 if variance == "cr1" else _NORMAL)
     leverage = root @ totals[:, k:].reshape(-1, k, k) @ root
     share, axes = (leverage[:, :, 0], np.ones_like(leverage)) if k == 1 else np.linalg.eigh(leverage)
     if share.max() > _ALL:

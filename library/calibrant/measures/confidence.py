@@ -104,11 +104,8 @@ def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
     """Return the sandwich standard error of log T; pooled events of a row, and rows of a cluster, are dependent."""
     moved = row_scale(event) * temperature_influence(found, event.w) / found.value
     mass = float(len(event)) if event.w is None else float(event.w.sum())
-    per_row = event.per_row if isinstance(event, Event) else 1
-    parts = moved.reshape(-1, per_row).sum(axis=1)
-    if event.clusters is not None:
-        parts = np.bincount(event.clusters[::per_row], parts)
-    return float(np.linalg.norm(parts)) / mass
+    row = np.repeat(np.arange(len(event) // event.per_row), event.per_row)
+    return float(np.linalg.norm(np.bincount(row if event.clusters is None else event.clusters, moved))) / mass
 
 
 def temperature_influence(found: OptimalTemperature, w: Floats | None) -> Floats:

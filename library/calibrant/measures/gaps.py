@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calibrant.core.cells import Floats
 from calibrant.core.progress import check, muted, report, step
-from calibrant.core.reductions import Classes, Event, Subject
+from calibrant.core.reductions import Classes, Subject
 from calibrant.measures.intervals import NO_WIDTH, Integers, Resampling, has_width
 from calibrant.measures.measure import Extent, MeasureRequest, MeasureResult, answers, extent
 from calibrant.measures.repeated import repeated, repeats
@@ -153,8 +153,8 @@ def _is_binned(request: MeasureRequest) -> bool:
 def _counted(subject: Subject) -> npt.NDArray[np.bool_]:
     """Return whether each row has a weight above 0."""
     rows = subject.vector if isinstance(subject, Classes) else subject
-    per_row = rows.per_row if isinstance(rows, Event) else 1
-    found: npt.NDArray[np.bool_] = np.ones(len(rows) // per_row, np.bool_) if rows.w is None else rows.w[::per_row] > 0
+    n = len(rows) // rows.per_row
+    found: npt.NDArray[np.bool_] = np.ones(n, np.bool_) if rows.w is None else rows.w[:: rows.per_row] > 0
     return found
 
 

@@ -54,10 +54,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Resampling:
-    """Level of the intervals in (0, 1), or None for no intervals; number of resamples, their seed; and the variance.
-
-    The variance is that of estimates from rows in clusters.
-    """
+    """Level of the intervals in (0, 1), or None for none; number of resamples and their seed; variance of clusters."""
 
     level: float | None = None
     resamples: int = 1000
@@ -66,21 +63,20 @@ class Resampling:
 
     @classmethod
     def read(
-        cls, interval: object, resamples: object = 1000, seed: object = 0, cluster_variance: object = "cr2"
+        cls, interval: object, resamples: object = 1000, seed: object = 0, cluster_variance: ClusterVariance = "cr2"
     ) -> Resampling:
         """Check the options of ``evaluate``."""
         if cluster_variance not in get_args(ClusterVariance):
             raise InvalidOption.at("/cluster_variance", f"must be one of: {', '.join(get_args(ClusterVariance))}")
-        variance: ClusterVariance = cluster_variance  # type: ignore[assignment]
         interval, resamples = plain(interval), plain(resamples)
         if type(resamples) is not int or not 100 <= resamples <= 100_000:
             raise InvalidOption.at("/resamples", "must be an integer from 100 to 100000")
         seed = read_seed(seed)
         if interval is None:
-            return cls(None, resamples, seed, variance)
+            return cls(None, resamples, seed, cluster_variance)
         if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0.0 < interval < 1.0:
             raise InvalidOption.at("/interval", "must be a number above 0 and below 1, such as 0.95")
-        return cls(float(interval), resamples, seed, variance)
+        return cls(float(interval), resamples, seed, cluster_variance)
 
     @property
     def tails(self) -> tuple[float, float]:
@@ -224,13 +220,12 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     ``influence_of_clusters``. Raises ``TooFewRows``.
     """
     rows = _held(subject)
-    w, kind, per_row = rows.w, rows.kind, _per_row(rows)
+    w, kind = rows.w, rows.kind
     if rows.clusters is not None:
         deviation = influence_of_clusters(influence, subject, resampling)
         group = _groups(len(deviation.parts), resampling)
         parts: Floats = np.bincount(group, deviation.parts).astype(np.float64, copy=False)
-        moved: Floats = _multiplied(parts[:, None], resampling)[:, 0]
-        return moved if np.isinf(deviation.freedom) else moved / _spreads(deviation.freedom, resampling)
+        return _multiplied(parts[:, None], resampling)[:, 0] / _spreads(deviation.freedom, resampling)
     group, groups = _deal(subject, resampling)
     mass = float(len(group)) if w is None else float(w.sum())
     sums = np.bincount(group, row_scale(rows) * influence, groups)[:, None] / mass
@@ -238,10 +233,10 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     effective = mass if w is None or kind == "frequency" else mass * mass / float(w @ w)
     if effective <= 1.0 + 1e-9:
         raise TooFewRows("an interval needs at least two rows")
-    moved = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
+    moved: Floats = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
     if w is None or kind == "frequency":
         return moved
-    squares = w[::per_row] ** 2
+    squares = w[:: rows.per_row] ** 2
     lost = float(squares @ squares) / float(squares.sum()) ** 2 - 1.0 / np.count_nonzero(squares)
     if lost <= _EQUAL:
         return moved
@@ -340,13 +335,9 @@ def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:
     n = len(subject)
     rows = _held(subject)
     if rows.clusters is not None:
-        cluster, clusters = number_of_clusters(rows.clusters[:: _per_row(rows)])
-
-        def of_clusters(random: np.random.Generator) -> Subject:
-            counts = random.multinomial(clusters, np.full(clusters, 1.0 / clusters))
-            return subject.rows(np.repeat(np.arange(len(cluster)), counts[cluster]))
-
-        return of_clusters
+        cluster, clusters = number_of_clusters(rows.clusters[:: rows.per_row])
+        own, shares = np.arange(len(cluster)), np.full(clusters, 1.0 / clusters)
+        return lambda random: subject.rows(np.repeat(own, random.multinomial(clusters, shares)[cluster]))
     if isinstance(subject, Event):
         n //= subject.per_row
         w = subject.w
@@ -366,10 +357,6 @@ def _held(subject: Subject) -> Event | Vector:
     return subject.vector if isinstance(subject, Classes) else subject
 
 
-def _per_row(rows: Event | Vector) -> int:
-    return rows.per_row if isinstance(rows, Event) else 1
-
-
 def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int]:
     """Return the group of each event or row, and the number of groups; all rows of a cluster are in one group."""
     check()
@@ -377,10 +364,8 @@ def _deal(subject: Subject, resampling: Resampling) -> tuple[Integers, int]:
     if rows.clusters is not None:
         cluster, clusters = number_of_clusters(rows.clusters)
         return _groups(clusters, resampling)[cluster], min(clusters, GROUPS)
-    per_row = _per_row(rows)
-    n = len(rows) // per_row
-    group = _groups(n, resampling)
-    return group if per_row == 1 else np.repeat(group, per_row), min(n, GROUPS)
+    n = len(rows) // rows.per_row
+    return np.repeat(_groups(n, resampling), rows.per_row), min(n, GROUPS)
 
 
 def _groups(n: int, resampling: Resampling) -> Integers:
