@@ -140,6 +140,7 @@ def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, t
     [
         (["--label", "defaults", "--count", "obligors"], "--group"),
         (["--group", "grade", "--count", "obligors"], "--label"),
+        (["--group", "grade", "--label", "defaults", "--count", "obligors", "--weight", "obligors"], "--weight"),
         (["--group", "grade", "--label", "obligors", "--count", "defaults"], "row 1"),
         (["--group", "grade", "--label", "pd", "--count", "obligors"], "row 1"),
         (["--group", "grade", "--label", "defaults", "--count", "none"], "no column 'none'"),

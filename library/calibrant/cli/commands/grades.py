@@ -47,6 +47,8 @@ def grades(
     for flag, missing in (("--group", not columns["groups"]), ("--label", count and not columns["labels"])):
         if missing:
             raise typer.BadParameter("name the column", param_hint=flag)
+    if count and columns["weights"]:
+        raise typer.BadParameter("cannot be combined with --weight", param_hint="--count")
     with engine_of(server) as engine:
         rows = read_rows(file, columns) if count is None else _of_counts(file, columns, count)
         tests = _tested(engine, rows, correlation=correlation, confidence=confidence)

@@ -1,0 +1,43 @@
+"""Tasks of a validator of credit risk: a table of grades, and a frame of obligors."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import calibrant
+from tests.newcomer.conftest import Typed
+
+_TABLE = pd.DataFrame({"rating": ["A", "B"], "obligors": [1000, 200], "pd": [0.01, 0.05], "defaults": [16, 17]})
+
+
+def test_a_table_of_grades_has_a_line_for_each_and_one_for_all(typed: Typed) -> None:
+    """Test the PDs in a spreadsheet saved as CSV."""
+    _TABLE.to_csv("grades.csv", index=False)
+    result = typed("calibrant grades grades.csv --group rating --label defaults --count obligors")
+    assert result.exit_code == 0, result.stderr
+    assert [line.split()[0] for line in result.stdout.splitlines()[2:5]] == ["A", "B", "(all)"]
+    assert "0.03577" in result.stdout
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_columns_of_a_frame_of_grades_work(library: type) -> None:
+    """Test the PDs in a frame of pandas or polars."""
+    table = library.DataFrame(_TABLE.to_dict("list"))  # type: ignore[attr-defined]
+    result = calibrant.grade_tests(table["pd"], table["rating"], table["defaults"], n=table["obligors"])
+    assert result.to_frame()["jeffreys_p"][0] == pytest.approx(0.03577, abs=5e-6)
+    assert "<table>" in result._repr_html_()
+
+
+def test_obligors_of_a_frame_are_counted(typed: Typed) -> None:
+    """Test the PDs of obligors, with booleans or 0 and 1 for defaults."""
+    rows = pd.DataFrame({"pd": [0.1] * 40, "grade": ["C"] * 40, "default": [True] * 8 + [False] * 32})
+    expected = calibrant.grade_tests([0.1], ["C"], [8], n=[40]).to_dict()
+    assert calibrant.grade_tests(rows["pd"], rows["grade"], rows["default"]).to_dict() == expected
+    assert calibrant.grade_tests(rows["pd"], rows["grade"], rows["default"].astype(int)).to_dict() == expected
+    rows.to_csv("rows.csv", index=False)
+    result = typed("calibrant grades rows.csv --group grade --label default --json")
+    assert json.loads(result.stdout) == expected
