@@ -33,6 +33,7 @@ LATER = MappingProxyType(
                 "routes.monitor_rows routes.monitors routes.monitor_deliveries routes.monitor_alarms",
             ),
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
+            (r"/decisions", "routes.decisions"),
             (
                 r"/|/docs|/problems(/.*)?|/ui(/.*)?",
                 "routes.pages web.maps web.calibrate web.catalogue web.sign_in web.upload web.reports web.jobs "

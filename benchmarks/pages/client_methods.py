@@ -464,6 +464,8 @@ def _type(hint: Any, name: str = "", *, optional: bool = False) -> str:
     members = [member for member in get_args(hint) or (hint,) if member is not type(None)]
     if get_origin(hint) is Literal:
         members = [str]
+    elif get_origin(hint) is Annotated:
+        members = [hint]
     spelled = {member.__name__ for member in map(_plain, members)}
     ordered = [*sorted(spelled), *([_RECORDS[name]] if name in _RECORDS else []), *(["None"] if optional else [])]
     return " | ".join(ordered)

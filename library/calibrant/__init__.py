@@ -11,6 +11,7 @@
 - ``fit_performance_estimator`` estimates performance without labels, ``estimate_label_shift`` class frequencies, and
   ``prediction_drift`` tests whether predictions changed.
 - ``start_online`` and ``follow_stream`` follow a stream with a map that adapts; ``change_time`` dates a change.
+- ``decision_curve`` judges models by the net benefit of decisions at thresholds, and ``best_threshold`` chooses one.
 - ``measure_by_size`` shows how measures depend on the number of rows, and ``cost_plane`` compares the costs of two
   models; ``grade_tests`` tests the default probabilities of rating grades.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from calibrant.core.errors import CalibrationError, MissingExtra, Offence
     from calibrant.core.synthetic import hidden_error, logistic_normal, shaped_predictions
     from calibrant.decisions.costs import cost_plane
+    from calibrant.decisions.decision_curve import DecisionCurve, decision_curve
     from calibrant.decisions.grades import GradeTests, grade_tests
+    from calibrant.decisions.thresholds import DecisionThreshold, best_threshold
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
@@ -77,6 +80,8 @@ _NAMES = {
     "comparison.forecasts": ("ForecastComparison", "compare_distributions"),
     "decisions.costs": ("cost_plane",),
     "decisions.grades": ("GradeTests", "grade_tests"),
+    "decisions.decision_curve": ("DecisionCurve", "decision_curve"),
+    "decisions.thresholds": ("DecisionThreshold", "best_threshold"),
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
     "plots.display": ("CalibrationDisplay",),
@@ -128,6 +133,8 @@ __all__ = [
     "ChangeTime",
     "ComparisonReport",
     "CostPlane",
+    "DecisionCurve",
+    "DecisionThreshold",
     "DistributionMap",
     "DistributionPlotter",
     "DistributionReport",
@@ -153,10 +160,12 @@ __all__ = [
     "SizeCurve",
     "Training",
     "__version__",
+    "best_threshold",
     "change_time",
     "compare",
     "compare_distributions",
     "cost_plane",
+    "decision_curve",
     "density_ratios",
     "estimate_event_shift",
     "estimate_label_shift",

@@ -17,7 +17,7 @@ from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_n
 from calibrant.core.options import plain
 from calibrant.core.progress import Progress, muted, report, reporting
 from calibrant.core.reductions import Subject
-from calibrant.core.results import Shown, Table, above, frame_of
+from calibrant.core.results import Framed, Plotted, Table
 from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
 from calibrant.measures.catalogue import read_requests
@@ -76,7 +76,7 @@ class SizeCurve:
 
 
 @dataclass(frozen=True, repr=False)
-class MeasuresBySize(Shown):
+class MeasuresBySize(Framed, Plotted):
     """Result of ``measure_by_size``.
 
     Attributes
@@ -112,6 +112,8 @@ class MeasuresBySize(Shown):
     >>> found = calibrant.measure_by_size(p, y, measures=["ece", "ks"], start=200, start_repetitions=4)
     >>> found.reduction, list(found.curves), found.sizes[0], found.sizes[-1]
     ('binary', ['ece', 'ks'], 200, 400)
+    >>> len(found.to_frame()), found.plot().get_xlabel()
+    (20, 'rows (log scale)')
     """
 
     reduction: str
@@ -123,74 +125,17 @@ class MeasuresBySize(Shown):
     in_sample: bool | None = None
     class_names: tuple[str, ...] | None = None
 
-    def to_frame(self) -> Any:
-        """Return the curves as a frame, one row for each measure and size.
+    _plot = "plots.results.plot_by_size"
 
-        Returns
-        -------
-        DataFrame
-            Of pandas or polars, with the columns ``measure``, ``size``, ``repetitions``, ``mean``,
-            ``standard_deviation`` and ``lost``.
-
-        Raises
-        ------
-        MissingExtra
-            If neither library is installed.
-
-        See Also
-        --------
-        measure_by_size : Returns this result.
-
-        Examples
-        --------
-        >>> import numpy as np, calibrant
-        >>> p, y = np.linspace(0.01, 0.99, 400), np.arange(400) % 2
-        >>> len(calibrant.measure_by_size(p, y, measures=["ece"], start_repetitions=4).to_frame())
-        10
-        """
+    def _records(self) -> list[dict[str, Any]]:
         names = ("size", "repetitions", "mean", "standard_deviation", "lost")
-        return frame_of(
-            [
-                {"measure": key, **dict(zip(names, found, strict=True))}
-                for key, curve in self.curves.items()
-                for found in zip(
-                    self.sizes, self.repetitions, curve.mean, curve.standard_deviation, curve.lost, strict=True
-                )
-            ]
-        )
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the mean of each measure by the number of rows, with one standard deviation.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        Raises
-        ------
-        CalibrationError
-            If ``ax`` is not axes.
-        MissingExtra
-            If matplotlib is not installed.
-
-        See Also
-        --------
-        measure_by_size : Returns this result.
-
-        Examples
-        --------
-        >>> import numpy as np, calibrant
-        >>> p, y = np.linspace(0.01, 0.99, 400), np.arange(400) % 2
-        >>> calibrant.measure_by_size(p, y, measures=["ece"], start_repetitions=4).plot().get_xlabel()
-        'rows (log scale)'
-        """
-        return above("plots.results.plot_by_size")(self, ax)
+        return [
+            {"measure": key, **dict(zip(names, found, strict=True))}
+            for key, curve in self.curves.items()
+            for found in zip(
+                self.sizes, self.repetitions, curve.mean, curve.standard_deviation, curve.lost, strict=True
+            )
+        ]
 
     def _table(self) -> Table:
         curves = list(self.curves.values())

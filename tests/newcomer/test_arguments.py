@@ -26,6 +26,8 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "measure_by_size": lambda **given: _ANY.measure_by_size(_P, _Y, **given),
     "cost_plane": lambda **given: _ANY.cost_plane(_P, _P, _Y, **given),
     "grade_tests": lambda **given: _ANY.grade_tests(_P, _Y, _Y, **given),
+    "decision_curve": lambda **given: _ANY.decision_curve(_P, _Y, **given),
+    "best_threshold": lambda **given: _ANY.best_threshold(_P, _Y, costs=(1, 3), **given),
     "tally": lambda **given: _ANY.tally(_P, _Y, **given),
     "merge": lambda **given: _ANY.merge([_TALLY], **given),
     "evaluate_tally": lambda **given: _ANY.evaluate_tally(_TALLY, **given),

@@ -31,6 +31,14 @@ def _cost_plane(p: Any, y: Any, **options: Any) -> Any:
     return calibrant.cost_plane(p, p, y, abstention=[0.0], cost_ratios=[2.0], **options).first.tolist()
 
 
+def _decision_curve(p: Any, y: Any, **options: Any) -> Any:
+    return calibrant.decision_curve(p, y, thresholds=[0.2, 0.5], **options).to_dict()
+
+
+def _threshold(p: Any, y: Any, **options: Any) -> Any:
+    return calibrant.best_threshold(p, y, costs=(1, 3), **options).to_dict()
+
+
 @pytest.mark.parametrize(
     ("function", "pointer"),
     [
@@ -74,8 +82,24 @@ def _stream(p: Any, y: Any, **options: Any) -> Any:
     return calibrant.follow_stream(p[:50], y[:50], **options).probabilities.tolist()
 
 
-OF_ONE_EVENT: list[Callable[..., Any]] = [_by_size, _cost_plane, _tally, _estimator, _stream]
-OF_CLASSES: list[Callable[..., Any]] = [_by_size, _cost_plane, _tally, _estimator, _label_shift]
+OF_ONE_EVENT: list[Callable[..., Any]] = [
+    _by_size,
+    _cost_plane,
+    _decision_curve,
+    _threshold,
+    _tally,
+    _estimator,
+    _stream,
+]
+OF_CLASSES: list[Callable[..., Any]] = [
+    _by_size,
+    _cost_plane,
+    _decision_curve,
+    _threshold,
+    _tally,
+    _estimator,
+    _label_shift,
+]
 
 
 @pytest.mark.parametrize("function", OF_ONE_EVENT)
@@ -103,7 +127,7 @@ def test_labels_may_be_named(function: Callable[..., Any]) -> None:
     assert function(pd.DataFrame(MATRIX, columns=NAMES), named) == expected
 
 
-@pytest.mark.parametrize("function", [_by_size, _cost_plane, _tally])
+@pytest.mark.parametrize("function", [_by_size, _cost_plane, _decision_curve, _threshold, _tally])
 def test_a_class_of_a_reduction_may_be_named(function: Callable[..., Any]) -> None:
     named = np.array(NAMES)[CLASSES]
     expected = function(MATRIX, CLASSES, reduction="class:1")
@@ -113,7 +137,7 @@ def test_a_class_of_a_reduction_may_be_named(function: Callable[..., Any]) -> No
     assert found == expected
 
 
-@pytest.mark.parametrize("function", [_by_size, _cost_plane, _tally, _estimator])
+@pytest.mark.parametrize("function", [_by_size, _cost_plane, _decision_curve, _threshold, _tally, _estimator])
 def test_weights_have_two_names(function: Callable[..., Any]) -> None:
     weights = np.arange(400) % 2 + 1
     assert function(P, Y, sample_weight=weights) == function(P, Y, weights=weights)

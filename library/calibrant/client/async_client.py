@@ -19,6 +19,8 @@ from calibrant.client.answers import (
     AuditEntry,
     BatchesAnswer,
     BatchRecord,
+    DecisionCurveAnswer,
+    DecisionThresholdAnswer,
     DeliveriesAnswer,
     DeliveryRecord,
     DeliverySummary,
@@ -1260,6 +1262,130 @@ class AsyncCalibrant(AsyncConnection):
                 {"theme": theme, "width": width},
                 timeout,
                 progress,
+            )
+        )
+
+    async def decision_curve(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        thresholds: list[float] | None = None,
+        reduction: str | None = None,
+        interval: float | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> DecisionCurveAnswer:
+        """Judge a model by the net benefit of decisions at thresholds.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        thresholds : sequence of float, optional
+            Of a decision curve; default: 0.01, 0.02, ..., 0.99.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        interval : float, optional
+            Level of the intervals, and of the guarantee of a bound; by default ``0.95``.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        DecisionCurveAnswer
+            A decision curve. Curves are those of ``model`` and of the strategies ``treat all`` and ``treat none``.
+
+        Examples
+        --------
+        >>> curve = client.decision_curve(predictions=p, labels=y, thresholds=[0.2])
+        >>> sorted(curve.net_benefit)
+        ['model', 'treat all', 'treat none']
+        """
+        return await self._run(
+            answered(
+                with_class_rows(
+                    self._patience,
+                    "/decisions",
+                    rows,
+                    {"thresholds": thresholds, "reduction": reduction, "interval": interval},
+                    batch,
+                    own_labels,
+                ),
+                DecisionCurveAnswer,
+            )
+        )
+
+    async def best_threshold(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        costs: list[float] | None = None,
+        capacity: float | None = None,
+        precision: float | None = None,
+        recall: float | None = None,
+        reduction: str | None = None,
+        interval: float | None = None,
+        seed: int | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> DecisionThresholdAnswer:
+        """Return the threshold that costs, a capacity, or a bound on precision or recall determine.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        costs : sequence of float, optional
+            Criterion: costs of a false positive and of a false negative.
+        capacity : float, optional
+            Criterion: the most positive decisions, as a number of rows or a fraction below 1.
+        precision : float, optional
+            Criterion: lower bound of the precision, guaranteed.
+        recall : float, optional
+            Criterion: lower bound of the recall, guaranteed.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        interval : float, optional
+            Level of the intervals, and of the guarantee of a bound; by default ``0.95``.
+        seed : int, optional
+            Seed of the folds of the recalibration, for costs; by default ``0``.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        DecisionThresholdAnswer
+            A threshold: positive decisions are those with a prediction of at least this.
+
+        Examples
+        --------
+        >>> best = client.best_threshold(predictions=p, labels=y, costs=[1, 4])
+        >>> best.threshold, best.measures["cost"].interval is not None
+        (0.2, True)
+        """
+        return await self._run(
+            answered(
+                with_class_rows(
+                    self._patience,
+                    "/decisions",
+                    rows,
+                    {
+                        "costs": costs,
+                        "capacity": capacity,
+                        "precision": precision,
+                        "recall": recall,
+                        "reduction": reduction,
+                        "interval": interval,
+                        "seed": seed,
+                    },
+                    batch,
+                    own_labels,
+                ),
+                DecisionThresholdAnswer,
             )
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from html import escape
 from importlib import import_module
@@ -120,6 +120,59 @@ class Shown(Suggesting):
         caption = f'<caption style="color:inherit;text-align:left;white-space:nowrap">{escape(table.title)}</caption>'
         notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+class Framed(Shown):
+    """Base class of results with ``to_dict`` and ``to_frame``; a subclass defines ``_records``, its rows."""
+
+    def _records(self) -> Sequence[Mapping[str, Any]]:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON, arrays as lists.
+
+        >>> import calibrant
+        >>> calibrant.decision_curve([0.1, 0.9], [0, 1], thresholds=[0.5]).to_dict()["net_benefit"]["model"]["value"]
+        [0.5]
+        """
+        fields: dict[str, Any] = plain_json(self)
+        return fields
+
+    def to_frame(self) -> Any:
+        """Return the result as a frame of pandas or polars; raise ``MissingExtra`` if neither is installed.
+
+        >>> import calibrant
+        >>> frame = calibrant.decision_curve([0.1, 0.9], [0, 1], thresholds=[0.5]).to_frame()
+        >>> list(frame["model"][:3]), list(frame["value"][:3])
+        (['model', 'treat all', 'treat none'], [0.5, 0.0, 0.0])
+        """
+        return frame_of(self._records())
+
+
+class Plotted:
+    """Base class of results that ``plot`` draws; ``_plot`` is the function, of a package above."""
+
+    _plot: ClassVar[str]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the result on matplotlib axes, by default those of a new figure, and return the axes.
+
+        >>> import calibrant
+        >>> calibrant.decision_curve([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).plot().get_ylabel()
+        'net benefit'
+        """
+        return above(self._plot)(self, ax)
+
+
+def plain_json(value: Any) -> Any:
+    """Return a result as plain JSON: the fields of data classes, lists of arrays and tuples, and numbers of Python."""
+    if is_dataclass(value):
+        return {field.name: plain_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain_json(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(member) for member in value]
+    return value.tolist() if hasattr(value, "dtype") else value
 
 
 class ShownMap(Shown):

@@ -94,28 +94,42 @@ def cost_plane(
     >>> plane.relative.round(3).tolist()
     [[-0.5], [-0.909]]
     """
-    check_aligned({"first": first, "second": second})
-    events = []
-    for argument, predictions in (("first", first), ("second", second)):
+    events = read_models(
+        {"first": first, "second": second},
+        labels,
+        reduction,
+        weights=weights,
+        sample_weight=sample_weight,
+        weights_kind=weights_kind,
+        class_names=class_names,
+        pos_label=pos_label,
+        scale=scale,
+    )
+    return plane_of(events["first"], events["second"], abstention=abstention, cost_ratios=cost_ratios)
+
+
+def read_models(models: Mapping[str, Any], labels: Any, reduction: str | None, **options: Any) -> dict[str, Event]:
+    """Return the event of each model on the same rows; errors name the model, which stands for its predictions.
+
+    ``options`` are those of ``read_rows``.
+    """
+    check_aligned(models)
+    events = {}
+    for name, predictions in models.items():
         try:
-            rows = read_rows(
-                predictions,
-                labels,
-                weights=weights,
-                sample_weight=sample_weight,
-                weights_kind=weights_kind,
-                class_names=class_names,
-                pos_label=pos_label,
-                scale=scale,
-            )
+            rows = read_rows(predictions, labels, **options)
         except CalibrationError as error:
-            places = [Offence(o.pointer.replace("/predictions", f"/{argument}", 1), o.detail) for o in error.offences]
-            detail = error.detail.removeprefix("predictions: ").replace("/predictions", f"/{argument}")
-            raise type(error)(f"{argument}: {detail}", places) from None
+            places = [Offence(o.pointer.replace("/predictions", f"/{name}", 1), o.detail) for o in error.offences]
+            detail = error.detail.removeprefix("predictions: ").replace("/predictions", f"/{name}")
+            raise type(error)(f"{name}: {detail}" if name != "predictions" else error.detail, places) from None
         rows.warn_of_kind()
-        name = reduction_by_name(reduction, rows.class_names)
-        events.append(reduce(rows.batch, resolve_event(name, rows.batch.predictions.n_classes)))
-    return plane_of(*events, abstention=abstention, cost_ratios=cost_ratios)
+        events[name] = event_of(rows.batch, reduction, rows.class_names)
+    return events
+
+
+def event_of(batch: Batch, reduction: str | None, class_names: tuple[str, ...] | None) -> Event:
+    """Return the event of a batch on which decisions are made; its class may be named."""
+    return reduce(batch, resolve_event(reduction_by_name(reduction, class_names), batch.predictions.n_classes))
 
 
 @dataclass(frozen=True)

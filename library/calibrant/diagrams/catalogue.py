@@ -13,6 +13,7 @@ from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
 from calibrant.diagrams.fitted import fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliability
+from calibrant.diagrams.thresholds import decision_curve, murphy
 from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.options import MAX_FOLDS
@@ -204,6 +205,50 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 },
                 "O(n log n)",
                 {"points": Option(400, low=10, high=1000), "knots": Option(6, low=3, high=30)},
+            ),
+            Diagram(
+                "decision-curve",
+                "Decision curve",
+                "Net benefit TP / n - FP / n t / (1 - t) of the decisions p >= t, with pointwise intervals at level, "
+                "and that of a positive decision for all rows; that of none is 0. Thresholds are evenly spaced up to "
+                "highest. A model is useful at a threshold if its curve is above both. "
+                "calibrant.decision_curve compares several models",
+                "Vickers & Elkin (2006); Vickers, van Calster & Steyerberg (2019)",
+                decision_curve,
+                {
+                    "thresholds": "thresholds t, ascending",
+                    "value": "net benefit",
+                    "low": "lower end of its interval",
+                    "high": "upper end of its interval",
+                    "reference": "net benefit of treating all rows",
+                    "prevalence": "rate of events",
+                },
+                "O(n log points)",
+                {
+                    "points": Option(99, low=10, high=1000),
+                    "highest": Option(0.99, low=0.001, high=0.99, real=True),
+                    "level": _LEVEL,
+                },
+            ),
+            Diagram(
+                "murphy",
+                "Murphy diagram",
+                "Mean elementary score by threshold t, with pointwise intervals at level: |y - t| if min(p, y) < t <= "
+                "max(p, y), the loss of decisions p >= t with the costs t of a false positive and 1 - t of a false "
+                "negative. Its integral is half the Brier score, and divided by t (1 - t) the log loss: a model whose "
+                "curve is below another everywhere is better by every proper score",
+                "Ehm, Gneiting, Jordan & Kruger (2016)",
+                murphy,
+                {
+                    "thresholds": "thresholds t, ascending",
+                    "value": "mean elementary score",
+                    "low": "lower end of its interval",
+                    "high": "upper end of its interval",
+                    "reference": "mean elementary score of the rate of events as prediction for all rows",
+                    "prevalence": "rate of events",
+                },
+                "O(n log points)",
+                {"points": Option(99, low=10, high=1000), "level": _LEVEL},
             ),
         )
     },

@@ -17,6 +17,7 @@ from calibrant.measures import (
     fitted,
     hypothesis_tests,
     kernel,
+    net_benefit,
     proper,
     smooth,
     smoothers,
@@ -39,6 +40,7 @@ _FAMILIES = (
     confidence,
     clinical,
     smoothers,
+    net_benefit,
 )
 
 #: Names that other libraries use -> names here.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from calibrant.core.arrays import Compared
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.errors import InvalidOption, InvalidWeight, LengthMismatch
 from calibrant.core.reductions import Event, Vector
-from calibrant.core.results import Shown, Table, above, frame_of
+from calibrant.core.results import Framed, Plotted, Table
 
 #: Default abstention rates.
 ABSTENTION = tuple(i / 20 for i in range(20))
@@ -21,7 +20,7 @@ COST_RATIOS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CostPlane(Shown, Compared):
+class CostPlane(Framed, Plotted, Compared):
     """Costs of selective prediction of two models, by abstention rate and cost ratio.
 
     Attributes
@@ -46,6 +45,8 @@ class CostPlane(Shown, Compared):
     >>> plane = calibrant.cost_plane([0.9, 0.8, 0.1], [0.9, 0.4, 0.1], [1, 1, 0], abstention=[0.0], cost_ratios=[5.0])
     >>> plane.first.tolist(), plane.second.round(3).tolist()
     ([[0.0]], [[1.667]])
+    >>> list(plane.to_frame()["cost_ratio"]), plane.plot().get_ylabel()
+    ([5.0], 'abstention rate')
     """
 
     abstention: Floats
@@ -54,73 +55,16 @@ class CostPlane(Shown, Compared):
     second: Floats
     relative: Floats
 
-    def to_frame(self) -> Any:
-        """Return the costs as a frame, one row for each abstention rate and cost ratio.
+    _plot = "plots.results.plot_cost_plane"
 
-        Returns
-        -------
-        DataFrame
-            Of pandas or polars, with the columns ``abstention``, ``cost_ratio``, ``first``, ``second`` and
-            ``relative``.
-
-        Raises
-        ------
-        MissingExtra
-            If neither library is installed.
-
-        See Also
-        --------
-        cost_plane : Returns this result.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> plane = calibrant.cost_plane([0.9, 0.8], [0.9, 0.4], [1, 1], abstention=[0.0], cost_ratios=[5.0, 10.0])
-        >>> list(plane.to_frame()["cost_ratio"])
-        [5.0, 10.0]
-        """
+    def _records(self) -> list[dict[str, float]]:
         costs = {"first": self.first, "second": self.second, "relative": self.relative}
-        return frame_of(
-            [
-                {"abstention": float(rate), "cost_ratio": float(ratio)}
-                | {name: float(cost[i, j]) for name, cost in costs.items()}
-                for i, rate in enumerate(self.abstention)
-                for j, ratio in enumerate(self.cost_ratios)
-            ]
-        )
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw by how many percent the first model costs less (below 0), or the second (above 0).
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        Raises
-        ------
-        CalibrationError
-            If ``ax`` is not axes.
-        MissingExtra
-            If matplotlib is not installed.
-
-        See Also
-        --------
-        cost_plane : Returns this result.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> plane = calibrant.cost_plane([0.9, 0.8, 0.1], [0.9, 0.4, 0.1], [1, 1, 0])
-        >>> plane.plot().get_ylabel()
-        'abstention rate'
-        """
-        return above("plots.results.plot_cost_plane")(self, ax)
+        return [
+            {"abstention": float(rate), "cost_ratio": float(ratio)}
+            | {name: float(cost[i, j]) for name, cost in costs.items()}
+            for i, rate in enumerate(self.abstention)
+            for j, ratio in enumerate(self.cost_ratios)
+        ]
 
     def _table(self) -> Table:
         rows = [(f"{rate:g}", *line.tolist()) for rate, line in zip(self.abstention, self.relative, strict=True)]

@@ -42,9 +42,18 @@ from calibrant.plots.panel import (
     one_panel,
 )
 from calibrant.plots.reliability import RELIABILITY
+from calibrant.plots.thresholds import DECISION_CURVE, MURPHY
 
 PLOTS: Mapping[str, Plot] = MappingProxyType(
-    {"reliability": RELIABILITY, "fit-on-test": FITTED, "corp": CORP, "logit-logit": LOGIT, "ks-graphs": KS}
+    {
+        "reliability": RELIABILITY,
+        "fit-on-test": FITTED,
+        "corp": CORP,
+        "logit-logit": LOGIT,
+        "ks-graphs": KS,
+        "decision-curve": DECISION_CURVE,
+        "murphy": MURPHY,
+    }
 )
 
 

@@ -1,4 +1,4 @@
-"""Matplotlib axes of results that are no reports: maps, measures by size, cost planes and comparisons."""
+"""Matplotlib axes of results that are no reports: maps, measures by size, cost planes, decisions and comparisons."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from calibrant.by_size import MeasuresBySize
     from calibrant.comparison.comparison import ComparisonReport
+    from calibrant.decisions.decision_curve import DecisionCurve
     from calibrant.maps.calibration_map import CalibrationMap
     from calibrant.measures.selective import CostPlane
 
@@ -92,6 +93,21 @@ def plot_cost_plane(plane: CostPlane, ax: Axes | None) -> Axes:
     ax.set(xlabel="cost of an error / cost of an abstention", ylabel="abstention rate")
     ax.set_title("difference of costs in %; below 0 the first model is cheaper", fontsize="medium")
     ax.figure.colorbar(shown, ax=ax)
+    return ax
+
+
+def plot_decision_curve(found: DecisionCurve, ax: Axes | None) -> Axes:
+    """Draw the net benefit of each model with its intervals, of treating all rows, and of treating none."""
+    ax = _axes(ax)
+    highest = max(found.prevalence, *(float(curve.value.max()) for curve in found.net_benefit.values()))
+    for name, curve in found.net_benefit.items():
+        if name in found.over_treat_all:
+            (line,) = ax.plot(found.thresholds, curve.value, label=name)
+            ax.fill_between(found.thresholds, curve.low, curve.high, color=line.get_color(), alpha=0.2, linewidth=0.0)
+        else:
+            ax.plot(found.thresholds, curve.value, color=colour("quiet"), label=name, linestyle="--", linewidth=1.0)
+    ax.set(xlabel="threshold", ylabel="net benefit", ylim=(-highest / 4.0, 1.1 * highest) if highest > 0.0 else (-1, 1))
+    ax.legend(fontsize="small", framealpha=0.7)
     return ax
 
 

@@ -235,15 +235,19 @@ _ERRORS: Mapping[str, Callable[[Definition], dict[str, Any]]] = MappingProxyType
         "fit-on-test": _of_fit,
         "corp": lambda _: {"name": "ece-isotonic", "norm": 1},
         "ks-graphs": lambda _: {"name": "ks"},
+        **dict.fromkeys(("decision-curve", "murphy"), lambda _: {"name": "brier"}),
     }
 )
+
+
+_TITLES = {"ks": "KS error", "brier": "Brier score"}
 
 
 def _named(shown: Definition, which: str | None) -> str:
     """Return the display name of a measure, with the kind of its number if it may be debiased."""
     name: str = shown["name"]
-    if name == "ks":
-        return "KS error"
+    if name in _TITLES:
+        return _TITLES[name]
     return f"{which or 'plain'} ECE" if name in _BINNED else f"ECE by {name.removeprefix('ece-')}"
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         MethodEntry,
         OptionEntry,
     )
+    from calibrant.client.answers.decisions import CurveAnswer, DecisionCurveAnswer, DecisionThresholdAnswer
     from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
     from calibrant.client.answers.document import Mismatch, WireAnswer, decode
     from calibrant.client.answers.evaluations import (
@@ -136,6 +137,9 @@ _MODULE_OF = {
     "ContestantAnswer": "evaluations",
     "Counts": "monitors",
     "CoverageReading": "monitor_answers",
+    "CurveAnswer": "decisions",
+    "DecisionCurveAnswer": "decisions",
+    "DecisionThresholdAnswer": "decisions",
     "DelayReading": "monitor_answers",
     "DeliveriesAnswer": "monitor_alarms",
     "DeliveryRecord": "monitor_alarms",
@@ -253,6 +257,9 @@ __all__ = [
     "ContestantAnswer",
     "Counts",
     "CoverageReading",
+    "CurveAnswer",
+    "DecisionCurveAnswer",
+    "DecisionThresholdAnswer",
     "DelayReading",
     "DeliveriesAnswer",
     "DeliveryRecord",

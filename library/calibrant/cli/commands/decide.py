@@ -1,0 +1,98 @@
+"""Judge decisions at thresholds, or find the threshold that costs, a capacity, or a bound determine.
+
+With --costs, --capacity, --precision or --recall, prints the threshold and what the decisions are like. Otherwise
+prints the decision curve: the net benefit of the model at each threshold, and of positive decisions for all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from calibrant.cli.engine import engine_of
+from calibrant.cli.options import SEED, Seed
+from calibrant.cli.output import Json, table, write_json, write_lines
+from calibrant.cli.rows import Columns, File, note_reduction, read_rows, reads_a_file, reduction_of
+from calibrant.cli.server_url import Server
+from calibrant.core.results import interval_of, text_of
+
+_LEVEL = 0.95
+
+
+def _numbers(text: str | None, flag: str) -> list[float] | None:
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter("must be numbers, separated by commas", param_hint=flag) from None
+
+
+@reads_a_file("known", "groups", "times")
+def decide(
+    file: File,
+    columns: Columns,
+    costs: Annotated[
+        str | None,
+        typer.Option("--costs", help="Costs of a false positive and of a false negative, such as 1,5."),
+    ] = None,
+    capacity: Annotated[
+        float | None,
+        typer.Option("--capacity", help="The most positive decisions: a number of rows, or a fraction below 1."),
+    ] = None,
+    precision: Annotated[
+        float | None, typer.Option("--precision", help="Lower bound of the precision, guaranteed at --interval.")
+    ] = None,
+    recall: Annotated[
+        float | None, typer.Option("--recall", help="Lower bound of the recall, guaranteed at --interval.")
+    ] = None,
+    thresholds: Annotated[
+        str | None,
+        typer.Option("--thresholds", help="Thresholds of the decision curve, such as 0.05,0.1. Default: 0.01 to 0.99."),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option("--interval", help="Level of the intervals, and of the guarantee of a bound.")
+    ] = _LEVEL,
+    seed: Seed = SEED,
+    as_json: Json = False,
+    server: Server = None,
+) -> None:
+    options: dict[str, Any] = {"costs": _numbers(costs, "--costs"), "capacity": capacity}
+    options |= {"precision": precision, "recall": recall}
+    criteria = {name: value for name, value in options.items() if value is not None}
+    at = _numbers(thresholds, "--thresholds")
+    if criteria and at is not None:
+        raise typer.BadParameter("is of a decision curve, without a criterion", param_hint="--thresholds")
+    with engine_of(server) as engine:
+        from calibrant.decisions.decision_curve import read_thresholds
+        from calibrant.decisions.thresholds import read_criterion
+
+        if criteria:  # before a long file is read
+            read_criterion(**options)
+            criteria["seed"] = seed
+        else:
+            read_thresholds(at)
+        rows = note_reduction(read_rows(file, columns), columns["reduction"])
+        shared: dict[str, Any] = {"reduction": reduction_of(rows, columns["reduction"]), "interval": interval}
+        name, own = ("best_threshold", criteria) if criteria else ("decision_curve", {"thresholds": at})
+        found = engine.call(name, replace(rows, groups=None), **own, **shared).to_dict()
+    if as_json:
+        write_json(found)
+    else:
+        write_lines(*(_of_threshold(found) if criteria else _of_curve(found)))
+
+
+def _of_threshold(found: dict[str, Any]) -> list[Any]:
+    lines = table("of these decisions", "value", "interval", "note")
+    for name, each in found["measures"].items():
+        lines.add_row(name, text_of(each["value"]), interval_of(each["interval"]), each["problem"])
+    return [f"threshold {found['threshold']:.10g}, from {found['criterion']}; at least this is positive", lines]
+
+
+def _of_curve(found: dict[str, Any]) -> list[Any]:
+    lines = table("threshold", "net benefit", "interval", "treat all", "interventions avoided", "interval")
+    curves = [found["net_benefit"]["model"], found["interventions_avoided"]["model"]]
+    for i, at in enumerate(found["thresholds"]):
+        model, avoided = ((text_of(c["value"][i]), interval_of((c["low"][i], c["high"][i]))) for c in curves)
+        lines.add_row(f"{at:g}", *model, text_of(found["net_benefit"]["treat all"]["value"][i]), *avoided)
+    return [f"prevalence {text_of(found['prevalence'])}; treating none has net benefit 0", lines]

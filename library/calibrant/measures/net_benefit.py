@@ -1,0 +1,194 @@
+"""Decisions at thresholds: shares of the rows by outcome and decision, sums of shares with intervals, net benefit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from calibrant.core.arrays import Compared
+from calibrant.core.cells import Floats
+from calibrant.core.errors import OneClass
+from calibrant.core.options import OFF, Option
+from calibrant.core.reductions import Event
+from calibrant.measures.intervals import Integers, Resampling
+from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.measures.scores import centred, mean_over_rows
+
+#: The coefficients of outcome shares whose sum is the rate of events, and that of positive decisions.
+EVENTS, POSITIVE = (1.0, 0.0, 1.0, 0.0), (1.0, 1.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates(Compared):
+    """Values at thresholds, and the ends of their confidence intervals: ``(t,)`` each."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+class RowShares(NamedTuple):
+    """RowShares of the mass of k disjoint kinds of rows at t thresholds, ``(k, t)``.
+
+    ``squares (k, t)`` are the sums of the squares of the weights divided by the mass, and ``total`` is that of all
+    rows; the covariances of the shares follow from them.
+    """
+
+    share: Floats
+    squares: Floats
+    total: float
+
+
+def shares_between(event: Event, spans: Sequence[tuple[Integers, Integers]], size: int) -> RowShares:
+    """Return the shares of the events, and of the other rows, of each span: ``(2 len(spans), size)``.
+
+    A row is in a span at the thresholds from ``start (n,)`` to before ``end (n,)``. O(n + size) for each span.
+    """
+    y = event.y.astype(np.int64)
+    mass = float(len(event)) if event.w is None else float(event.w.sum())
+
+    def summed(w: Floats | None) -> Floats:
+        sums = []
+        for start, end in spans:
+            starts, ends = (np.bincount(2 * at + y, w, 2 * size + 2).reshape(-1, 2) for at in (start, end))
+            inside = np.cumsum(starts - ends, axis=0)[:size].T[::-1]
+            sums.append(np.maximum(inside, 0.0))  # rounding of weights
+        return np.concatenate(sums)
+
+    share = summed(event.w) / mass
+    if event.w is None or event.kind == "frequency":
+        return RowShares(share, share / mass, 1.0 / mass)
+    squares = (event.w / mass) ** 2
+    return RowShares(share, summed(squares), float(squares.sum()))
+
+
+def decided(event: Event, thresholds: Floats) -> Integers:
+    """Return for each row the number of ascending thresholds that are at most p: ``(n,)``."""
+    places: Integers = np.searchsorted(thresholds, event.p, side="right")
+    return places
+
+
+def outcome_shares(event: Event, thresholds: Floats) -> RowShares:
+    """Return the shares of true and false positives, false and true negatives, ``(4, t)``: p >= t is positive.
+
+    O(n log t).
+    """
+    until, size = decided(event, thresholds), len(thresholds)
+    return shares_between(event, [(np.zeros_like(until), until), (until, np.full_like(until, size))], size)
+
+
+def weighted_sum(of: RowShares, coefficients: npt.ArrayLike) -> Floats:
+    """Return the sums of coefficients ``(k,)`` or ``(k, t)`` times shares: ``(t,)``."""
+    c = np.asarray(coefficients, np.float64).reshape(len(of.share), -1)
+    found: Floats = np.einsum("kt,kt->t", np.broadcast_to(c, of.share.shape), of.share)
+    return found
+
+
+def combined(of: RowShares, coefficients: npt.ArrayLike, level: float) -> Estimates:
+    """Return the sums of coefficients ``(k,)`` or ``(k, t)`` times shares, with their intervals.
+
+    The interval of each share is Wilson's, for the number of rows that gives the variance of the weighted share. They
+    are combined with the correlations of the shares (Zou & Donner 2008), which unlike a normal interval also holds for
+    few rows of a kind.
+    """
+    share, squares, total = of
+    c = np.broadcast_to(np.asarray(coefficients, np.float64).reshape(len(share), -1), share.shape)
+    value = weighted_sum(of, coefficients)
+    each = np.arange(len(share))
+    covariance = total * share[:, None] * share - share[:, None] * squares - squares[:, None] * share
+    covariance[each, each] += squares
+    variance = np.maximum(covariance[each, each], 0.0)
+    spread = share * (1.0 - share)
+    per_row = np.divide(variance, spread, out=np.full_like(spread, total), where=(variance > 0.0) & (spread > 0.0))
+    scale = np.sqrt(variance)[:, None] * np.sqrt(variance)
+    correlation = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    correlation[each, each] = 1.0
+    correlation *= np.sign(c)[:, None] * np.sign(c)
+    z = float(ndtri((1.0 + level) / 2.0)) ** 2 * per_row
+    centre, half = (share + z / 2.0) / (1.0 + z), np.sqrt(z) * np.sqrt(spread + z / 4.0) / (1.0 + z)
+    below, beyond = np.abs(c) * (share - centre + half), np.abs(c) * (centre + half - share)
+
+    def reach(ends: Floats) -> Floats:
+        squares: Floats = np.maximum(np.einsum("it,ijt,jt->t", ends, correlation, ends), 0.0)
+        return np.sqrt(squares)
+
+    rises = c > 0.0
+    return Estimates(
+        value, value - reach(np.where(rises, below, beyond)), value + reach(np.where(rises, beyond, below))
+    )
+
+
+def ratio(of: RowShares, above: npt.ArrayLike, below: npt.ArrayLike, level: float) -> Estimates:
+    """Return the ratio of two sums of shares, with the interval of its linearisation."""
+    c, d = (np.asarray(part, np.float64).reshape(len(of.share), -1) for part in (above, below))
+    whole = weighted_sum(of, d)
+    value = weighted_sum(of, c) / whole
+    off = combined(of, (c - value * d) / whole, level)
+    return Estimates(value, value + off.low, value + off.high)
+
+
+def net_benefit(of: RowShares, thresholds: Floats, level: float, *, standardised: bool = False) -> Estimates:
+    """Return the net benefit of outcome shares at thresholds; if ``standardised``, divided by the rate of events."""
+    odds = thresholds / (1.0 - thresholds)
+    coefficients = np.stack([np.ones_like(odds), -odds, np.zeros_like(odds), np.zeros_like(odds)])
+    return ratio(of, coefficients, EVENTS, level) if standardised else combined(of, coefficients, level)
+
+
+def _rate(event: Event) -> float:
+    """Return the rate of events; raise ``OneClass`` without events."""
+    rate = mean_over_rows(event.y.astype(np.float64), event.w)
+    if not rate:
+        raise OneClass.at("/labels", "contain no event, and the rate of events is the divisor")
+    return rate
+
+
+def _measure(event: Event, resampling: Resampling, *, threshold: float, standardised: bool) -> MeasureResult:
+    thresholds = np.array([float(threshold)])
+    if standardised:
+        _rate(event)
+    of = outcome_shares(event, thresholds)
+    found = net_benefit(of, thresholds, resampling.level or 0.95, standardised=standardised)
+    rate = float(weighted_sum(of, EVENTS)[0])
+    treat_all = (rate - threshold / (1.0 - threshold) * (1.0 - rate)) / (rate if standardised else 1.0)
+    own = resampling.level is not None and event.per_row == 1
+    interval = (float(found.low[0]), float(found.high[0])) if own else None
+    return MeasureResult(float(found.value[0]), interval=interval, parts={"treat_all": treat_all})
+
+
+def _influence(event: Event, _: Resampling, *, threshold: float, standardised: bool) -> Floats:
+    odds = threshold / (1.0 - threshold)
+    gained: Floats = np.where(event.p >= threshold, np.where(event.y == 1, 1.0, -odds), 0.0)
+    if not standardised:
+        return centred(gained, event.w)
+    rate = _rate(event)
+    value = mean_over_rows(gained, event.w) / rate
+    return centred((gained - np.where(event.y == 1, value, 0.0)) / rate, event.w)
+
+
+MEASURES = (
+    Measure(
+        "net-benefit",
+        "Net benefit of decisions at a threshold",
+        "Decisions",
+        "TP / n - FP / n t / (1 - t) for the decisions p >= t at the threshold t: true positives per row, less the "
+        "false positives at the odds of t, which are the cost of a false positive relative to the benefit of a true "
+        "one. With standardised it is divided by the rate of events; 1 is then perfect. Part treat_all: the net "
+        "benefit of a positive decision for all rows; that of none is 0. The interval combines Wilson's of the shares "
+        "of true and false positives; of pooled events it is from the influence of rows",
+        "Vickers & Elkin (2006); Vickers, van Calster & Steyerberg (2019); Zou & Donner (2008)",
+        None,
+        1.0,
+        "O(n)",
+        event=_measure,
+        influence=_influence,
+        better="larger",
+        needs="labels; at least one event if standardised",
+        options={"threshold": Option(0.5, low=1e-6, high=1.0 - 1e-6, real=True), "standardised": OFF},
+        seconds=lambda n, _classes, _options: 3e-8 * n,
+    ),
+)

@@ -1,0 +1,76 @@
+"""``POST /decisions``: decision curves, and the threshold for decisions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import Document, Seed
+from schemas.batches import ArraysOrBatch, RowsOrBatch
+from schemas.evaluations import Measures
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class DecideOptions(RowsOrBatch):
+    """All options of decisions except the arrays; without a criterion the answer is a decision curve."""
+
+    thresholds: list[Fraction] | None = Field(
+        None, min_length=1, max_length=1000, description="of a decision curve; default: 0.01, 0.02, ..., 0.99"
+    )
+    costs: list[Annotated[float, Field(gt=0)]] | None = Field(
+        None,
+        min_length=2,
+        max_length=2,
+        description="criterion: costs of a false positive and of a false negative",
+        examples=[[1, 5]],
+    )
+    capacity: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="criterion: the most positive decisions, as a number of rows or a fraction below 1"
+    )
+    precision: Fraction | None = Field(None, description="criterion: lower bound of the precision, guaranteed")
+    recall: Fraction | None = Field(None, description="criterion: lower bound of the recall, guaranteed")
+    reduction: str | None = None
+    interval: Fraction = Field(0.95, description="level of the intervals, and of the guarantee of a bound")
+    seed: Seed = Field(0, description="seed of the folds of the recalibration, for costs")
+
+
+class DecideBody(DecideOptions, ArraysOrBatch):
+    """The body of ``POST /decisions``."""
+
+
+class CurveAnswer(Document):
+    """A curve over the thresholds, with its pointwise interval."""
+
+    value: list[float] = Field(description="value at each threshold")
+    low: list[float]
+    high: list[float]
+
+
+class DecisionCurveAnswer(Document):
+    """A decision curve. Curves are those of ``model`` and of the strategies ``treat all`` and ``treat none``."""
+
+    n: int
+    prevalence: float = Field(description="rate of events")
+    level: float
+    thresholds: list[float] = Field(description="thresholds, ascending")
+    net_benefit: dict[str, CurveAnswer] = Field(description="net benefit, by model or strategy")
+    standardised: dict[str, CurveAnswer] = Field(
+        description="net benefit divided by the prevalence; empty without events"
+    )
+    over_treat_all: dict[str, CurveAnswer] = Field(description="net benefit minus that of treating all rows")
+    interventions_avoided: dict[str, CurveAnswer] = Field(
+        description="interventions avoided per row, compared with treating all rows"
+    )
+    differences: dict[str, CurveAnswer] = Field(description="of pairs of models; empty for one model")
+
+
+class DecisionThresholdAnswer(Document):
+    """A threshold: positive decisions are those with a prediction of at least this."""
+
+    criterion: Literal["costs", "capacity", "precision", "recall"] = Field(description="what determined the threshold")
+    threshold: float = Field(description="the threshold, a probability")
+    level: float
+    n: int
+    measures: Measures

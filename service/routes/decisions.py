@@ -1,0 +1,78 @@
+"""The route of decisions: decision curves, and the threshold for decisions."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+
+from backend.decisions import decide
+from schemas.decisions import DecideBody, DecideOptions, DecisionCurveAnswer, DecisionThresholdAnswer
+from service.calls import LABELS, OF_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
+from service.context import Here, answer
+from service.formats.body import read_payload
+from service.formats.options import read_options
+from service.threads import run_in_thread
+
+calls = Calls("evaluate")
+
+#: The criteria of a threshold.
+_CRITERIA = ("costs", "capacity", "precision", "recall", "seed")
+
+
+@calls.add(
+    Call(
+        "POST",
+        "/decisions",
+        access="reads",
+        body=rows(DecideBody),
+        answer=DecisionCurveAnswer | DecisionThresholdAnswer,
+        problems=(*OF_ROWS, "unknown-batch-reference", "unknown-reduction", "prediction-kind-mismatch"),
+        client=(
+            ClientMethod(
+                "decision_curve",
+                rows=DecideOptions,
+                without=_CRITERIA,
+                answer=DecisionCurveAnswer,
+                summary="Judge a model by the net benefit of decisions at thresholds.",
+            ),
+            ClientMethod(
+                "best_threshold",
+                rows=DecideOptions,
+                without=("thresholds",),
+                answer=DecisionThresholdAnswer,
+                summary="Return the threshold that costs, a capacity, or a bound on precision or recall determine.",
+            ),
+        ),
+        samples=(
+            Sample(
+                "a-curve",
+                "The net benefit of decisions at two thresholds",
+                {"predictions": PREDICTIONS, "labels": LABELS, "thresholds": [0.1, 0.5]},
+            ),
+            Sample(
+                "from-costs",
+                "The threshold if a false negative costs five times as much as a false positive",
+                {"predictions": PREDICTIONS, "labels": LABELS, "costs": [1, 5]},
+            ),
+        ),
+    )
+)
+async def post_decisions(request: Request, here: Here) -> Response:
+    """Judge decisions at thresholds, or return the threshold that a criterion determines.
+
+    Without a criterion, the answer is the decision curve: the net benefit of positive decisions at each threshold, and
+    that of positive decisions for all rows or none. A criterion is ``costs``, ``capacity``, ``precision`` or
+    ``recall``; a bound of the last two is guaranteed at the level of ``interval``, or the request is refused.
+
+    Examples
+    --------
+    >>> curve = client.decision_curve(predictions=p, labels=y, thresholds=[0.2])
+    >>> sorted(curve.net_benefit)
+    ['model', 'treat all', 'treat none']
+
+    >>> best = client.best_threshold(predictions=p, labels=y, costs=[1, 4])
+    >>> best.threshold, best.measures["cost"].interval is not None
+    (0.2, True)
+    """
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, DecideOptions)
+    return answer(await run_in_thread(decide, here, payload.arrays, options))

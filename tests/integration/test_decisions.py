@@ -1,0 +1,151 @@
+"""``POST /decisions``, its methods and the command, which answer as the library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import calibrant
+from calibrant.cli.main import app
+from calibrant.client import Calibrant
+from service.stack import Stack
+from tests.integration.responses import body_of, problem_of
+from tests.packed import npz
+from tests.rows import draw_event
+
+P, Y = draw_event(300, 31)
+ROWS = {"predictions": P.tolist(), "labels": Y.tolist()}
+#: Values that are no list of allowed length.
+_NO_LISTS: list[Any] = [[], 0.5, "all", {}, [0.1] * 1001]
+CRITERIA: list[dict[str, Any]] = [{"costs": [1, 4]}, {"capacity": 30}, {"precision": 0.7}, {"recall": 0.8}]
+
+
+def test_a_curve_is_that_of_the_library(http: httpx.Client, client: Calibrant) -> None:
+    local = calibrant.decision_curve(P, Y, thresholds=[0.1, 0.5], interval=0.9).to_dict()
+    body = body_of(http.post("/decisions", json=ROWS | {"thresholds": [0.5, 0.1], "interval": 0.9}))
+    assert body == local
+    packed = npz(predictions=P, labels=Y)
+    query = {"thresholds": "[0.1, 0.5]", "interval": "0.9"}
+    sent = http.post("/decisions", content=packed, params=query, headers={"content-type": "application/x-npz"})
+    assert body_of(sent) == local
+    stored = client.upload(P, Y)
+    assert client.decision_curve(stored.id, thresholds=[0.1, 0.5], interval=0.9).to_dict() == local
+    assert len(body_of(http.post("/decisions", json=ROWS))["thresholds"]) == 99
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda one: next(iter(one)))
+def test_a_threshold_is_that_of_the_library(client: Calibrant, criterion: dict[str, Any]) -> None:
+    local = calibrant.best_threshold(P, Y, seed=3, **criterion).to_dict()
+    assert client.best_threshold(predictions=P, labels=Y, seed=3, **criterion).to_dict() == local
+
+
+def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    names = np.array(["bird", "cat", "dog"])
+    labels = names[probs.argmax(axis=1)].tolist()
+    body = {"predictions": probs.tolist(), "labels": labels, "class_names": names.tolist(), "reduction": "class:dog"}
+    found = body_of(http.post("/decisions", json=body | {"capacity": 5}))
+    named: dict[str, Any] = {"class_names": names.tolist(), "reduction": "class:dog"}
+    assert found == calibrant.best_threshold(probs, labels, capacity=5, **named).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "pointer"),
+    [
+        *(({"thresholds": bad}, "invalid-field", "/thresholds") for bad in _NO_LISTS),
+        *(({"thresholds": [bad]}, "invalid-field", "/thresholds/0") for bad in (0, 1, -0.1, "0.5", None, True, [0.5])),
+        *(({"costs": bad}, "invalid-field", "/costs") for bad in ([1.0], [1.0, 2.0, 3.0], *_NO_LISTS)),
+        *(({"costs": [1, bad]}, "invalid-field", "/costs/1") for bad in (0, -1, "5", None, True)),
+        ({"costs": [1e308, 1e308]}, "invalid-option", "/costs"),
+        ({"costs": [5e-324, 1e308]}, "invalid-option", "/costs"),
+        *(({"capacity": bad}, "invalid-field", "/capacity") for bad in (0, -1, "5", True, [5])),
+        ({"capacity": 1.5}, "invalid-option", "/capacity"),
+        *(({"precision": bad}, "invalid-field", "/precision") for bad in (0, 1, "0.9", True)),
+        *(({"recall": bad}, "invalid-field", "/recall") for bad in (0, 1, "0.9", True)),
+        ({"precision": 0.9999}, "invalid-option", "/precision"),
+        ({"recall": 0.9999}, "invalid-option", "/recall"),
+        ({"recall": 0.5, "weights": [0.5, 1.0] * 150}, "invalid-option", "/recall"),
+        ({"recall": 0.5, "precision": 0.5}, "invalid-option", "/recall"),
+        ({"recall": 0.5, "thresholds": [0.5]}, "invalid-field", "/thresholds"),
+        *(({"interval": bad}, "invalid-field", "/interval") for bad in (0, 1, "0.9", None)),
+        *(({"seed": bad}, "invalid-field", "/seed") for bad in (-1, 2**32, "0", 0.5)),
+        ({"reduction": "pooled"}, "unknown-reduction", "/reduction"),
+        ({"reduction": "canonical"}, "unknown-reduction", "/reduction"),
+        ({"labels": [2] * 300}, "invalid-label", "/labels"),
+        ({"prediction_kind": "regression"}, "invalid-field", "/prediction_kind"),
+        ({"measures": ["ece"]}, "invalid-field", "/measures"),
+    ],
+)
+def test_invalid_fields_are_named(http: httpx.Client, change: dict[str, Any], code: str, pointer: str) -> None:
+    status, found, place = problem_of(http.post("/decisions", json=ROWS | change))
+    assert (status, found) == (422, code)
+    assert place.startswith(pointer)
+
+
+def test_rows_without_labels_or_of_an_unknown_batch_are_refused(http: httpx.Client) -> None:
+    found = problem_of(http.post("/decisions", json={"predictions": ROWS["predictions"], "capacity": 3}))
+    assert found == (422, "invalid-field", "/labels")
+    found = problem_of(http.post("/decisions", json={"batch": "batch_0", "capacity": 3}))
+    assert found == (422, "unknown-batch-reference", "/batch")
+
+
+# --- The command
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("decide") / "scores.csv"
+    path.write_text("\n".join(["y,p", *(f"{y},{p!r}" for y, p in zip(Y, P.tolist(), strict=True)), ""]), "utf-8")
+    return path
+
+
+def _run(server: str | None, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--thresholds", "0.1,0.5", "--interval", "0.9"],
+        ["--costs", "1,4", "--seed", "3"],
+        ["--capacity", "30"],
+        ["--capacity", "0.1"],
+        ["--precision", "0.7"],
+        ["--recall", "0.8"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, flags: list[str], form: list[str]) -> None:
+    here, there = (_run(server, "decide", csv, *flags, *form) for server in (None, service.url))
+    assert (here.exit_code, there.exit_code) == (0, 0), here.stderr + there.stderr
+    assert here.stdout == there.stdout
+    assert here.stderr == there.stderr
+    if form:
+        assert json.loads(here.stdout)["n"] == 300
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--costs", "1;5"], "--costs"),
+        (["--costs", "1"], "must be two numbers above 0"),
+        (["--costs", "1,5", "--recall", "0.9"], "pass exactly one of costs, capacity, precision, recall"),
+        (["--recall", "0.9", "--thresholds", "0.1"], "--thresholds"),
+        (["--thresholds", "0.1,2"], "must be 1 to 1,000 numbers above 0 and below 1"),
+        (["--capacity", "1.5"], "must be a whole number of rows"),
+        (["--recall", "0.9999"], "cannot be guaranteed"),
+        (["--interval", "1"], "--interval"),
+    ],
+)
+def test_flags_that_cannot_be_met_are_named(csv: Path, flags: list[str], text: str) -> None:
+    found = _run(None, "decide", csv, *flags)
+    assert found.exit_code != 0
+    assert text in found.stderr
+    assert found.stdout == ""

@@ -1,0 +1,150 @@
+"""Decision curves: their values, their differences on the same rows, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.core.cells import Floats
+from calibrant.core.errors import CalibrationError
+from calibrant.measures.net_benefit import Estimates
+from tests.rows import draw_classes, draw_distorted
+
+P, Y = draw_distorted(400, 7)
+MODELS = {"a": P, "b": np.clip(P**2 + 0.05, 0.0, 1.0), "c": np.full(400, 0.4)}
+AT = [0.1, 0.3, 0.5, 0.9]
+W = np.random.default_rng(0).integers(0, 4, 400).astype(float)
+
+
+def _parts(curve: Estimates) -> list[Floats]:
+    return [curve.value, curve.low, curve.high]
+
+
+@pytest.mark.parametrize("kind", [None, "frequency", "importance"])
+def test_curves_are_the_measures_at_each_threshold(kind: Any) -> None:
+    weights = {} if kind is None else {"weights": W, "weights_kind": kind}
+    curve = calibrant.decision_curve(MODELS, Y, thresholds=AT, **weights)
+    for name, p in MODELS.items():
+        for quantity, standardised in ((curve.net_benefit, False), (curve.standardised, True)):
+            for i, threshold in enumerate(AT):
+                asked = {"name": "net-benefit", "threshold": threshold, "standardised": standardised}
+                found = calibrant.evaluate(p, Y, measures=[asked], interval=0.95, **weights)["net-benefit"]
+                ends = [float(end[i]) for end in _parts(quantity[name])]
+                assert ends == pytest.approx([found.value, *(found.interval or ())], abs=1e-12)
+
+
+def test_curves_have_the_values_of_dcurves() -> None:
+    """dcurves 1.1.7 (Apache-2.0) and its data ``df_binary``, of which the file has two columns."""
+    path = Path(__file__).parents[2] / "golden" / "clinical" / "df_binary.csv"
+    marker, cancer = np.loadtxt(path, delimiter=",", skiprows=1).T
+    curve = calibrant.decision_curve({"marker": marker}, cancer, thresholds=[0.05, 0.1, 0.2, 0.35])
+    found = [curve.net_benefit["marker"], curve.net_benefit["treat all"]]
+    found += [curve.interventions_avoided["marker"], curve.standardised["marker"]]
+    expected = [
+        [0.105544, 0.087407, 0.067333, 0.050154],
+        [0.094737, 0.044444, -0.075, -0.323077],
+        [0.20533, 0.38667, 0.56933, 0.69314],
+        [0.75389, 0.62434, 0.48095, 0.35824],
+    ]
+    for ours, theirs, tolerance in zip(found, expected, (6e-7, 6e-7, 6e-6, 6e-6), strict=True):
+        assert ours.value == pytest.approx(np.array(theirs), abs=tolerance)
+
+
+def test_differences_are_those_of_the_curves_and_reversed_with_the_models() -> None:
+    curve = calibrant.decision_curve(MODELS, Y, weights=W, thresholds=AT)
+    back = calibrant.decision_curve(dict(reversed(MODELS.items())), Y, weights=W, thresholds=AT)
+    assert list(curve.differences) == ["a - b", "a - c", "b - c"]
+    for pair, difference in curve.differences.items():
+        first, second = pair.split(" - ")
+        expected = curve.net_benefit[first].value - curve.net_benefit[second].value
+        assert difference.value == pytest.approx(expected, abs=1e-13)
+        other = back.differences[f"{second} - {first}"]
+        for ours, theirs in zip(_parts(difference), (-other.value, -other.high, -other.low), strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-13)
+
+
+def test_a_difference_to_a_model_that_treats_all_rows_is_that_to_treating_all() -> None:
+    curve = calibrant.decision_curve({"a": P, "all": np.ones(400)}, Y, thresholds=AT)
+    difference, over = curve.differences["a - all"], curve.over_treat_all["a"]
+    assert difference.value == pytest.approx(over.value, abs=1e-13)
+    assert np.all(difference.low <= over.low)  # another model might treat fewer rows
+    assert np.all(difference.high >= over.high)
+    odds = curve.thresholds / (1.0 - curve.thresholds)
+    for avoided, gained in zip(_parts(curve.interventions_avoided["a"]), _parts(over), strict=True):
+        assert avoided == pytest.approx(gained / odds, abs=1e-13)
+    for ours, other in zip(_parts(curve.net_benefit["all"]), _parts(curve.net_benefit["treat all"]), strict=True):
+        assert ours == pytest.approx(other, abs=1e-13)
+
+
+def test_frequency_weights_are_repeated_rows() -> None:
+    repeated = np.repeat(np.arange(400), W.astype(int))
+    counted = calibrant.decision_curve(MODELS, Y, weights=W, weights_kind="frequency", thresholds=AT).to_dict()
+    whole = calibrant.decision_curve({k: p[repeated] for k, p in MODELS.items()}, Y[repeated], thresholds=AT).to_dict()
+    for quantity in ("net_benefit", "standardised", "over_treat_all", "interventions_avoided", "differences"):
+        for name, curve in whole[quantity].items():
+            for end, values in curve.items():
+                assert counted[quantity][name][end] == pytest.approx(values, abs=1e-12)
+
+
+def test_results_are_shown_framed_and_drawn() -> None:
+    curve = calibrant.decision_curve({"a": P, "b": P**2}, Y, thresholds=[0.5, 0.1, 0.5])
+    assert curve.thresholds.tolist() == [0.1, 0.5]
+    frame = curve.to_frame()
+    assert len(frame) == 2 * (4 + 4 + 2 + 2 + 1)
+    assert set(frame["quantity"]) == {
+        "net_benefit",
+        "standardised",
+        "over_treat_all",
+        "interventions_avoided",
+        "differences",
+    }
+    assert repr(curve).startswith("Net benefit by threshold; prevalence 0.")
+    assert "interval of b" in repr(curve)
+    labels = {text.get_text() for text in curve.plot().get_legend().get_texts()}
+    assert labels == {"a", "b", "treat all", "treat none"}
+    assert curve == calibrant.decision_curve({"a": P, "b": P**2}, Y, thresholds=[0.1, 0.5])
+
+
+def test_rows_without_events_have_no_standardised_net_benefit() -> None:
+    curve = calibrant.decision_curve([0.1, 0.6], [0, 0], thresholds=[0.5])
+    assert (curve.prevalence, curve.standardised) == (0.0, {})
+    assert curve.net_benefit["model"].value.tolist() == [-0.5]
+    assert curve.plot().get_ylim() == (-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "text"),
+    [
+        ({"thresholds": []}, "/thresholds", "must be 1 to 1,000 numbers above 0 and below 1"),
+        ({"thresholds": [0.0]}, "/thresholds", "must be 1 to 1,000 numbers"),
+        ({"thresholds": [0.5, float("nan")]}, "/thresholds", "must be 1 to 1,000 numbers"),
+        ({"thresholds": [[0.5], [0.5, 0.6]]}, "/thresholds", "must be 1 to 1,000 numbers"),
+        ({"thresholds": ["half"]}, "/thresholds", "must be 1 to 1,000 numbers"),
+        ({"thresholds": np.linspace(0.1, 0.9, 1001)}, "/thresholds", "must be 1 to 1,000 numbers"),
+        ({"interval": 1.0}, "/interval", "must be a number between 0 and 1"),
+        ({"reduction": "pooled"}, "/reduction", "must be binary"),
+        ({"predictions": {}}, "/predictions", "must be of 1 to 20 models"),
+        ({"predictions": {"treat all": P}}, "/predictions", "must be of 1 to 20 models"),
+        ({"predictions": {0: P}}, "/predictions", "whose names are strings"),
+        ({"predictions": {"a": P, "b": P + 1.0}}, "/b/", "b: 400 of 400 are outside"),
+        ({"predictions": {"a": P, "b": P[:-1]}}, "/", "b: "),
+        ({"predictions": P + 1.0}, "/predictions/", "predictions: 400 of 400 are outside"),
+    ],
+)
+def test_invalid_arguments_are_named(change: dict[str, Any], pointer: str, text: str) -> None:
+    arguments = {"predictions": P, "labels": Y} | change
+    with pytest.raises(CalibrationError, match=text) as raised:
+        calibrant.decision_curve(**arguments)
+    assert raised.value.offences[0].pointer.startswith(pointer)
+
+
+def test_models_whose_events_differ_are_refused() -> None:
+    probs, labels = draw_classes(60)
+    models = {"a": probs, "b": probs[:, ::-1]}
+    with pytest.raises(CalibrationError, match="must be the same event for all models"):
+        calibrant.decision_curve(models, labels)
+    assert calibrant.decision_curve(models, labels, reduction="class:1").n == 60
