@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.core.cells import Floats
 from calibrant.core.reductions import Event
-from calibrant.diagrams.diagram import DEPENDENT, Picture
+from calibrant.diagrams.diagram import Picture, no_intervals
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.net_benefit import EVENTS, Estimates, combined, net_benefit, outcome_shares, weighted_sum
 
@@ -48,6 +48,6 @@ def murphy(event: Event, _: Resampling, *, points: int, level: float) -> Thresho
 
 
 def _curve(event: Event, at: Floats, of: Estimates, reference: Floats, rate: float) -> ThresholdCurve:
-    if event.per_row > 1:
-        return ThresholdCurve(at, of.value, None, None, reference, rate, problem=DEPENDENT)
+    if problem := no_intervals(event):
+        return ThresholdCurve(at, of.value, None, None, reference, rate, problem=problem)
     return ThresholdCurve(at, of.value, of.low, of.high, reference, rate)

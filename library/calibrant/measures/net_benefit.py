@@ -155,7 +155,7 @@ def _measure(event: Event, resampling: Resampling, *, threshold: float, standard
     found = net_benefit(of, thresholds, resampling.level or 0.95, standardised=standardised)
     rate = float(weighted_sum(of, EVENTS)[0])
     treat_all = (rate - threshold / (1.0 - threshold) * (1.0 - rate)) / (rate if standardised else 1.0)
-    own = resampling.level is not None and event.per_row == 1
+    own = resampling.level is not None and event.independent
     interval = (float(found.low[0]), float(found.high[0])) if own else None
     return MeasureResult(float(found.value[0]), interval=interval, parts={"treat_all": treat_all})
 
