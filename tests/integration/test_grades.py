@@ -63,6 +63,7 @@ def test_every_body_format_has_the_same_response(http: httpx.Client, kind: str) 
         ({"predictions": [2.0] * 6}, 422, "out-of-range", "/predictions/0"),
         ({"predictions": [0.01] * 6}, 422, "invalid-option", "/confidence"),
         ({"labels": [2] * 6}, 422, "invalid-label", "/labels/0"),
+        ({"clusters": ["a"] * 6}, 422, "invalid-option", "/clusters"),
         ({"groups": ["A"]}, 422, "length-mismatch", "/groups"),
         ({"correlation": 0}, 422, "invalid-field", "/correlation"),
         ({"correlation": 1}, 422, "invalid-field", "/correlation"),

@@ -257,6 +257,8 @@ def _checked(batch: Batch, grades: Groups | None, options: Mapping[str, float | 
         raise WrongShape.at("/predictions", "must be (n,), the PD of each row")
     if batch.counts_as != "frequency":
         raise InvalidOption.at("/weights_kind", "must be frequency: weights are numbers of obligors")
+    if batch.clusters is not None:
+        raise InvalidOption.at("/clusters", "are not used by tests of grades; correlation allows for dependence")
     return grades
 
 
