@@ -63,6 +63,7 @@ def test_every_body_format_has_the_same_response(http: httpx.Client, kind: str) 
         ({"predictions": [2.0] * 6}, 422, "out-of-range", "/predictions/0"),
         ({"predictions": [0.01] * 6}, 422, "invalid-option", "/confidence"),
         ({"labels": [2] * 6}, 422, "invalid-label", "/labels/0"),
+        ({"groups": list("ABCDEF"), "weights": None, "weights_kind": None}, 422, "invalid-option", "/groups"),
         ({"clusters": ["a"] * 6}, 422, "invalid-option", "/clusters"),
         ({"groups": ["A"]}, 422, "length-mismatch", "/groups"),
         ({"correlation": 0}, 422, "invalid-field", "/correlation"),
@@ -93,10 +94,12 @@ def test_batches_of_forecasts_and_unknown_ones_are_refused(http: httpx.Client, c
 def test_a_thousand_grades_are_answered_and_more_are_refused(http: httpx.Client) -> None:
     random = np.random.default_rng(0)
     pds = np.sort(random.random(1001)).tolist()
-    body = {"predictions": pds, "labels": [0, 1] * 500 + [0], "groups": [f"g{i}" for i in range(1001)]}
-    assert problem_of(http.post("/grades", json=body))[1] == "invalid-option"
+    body: dict[str, Any] = {"predictions": pds, "labels": [0, 1] * 500 + [0], "groups": [f"g{i}" for i in range(1001)]}
+    body |= {"weights": [10] * 1001}
+    counted = {"weights_kind": "frequency"}
+    assert problem_of(http.post("/grades", json=body | counted))[1:] == ("invalid-option", "/groups")
     fewer = {name: values[:-1] for name, values in body.items()}
-    assert len(body_of(http.post("/grades", json=fewer | {"correlation": 0.12}))["grades"]) == 1000
+    assert len(body_of(http.post("/grades", json=fewer | counted | {"correlation": 0.12}))["grades"]) == 1000
 
 
 def _run(server: str | None, *arguments: str | Path) -> Result:

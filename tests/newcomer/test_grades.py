@@ -21,6 +21,19 @@ def test_a_table_of_grades_has_a_line_for_each_and_one_for_all(typed: Typed) -> 
     assert result.exit_code == 0, result.stderr
     assert [line.split()[0] for line in result.stdout.splitlines()[2:5]] == ["A", "B", "(all)"]
     assert "0.03577" in result.stdout
+    without = typed("calibrant grades grades.csv --group rating --label defaults")
+    assert "name the column of obligors with --count" in without.stderr
+    assert without.exit_code != 0
+
+
+def test_a_table_of_grades_with_few_defaults_is_not_read_as_rows_of_obligors(typed: Typed) -> None:
+    """Forget the numbers of obligors of a portfolio with one default."""
+    table = _TABLE.assign(defaults=[0, 1])
+    with pytest.raises(calibrant.CalibrationError, match="numbers of obligors are missing"):
+        calibrant.grade_tests(table["pd"], table["rating"], table["defaults"])
+    table.to_csv("grades.csv", index=False)
+    result = typed("calibrant grades grades.csv --group rating --label defaults")
+    assert "numbers of obligors are missing" in result.stderr
 
 
 @pytest.mark.parametrize("library", [pd, pl])

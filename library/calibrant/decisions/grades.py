@@ -257,6 +257,8 @@ def _checked(batch: Batch, grades: Groups | None, options: Mapping[str, float | 
         raise WrongShape.at("/predictions", "must be (n,), the PD of each row")
     if batch.counts_as != "frequency":
         raise InvalidOption.at("/weights_kind", "must be frequency: weights are numbers of obligors")
+    if batch.weights is None and len(grades.members) == len(batch):
+        raise InvalidOption.at("/groups", "have one row each: numbers of obligors are missing")
     if batch.clusters is not None:
         raise InvalidOption.at("/clusters", "are not used by tests of grades; correlation allows for dependence")
     return grades
@@ -333,7 +335,7 @@ def grade_tests(
     defaults : array_like, shape (n,)
         Whether the obligor of each row defaulted, 0 or 1; or with ``n``, how many defaulted.
     n : array_like, shape (n,), optional
-        Number of obligors of each row, such as of a table with one row for each grade; by default 1.
+        Number of obligors of each row, needed for a table with one row for each grade; by default 1.
     correlation : float, optional
         Asset correlation in (0, 1), for p-values of the one-factor model beside those of independent defaults.
     confidence : float, optional

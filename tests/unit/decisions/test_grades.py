@@ -249,6 +249,7 @@ def test_prudent_pds_of_grades_with_the_same_pd_are_refused_with_their_names() -
         (([0.1, 0.2], ["A", "B"], [0, 1]), {"n": [5, 6.5]}, InvalidWeight, "/n/1"),
         (([0.1, 0.2], ["A", "B"], [0, 1]), {"n": [5, -6]}, InvalidWeight, "/n/1"),
         (([0.1, 0.2], ["A", "B"], [0, 0]), {"n": [0, 0]}, InvalidWeight, "/n"),
+        (([0.1, 0.2], ["A", "B"], [0, 1]), {}, InvalidOption, "/grades"),
         (([0.1], ["A"], [0]), {"correlation": 0.0}, InvalidOption, "/correlation"),
         (([0.1], ["A"], [0]), {"correlation": 1.0}, InvalidOption, "/correlation"),
         (([0.1], ["A"], [0]), {"correlation": "0.1"}, InvalidOption, "/correlation"),
@@ -256,7 +257,7 @@ def test_prudent_pds_of_grades_with_the_same_pd_are_refused_with_their_names() -
         (([0.1], ["A"], [0]), {"confidence": True}, InvalidOption, "/confidence"),
         (
             (np.linspace(0.01, 0.9, 101), np.arange(101), np.zeros(101)),
-            {"confidence": 0.5},
+            {"n": [9] * 101, "confidence": 0.5},
             InvalidOption,
             "/confidence",
         ),

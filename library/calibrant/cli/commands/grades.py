@@ -17,6 +17,7 @@ from calibrant.cli.exits import Refused
 from calibrant.cli.output import Json, write_json, write_lines
 from calibrant.cli.rows import Columns, File, batch_of, name_of, options_of, read_rows, reads_a_file, source_of
 from calibrant.cli.server_url import Server
+from calibrant.io.errors import LabelsNeedMapping, NotLabels
 
 if TYPE_CHECKING:
     from calibrant.io.table import Sheet
@@ -50,7 +51,7 @@ def grades(
     if count and columns["weights"]:
         raise typer.BadParameter("cannot be combined with --weight", param_hint="--count")
     with engine_of(server) as engine:
-        rows = read_rows(file, columns) if count is None else _of_counts(file, columns, count)
+        rows = _of_rows(file, columns) if count is None else _of_counts(file, columns, count)
         tests = _tested(engine, rows, correlation=correlation, confidence=confidence)
         if as_json:
             write_json(tests)
@@ -69,6 +70,16 @@ def _tested(engine: Engine, rows: Sheet, **options: Any) -> dict[str, Any]:
     from calibrant.evaluation import Groups
 
     return grade_results(batch_of(rows), Groups(rows.groups or ()), **options).to_dict()
+
+
+def _of_rows(file: Path, columns: Columns) -> Sheet:
+    try:
+        return read_rows(file, columns)
+    except Refused as error:
+        if not isinstance(error.__cause__, LabelsNeedMapping | NotLabels):
+            raise
+        hint = "If the labels are numbers of defaults, name the column of obligors with --count."
+        raise Refused(f"{error}\n{hint}", error.code) from None
 
 
 def _of_counts(file: Path, columns: Columns, count: str) -> Sheet:
