@@ -67,8 +67,9 @@ if TYPE_CHECKING:
     from calibrant.monitoring.event_tally import EventTally, merge, tally
     from calibrant.monitoring.label_shift import LabelShift, estimate_label_shift
     from calibrant.monitoring.online import OnlineMap, OnlinePredictions, follow_stream, start_online
-    from calibrant.plots.axes import DistributionPlotter, Plotter, plot
+    from calibrant.plots.axes import Plotter, plot
     from calibrant.plots.display import CalibrationDisplay
+    from calibrant.plots.distribution_axes import DistributionPlotter
     from calibrant.reports.html_report import HtmlReport, report, report_distribution
 
 #: Module -> the names that this package exports from it.
@@ -113,7 +114,8 @@ _NAMES = {
     "monitoring.evaluation": ("evaluate_tally", "fit_tally"),
     "monitoring.label_shift": ("LabelShift", "estimate_label_shift"),
     "monitoring.online": ("OnlineMap", "OnlinePredictions", "follow_stream", "start_online"),
-    "plots.axes": ("DistributionPlotter", "Plotter", "plot"),
+    "plots.axes": ("Plotter", "plot"),
+    "plots.distribution_axes": ("DistributionPlotter",),
     "core.synthetic": ("hidden_error", "logistic_normal", "shaped_predictions"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}

@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
+import calibrant
 from service.route_table import RouteTable
 from tests.integration.responses import patched, problem_of
 
@@ -68,7 +69,7 @@ def test_a_picture_and_its_numbers_say_the_same(http: httpx.Client) -> None:
     assert "n = 400" in text
 
 
-@pytest.mark.parametrize("name", ["reliability", "fit-on-test", "corp", "logit-logit", "ks-graphs"])
+@pytest.mark.parametrize("name", calibrant.DIAGRAMS)
 def test_every_diagram_is_drawn_as_svg_and_as_png(http: httpx.Client, name: str) -> None:
     body = ROWS | {"diagram": name, "resamples": 100, "width": 400}
     _svg(http.post("/diagrams", json=body))
@@ -169,7 +170,7 @@ def test_numbers_that_do_not_exist_are_null_with_their_problem(http: httpx.Clien
 
 
 @pytest.mark.parametrize("rows", [{"predictions": [0.3], "labels": [1]}, {"predictions": [1.0] * 9, "labels": [0] * 9}])
-@pytest.mark.parametrize("name", ["reliability", "fit-on-test", "corp", "logit-logit", "ks-graphs"])
+@pytest.mark.parametrize("name", calibrant.DIAGRAMS)
 def test_one_row_and_one_class_are_drawn_or_refused(http: httpx.Client, rows: dict[str, Any], name: str) -> None:
     answer = http.post("/diagrams", json=rows | {"diagram": name, "resamples": 100})
     if answer.status_code == 200:

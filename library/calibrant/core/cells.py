@@ -251,6 +251,15 @@ class Cells:
         """Sum of the weights."""
         return float(self.cumulative_w[-1])
 
+    @property
+    def outcomes(self) -> tuple[float, float]:
+        """Number of events and of other rows; of importance weights their effective numbers."""
+        events, others = float(self.wy.sum()), float((self.w - self.wy).sum())
+        if self.kind == "frequency":
+            return events, others
+        squares, rest = float(self.w2y.sum()), float((self.w2 - self.w2y).sum())
+        return events**2 / max(squares, 1e-300), others**2 / max(rest, 1e-300)
+
     @cached_property
     def chance(self) -> Floats:
         """Variance of the sum of w (y - p) over the rows of each cell under calibration: ``(m,)``."""

@@ -8,6 +8,7 @@ from typing import Any
 from calibrant.calibrators import METHODS
 from calibrant.core.errors import UnknownDiagram
 from calibrant.core.options import Catalogue, Option, read_entries, read_values
+from calibrant.diagrams.clinical import FLEXIBLE, calibration_belt, calibration_curve
 from calibrant.diagrams.corp import corp
 from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
@@ -249,6 +250,57 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 },
                 "O(n log points)",
                 {"points": Option(99, low=10, high=1000), "level": _LEVEL},
+            ),
+            Diagram(
+                "calibration-belt",
+                "Calibration belt",
+                "Logistic regression of the outcome on powers of logit p, of predictions made before these rows: from "
+                "degree 1 to at most 4, as long as a likelihood ratio test at .95 rejects the smaller degree. A belt "
+                "holds the curves of this degree that the likelihood ratio test does not reject at level, from its "
+                "distribution given the degree. The p-value is that of the predictions; the belt at level holds the "
+                "diagonal if it is at least 1 - level. Importance weights count as their effective number of rows.",
+                "Nattino, Finazzi & Bertolini (2014, 2016)",
+                calibration_belt,
+                {
+                    "predictions": "predictions p, from the smallest to the largest",
+                    "calibrated": "the recalibrated probabilities",
+                    "low": "lower end of the belt at level",
+                    "high": "upper end of the belt at level",
+                    "inner_low": "lower end of the belt at inner_level",
+                    "inner_high": "upper end of the belt at inner_level",
+                    "degree": "degree of the polynomial",
+                    "statistic": "twice the gain in log likelihood over the predictions",
+                    "p_value": "p-value of calibrated predictions, given the degree",
+                },
+                "O(n log n) and the belt of about 1,000 groups",
+                {"level": _LEVEL, "inner_level": Option(0.8, low=0.5, high=0.999, real=True)},
+                seconds=lambda n, _options, _resampling: 0.5 + 5e-6 * n,
+            ),
+            Diagram(
+                "calibration-curve",
+                "Smooth calibration curve",
+                "A smooth estimate c(p) of P(Y = 1), with a pointwise band at level from the squares of residuals. "
+                "Curves as of the measure ici (loess, loess-direct and rcs), or logistic: logit P(Y = 1) = a + b logit "
+                f"p. Null is loess to 2,000 rows and rcs beyond, with at least {FLEXIBLE} events and {FLEXIBLE} other "
+                "rows, and logistic with fewer. Values are clipped to [0, 1].",
+                "Austin & Steyerberg (2014); Van Calster et al. (2016)",
+                calibration_curve,
+                {
+                    "predictions": "predictions p, from the smallest to the largest",
+                    "calibrated": "the curve c(p)",
+                    "low": "lower end of the band",
+                    "high": "upper end of the band",
+                    "curve": "the smoother",
+                    "events": "events; of importance weights their effective number",
+                    "non_events": "the same of other rows",
+                    "ici": "mean |c(p) - p| over the rows, without clipping",
+                },
+                "O(n log n); loess-direct O(n^2)",
+                {
+                    "curve": Option(None, choices=(None, "loess", "loess-direct", "rcs", "logistic")),
+                    "level": _LEVEL,
+                },
+                seconds=lambda n, options, _: 0.02 + 5e-6 * n + 2e-7 * (options["curve"] == "loess-direct") * n**2,
             ),
         )
     },

@@ -31,7 +31,7 @@ from calibrant.distributions.pit import ForecastSize
 from calibrant.measures.measure import MeasureResult
 
 if TYPE_CHECKING:
-    from calibrant.plots.axes import DistributionPlotter
+    from calibrant.plots.distribution_axes import DistributionPlotter
 #: The most groups of one evaluation.
 _MOST_GROUPS = 1000
 
@@ -99,7 +99,7 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         >>> report.plot().get_xlabel()
         'level of the interval'
         """
-        found: DistributionPlotter = above("plots.axes.DistributionPlotter")(self)
+        found: DistributionPlotter = above("plots.distribution_axes.DistributionPlotter")(self)
         return found
 
     def to_frame(self) -> Any:

@@ -17,10 +17,9 @@ from calibrant.core.options import Option
 from calibrant.core.reductions import Event
 from calibrant.measures.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 from calibrant.measures.intervals import Resampling, influence_of_clusters
-from calibrant.measures.measure import Compute, Measure, MeasureResult
+from calibrant.measures.measure import CLINICAL, Compute, Measure, MeasureResult
 from calibrant.measures.scores import centred, clipped_parts, mean_score, row_scores
 
-_FAMILY = "Clinical and rates"
 _SOURCE = "Cox (1958); Van Calster et al. (2019)"
 Likelihood = Literal["plain", "firth"]
 Limits = Literal["profile", "wald"]
@@ -442,7 +441,7 @@ def _entry_of_parameter(name: str, title: str, definition: str, column: int, *, 
     return Measure(
         name,
         title,
-        _FAMILY,
+        CLINICAL,
         definition + _OF_LIKELIHOOD,
         f"{_SOURCE}; Firth (1993)",
         None,
@@ -454,6 +453,7 @@ def _entry_of_parameter(name: str, title: str, definition: str, column: int, *, 
         better="neither",
         needs=_NEEDS,
         options=_LOGISTIC,
+        pooled="identity",
         seconds=_logistic_seconds,
     )
 
@@ -486,7 +486,7 @@ MEASURES = (
     Measure(
         "unreliability",
         "Unreliability test",
-        _FAMILY,
+        CLINICAL,
         "Twice the gain in log likelihood of logit P(Y = 1) = a + b logit p over a = 0, b = 1, with the p-value of 2 "
         "degrees of freedom; with importance weights Wald's statistic with a sandwich variance",
         "Cox (1958); Miller, Hui & Tierney (1991)",
@@ -501,7 +501,7 @@ MEASURES = (
     Measure(
         "oe-ratio",
         "Observed over expected events",
-        _FAMILY,
+        CLINICAL,
         "sum w y / sum w p; 1 is calibrated, above 1 predictions are too low. The interval is that of a log-normal "
         "ratio with variance (1 - O/n) / O; the p-value is of O - E under calibration",
         "Debray et al. (2017)",
@@ -512,12 +512,13 @@ MEASURES = (
         influence=_OE_INFLUENCE,
         clustered=("interval", "p_value"),
         better="neither",
+        pooled="log",
         seconds=lambda n, _classes, _options: 3e-8 * n,
     ),
     Measure(
         "pcoc",
         "Predicted over observed events",
-        _FAMILY,
+        CLINICAL,
         "sum w p / sum w y, the inverse of oe-ratio; 1 is calibrated, above 1 predictions are too high",
         "He et al. (2014); Debray et al. (2017)",
         0.0,
@@ -527,13 +528,14 @@ MEASURES = (
         influence=_EO_INFLUENCE,
         clustered=("interval", "p_value"),
         better="neither",
+        pooled="log",
         needs="at least one event",
         seconds=lambda n, _classes, _options: 3e-8 * n,
     ),
     Measure(
         "normalised-entropy",
         "Normalised entropy",
-        _FAMILY,
+        CLINICAL,
         "Log loss divided by that of one prediction for all rows: the own rate of events, or base_rate; below 1 the "
         "predictions are better than it. Part entropy: the divisor",
         "He et al. (2014)",
@@ -549,7 +551,7 @@ MEASURES = (
     Measure(
         "spiegelhalter",
         "Spiegelhalter's z",
-        _FAMILY,
+        CLINICAL,
         "sum w (y - p)(1 - 2 p) / sqrt(sum w (1 - 2 p)^2 p (1 - p)), with the two-sided p-value of a normal variable: "
         "the deviation of the Brier score from its expectation under calibration. Gaps that cancel there are not seen",
         "Spiegelhalter (1986)",
@@ -564,7 +566,7 @@ MEASURES = (
     Measure(
         "hosmer-lemeshow",
         "Hosmer-Lemeshow test",
-        _FAMILY,
+        CLINICAL,
         "sum_g (O_g - E_g)^2 / (E_g (1 - E_g / n_g)) over groups of equal mass, with the p-value of chi-squared with "
         "as many degrees of freedom as groups (predictions made before), or groups - 2 (a model fitted to these rows). "
         "Part least_expected: the fewest expected events, or other rows, of a group; below 5 the p-value is too small. "

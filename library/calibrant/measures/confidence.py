@@ -347,6 +347,7 @@ MEASURES = (
         vector=_auroc,
         influence=_auroc_influence,
         options={"of": Option("event", choices=("event", "confidence"))},
+        pooled="logit",
     ),
     _entry(
         "optimal-temperature",

@@ -65,6 +65,10 @@ _ONCE, _ROW = 2e-4, 2e-7
 _INTERVAL, _DEALT_ROW, _RESAMPLE, _MULTIPLIER = 1.5e-3, 2e-7, 3e-6, 2e-8
 
 
+#: The family of measures that are imprecise with fewer events, or other rows, than this (Vergouwe et al. 2005).
+CLINICAL, _FEWEST = "Clinical and rates", 100
+
+
 @dataclass(frozen=True, repr=False)
 class MeasureResult(Measured, Suggesting):
     """Result of one measure.
@@ -173,6 +177,8 @@ class Measure(Described):
         Which of these that are computed with the value are valid for rows in clusters; others are left out.
     own_interval : bool
         Whether the result already has its interval.
+    pooled : {"identity", "log", "logit"} or None
+        Scale on which values of groups are pooled; None if they are not.
     distance, triangle, influence, resampled : callable, bool, callable, bool
         How intervals are computed: from the gaps of which the measure is the size (by the triangle inequality if
         ``triangle``), from the influence of each row, or on resampled rows. The first that is defined is used.
@@ -218,6 +224,7 @@ class Measure(Described):
     pooled_p_value: bool = False
     clustered: tuple[str, ...] = ()
     own_interval: bool = False
+    pooled: Literal["identity", "log", "logit"] | None = None
     distance: Callable[..., Distance] | None = None
     triangle: bool = False
     influence: Callable[..., Floats] | None = None
@@ -294,6 +301,11 @@ class MeasureRequest:
             definition["clusters"] = len(np.unique(subject.clusters))
             if self.measure.influence is not None:
                 definition["cluster_variance"] = resampling.cluster_variance
+        if self.measure.family == CLINICAL and isinstance(subject, Event) and result.problem is None:
+            events, others = subject.cells.outcomes
+            if min(events, others) < _FEWEST:
+                problem = f"imprecise: {events:,.0f} events and {others:,.0f} other rows; {_FEWEST} of each are advised"
+                result = replace(result, problem=problem)
         return replace(result, definition=definition)
 
     def _interval(

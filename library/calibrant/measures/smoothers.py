@@ -15,10 +15,9 @@ from calibrant.core.options import Option
 from calibrant.core.reductions import Event
 from calibrant.measures.clinical import LogisticModel, counts_rows, logits, maximum, quantiles
 from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale
-from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.measures.measure import CLINICAL, Measure, MeasureResult
 
-_FAMILY = "Clinical and rates"
-CurveName = Literal["loess", "loess-direct", "rcs"]
+CurveName = Literal["loess", "loess-direct", "rcs", "logistic"]
 #: Up to this many rows the default curve is loess; the most different predictions of loess-direct.
 MOST_OF_LOESS = 2000
 #: Knots of the restricted cubic spline: quantiles of the logits (Harrell 2015, table 2.3).
@@ -47,7 +46,9 @@ def smoother(event: Event, curve: CurveName | None) -> Smoother:
         raise OneClass("labels contain one class")
     name = curve or ("loess" if float(rows.sum()) <= MOST_OF_LOESS else "rcs")
     if name == "rcs":
-        return _spline(cells, counted=counts_rows(event))
+        return _logistic(name, cells, _spline(cells, counted=counts_rows(event)))
+    if name == "logistic":
+        return _logistic(name, cells, lambda logit: np.column_stack([np.ones_like(logit), logit]))
     if name == "loess-direct":
         if len(cells) > MOST_OF_LOESS:
             raise InvalidOption(f"loess-direct takes at most {MOST_OF_LOESS} different predictions; use loess or rcs")
@@ -73,22 +74,27 @@ def _direct(cells: Cells, rows: Floats) -> Smoother:
     return Smoother("loess-direct", at, np.diag(1.0 / cells.w))
 
 
-def _spline(cells: Cells, *, counted: bool) -> Smoother:
-    logit = logits(cells.p, cells.logit)
-    knots = quantiles(logit, cells.w, _KNOTS, counted=counted)
+def _spline(cells: Cells, *, counted: bool) -> Callable[[Floats], Floats]:
+    """Return the features of logits for a restricted cubic spline."""
+    knots = quantiles(logits(cells.p, cells.logit), cells.w, _KNOTS, counted=counted)
     if (np.diff(knots) <= 0.0).any():
         raise NotConverged("the predictions have too few different values for a spline with 5 knots")
-    features = _restricted(logit, knots)
-    start = np.append([0.0, 1.0], np.zeros(features.shape[1] - 2))
-    theta, _, information = maximum(LogisticModel(features, np.zeros_like(logit), cells.w, cells.wy), start)
+    return lambda logit: _restricted(logit, knots)
+
+
+def _logistic(name: CurveName, cells: Cells, features: Callable[[Floats], Floats]) -> Smoother:
+    """Return logistic regression on features ``(m, D)`` of logits ``(m,)``, of which the second is the logit."""
+    logit = logits(cells.p, cells.logit)
+    x = features(logit)
+    start = np.append([0.0, 1.0], np.zeros(x.shape[1] - 2))
+    theta, _, information = maximum(LogisticModel(x, np.zeros_like(logit), cells.w, cells.wy), start)
 
     def at(p: Floats) -> tuple[Floats, Floats]:
-        where = logit[np.searchsorted(cells.p, p)] if cells.logit is not None else logits(p, None)
-        basis = _restricted(where, knots)
+        basis = features(logit[np.searchsorted(cells.p, p)] if cells.logit is not None else logits(p, None))
         fitted = expit(basis @ theta)
         return fitted, basis * (fitted * (1.0 - fitted))[:, None]
 
-    return Smoother("rcs", at, features @ np.linalg.inv(information))
+    return Smoother(name, at, x @ np.linalg.inv(information))
 
 
 def _restricted(x: Floats, knots: Floats) -> Floats:
@@ -142,7 +148,7 @@ def _entry(name: str, title: str, what: str, share: float | None) -> Measure:
     return Measure(
         name,
         title,
-        _FAMILY,
+        CLINICAL,
         f"The {what} of |c(p) - p| over the rows, with c a smooth calibration curve: loess (span 3/4, degree 2, "
         "interpolated between vertices, as R's default), loess-direct (a fit at each prediction), or rcs, logistic "
         "regression on a restricted cubic spline of logit p with 5 knots; null is loess up to 2,000 rows and rcs "

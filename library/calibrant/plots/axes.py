@@ -11,16 +11,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from calibrant.core.arguments import meant_by
-from calibrant.core.arrays import texts_of_times
 from calibrant.core.errors import InvalidOption, requires
 from calibrant.core.options import known_name
 from calibrant.core.reductions import MANY
-from calibrant.core.results import Suggesting, n_rows
+from calibrant.core.results import Suggesting
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.diagrams.diagram import read_argument
-from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
-from calibrant.distributions.evaluation import DistributionReport
-from calibrant.distributions.forecasts import Forecasts
 from calibrant.evaluation import Report
 from calibrant.plots.canvas import BODY, DARK, LIGHT, NothingToDraw, shortened
 from calibrant.plots.diagram import plot_of
@@ -95,7 +91,7 @@ class Plotter(Suggesting):
         if diagram == "reliability":
             return draw_reliability(self._report, ax, options)
         name, entries = entries_of(self._report, diagram, options)
-        return _draw(name, entries, ax, in_sample=bool(self._report.in_sample))
+        return draw_entries(name, entries, ax, in_sample=bool(self._report.in_sample))
 
     def reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the reliability diagram: the observed frequency of each bin, with its interval.
@@ -237,68 +233,15 @@ class Plotter(Suggesting):
         """
         return self("ks-graphs", ax, **options)
 
-
-class DistributionPlotter(Suggesting):
-    """Draw the diagrams of predictive distributions on matplotlib axes.
-
-    ``report.plot()`` draws the coverage by level, and each method another diagram. With ``after``, such as
-    ``fitted.apply(...)``, the diagrams before and after a map are overlaid.
-
-    Parameters
-    ----------
-    report : DistributionReport
-        The report.
-
-    See Also
-    --------
-    DistributionReport.plot : Returns this object.
-
-    Examples
-    --------
-    >>> import calibrant
-    >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
-    >>> report.plot.pit().get_ylabel()
-    'density'
-    """
-
-    _familiar = MappingProxyType({"coverage": "plot()"})
-
-    def __init__(self, report: DistributionReport) -> None:
-        self._report = report
-
-    def __call__(
-        self,
-        diagram: str = "coverage",
-        ax: Axes | None = None,
-        *,
-        after: Forecasts | None = None,
-        times: Any = None,
-        **options: Any,
-    ) -> Axes:
-        """Draw a diagram; ``options`` are those of ``calibrant.DISTRIBUTION_DIAGRAMS``, ``times`` are for a fan."""
-        _check_options(diagram, options, DISTRIBUTION_DIAGRAMS)
-        request = read_argument(read_distribution_diagrams, diagram, options)
-        rows = self._report.source
-        if rows is None:
-            raise InvalidOption.at("/diagram", "needs the rows, which this report does not have")
-        if not isinstance(after, Forecasts | None):
-            raise InvalidOption.at("/after", "must be forecasts, such as those of fitted.apply(...)")
-        if after is not None and len(after) != len(rows):
-            raise InvalidOption.at("/after", f"has {n_rows(len(after))}, but the report has {len(rows):,}")
-        names = None if times is None else texts_of_times(times)
-        sides = [rows, *([] if after is None else [replace(rows, forecasts=after)])]
-        return _draw(request.diagram.name, [drawn(request, side, names) for side in sides], ax)
-
-    def pit(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the PIT histogram, with a simultaneous band.
+    def calibration_belt(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw polynomial logistic recalibration with its belts.
 
         Parameters
         ----------
         ax : Axes, optional
             Axes to draw on; by default those of a new figure.
         **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["pit"]``.
+            Options of ``calibrant.DIAGRAMS["calibration-belt"]``.
 
         Returns
         -------
@@ -307,27 +250,26 @@ class DistributionPlotter(Suggesting):
 
         See Also
         --------
-        DistributionReport.plot : Draws any diagram.
+        Report.plot : Draws any diagram.
 
         Examples
         --------
         >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
-        >>> report.plot.pit().get_ylabel()
-        'density'
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
+        >>> report.plot.calibration_belt().get_ylabel()
+        'observed frequency'
         """
-        return self("pit", ax, **options)
+        return self("calibration-belt", ax, **options)
 
-    def quantile_reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the share of outcomes that are at most the quantile of each level, with a simultaneous band.
+    def calibration_curve(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw a smooth calibration curve with a pointwise band.
 
         Parameters
         ----------
         ax : Axes, optional
             Axes to draw on; by default those of a new figure.
         **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["quantile-reliability"]``.
+            Options of ``calibrant.DIAGRAMS["calibration-curve"]``.
 
         Returns
         -------
@@ -336,103 +278,16 @@ class DistributionPlotter(Suggesting):
 
         See Also
         --------
-        DistributionReport.plot : Draws any diagram.
+        Report.plot : Draws any diagram.
 
         Examples
         --------
         >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
-        >>> report.plot.quantile_reliability().get_xlabel()
-        'level of the quantile'
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
+        >>> report.plot.calibration_curve(curve="logistic").get_ylabel()
+        'observed frequency'
         """
-        return self("quantile-reliability", ax, **options)
-
-    def mean_variance(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the mean squared error by the predicted variance, on logarithmic axes.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["mean-variance"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
-        >>> report.plot.mean_variance(n_bins=2).get_xlabel()
-        'predicted variance (log scale)'
-        """
-        return self("mean-variance", ax, **options)
-
-    def sharpness(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the mean width of central intervals against their coverage.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["sharpness"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
-        >>> report.plot.sharpness().get_ylabel()
-        'mean width of the interval'
-        """
-        return self("sharpness", ax, **options)
-
-    def fan(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw intervals, medians and outcomes of one series over time.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, ``times (n,)`` (distinct numbers or dates), and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["fan"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
-        >>> report.plot.fan(times=["2024-01-01", "2024-01-08", "2024-01-15"]).get_xlabel()
-        'time (UTC)'
-        """
-        return self("fan", ax, **options)
+        return self("calibration-curve", ax, **options)
 
 
 def plot(
@@ -521,7 +376,7 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
         options["binning"] = options.pop("strategy")
     if isinstance(options.get("binning"), str):
         options["binning"] = BINNINGS.get(options["binning"], options["binning"])
-    _check_options(diagram, options, DIAGRAMS)
+    check_options(diagram, options, DIAGRAMS)
     request = read_argument(read_diagrams, diagram, options)
     kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
     if report.source is not None and (options or not kept):
@@ -535,7 +390,7 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
     return request.diagram.name, kept
 
 
-def _check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[str, Any]) -> None:
+def check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[str, Any]) -> None:
     """Raise ``TypeError`` with what to pass instead, if an option is unknown."""
     if not isinstance(diagram, str):
         raise InvalidOption.at("/diagram", "must be the name of a diagram")
@@ -550,7 +405,7 @@ def _check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[
             raise TypeError(f"plot() has no argument {option}; {_ELSEWHERE.get(option) or meant}")
 
 
-def _draw(
+def draw_entries(
     name: str,
     entries: Sequence[Mapping[str, Any]],
     ax: Axes | None,
@@ -635,12 +490,12 @@ def draw_reliability(
     in_sample = bool(report.in_sample) and len(entries) > 1
     if models or style:
         if ax is None or not models:
-            ax = _draw("reliability", entries[-1:], ax, diagonal=diagonal, empty=True)
+            ax = draw_entries("reliability", entries[-1:], ax, diagonal=diagonal, empty=True)
         line = _overlay(ax, data_of(entries[-1]), models, style)
         models = [*models, _Model(name, [("in-sample" if in_sample else "", line)])]
         _name_models(ax, models)
     else:
-        ax = _draw("reliability", entries, ax, in_sample=in_sample, diagonal=diagonal)
+        ax = draw_entries("reliability", entries, ax, in_sample=in_sample, diagonal=diagonal)
         marks = [_handle(RELIABILITY.mark(data_of(entries[0]), look)) for look in (BEFORE, AFTER)]
         sides = _sides(in_sample) if len(entries) > 1 else ("",)
         models = [_Model(name, list(zip(sides, marks, strict=False)))]

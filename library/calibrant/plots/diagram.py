@@ -20,6 +20,7 @@ from calibrant.plots.canvas import (
     shortened,
 )
 from calibrant.plots.canvas import width as width_of
+from calibrant.plots.clinical import BELT, CURVE
 from calibrant.plots.corp import CORP
 from calibrant.plots.fitted import FITTED
 from calibrant.plots.forecasts import FORECAST_PLOTS, fan_of
@@ -53,6 +54,8 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
         "ks-graphs": KS,
         "decision-curve": DECISION_CURVE,
         "murphy": MURPHY,
+        "calibration-belt": BELT,
+        "calibration-curve": CURVE,
     }
 )
 

@@ -31,6 +31,9 @@ CAPTIONS: Mapping[str, str] = {
     "deviations along a straight line; temperature scaling, along a line through the centre.",
     "ks-graphs": "Cumulative predictions and cumulative labels, from the lowest prediction upwards. Where the curves "
     "diverge, the predictions are miscalibrated. No bins are needed.",
+    "calibration-belt": "Polynomial logistic recalibration with its belts. Where a belt is above the diagonal, "
+    "predictions are too low; where it is below, too high.",
+    "calibration-curve": "A smooth estimate of the observed frequency, with its pointwise band.",
 }
 
 

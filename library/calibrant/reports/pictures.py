@@ -236,11 +236,12 @@ _ERRORS: Mapping[str, Callable[[Definition], dict[str, Any]]] = MappingProxyType
         "corp": lambda _: {"name": "ece-isotonic", "norm": 1},
         "ks-graphs": lambda _: {"name": "ks"},
         **dict.fromkeys(("decision-curve", "murphy"), lambda _: {"name": "brier"}),
+        **dict.fromkeys(("calibration-belt", "calibration-curve"), lambda _: {"name": "calibration-slope"}),
     }
 )
 
 
-_TITLES = {"ks": "KS error", "brier": "Brier score"}
+_TITLES = {"ks": "KS error", "brier": "Brier score", "calibration-slope": "calibration slope"}
 
 
 def _named(shown: Definition, which: str | None) -> str:

@@ -24,4 +24,4 @@ def event() -> Event:
     """Predictions that are too low, with ties."""
     random = np.random.default_rng(5)
     c = random.random(2000)
-    return Event(np.round(c**1.4, 3), (random.random(2000) < c).astype(np.int8))
+    return Event(np.clip(np.round(c**1.4, 3), 0.001, 0.999), (random.random(2000) < c).astype(np.int8))

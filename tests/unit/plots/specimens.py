@@ -25,7 +25,16 @@ from calibrant.plots.over_time import draw_over_time
 N = 1200
 ABOUT = Caption(N, "binary", "spam-filter:3", ("ECE", 0.1234), (0.1, 0.15))
 PLAIN = Caption(N, "binary")
-QUICK = ("reliability", "corp", "logit-logit", "ks-graphs", "decision-curve", "murphy")
+QUICK = (
+    "reliability",
+    "corp",
+    "logit-logit",
+    "ks-graphs",
+    "decision-curve",
+    "murphy",
+    "calibration-belt",
+    "calibration-curve",
+)
 
 Array = npt.NDArray[np.float64]
 

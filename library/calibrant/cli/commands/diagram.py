@@ -165,9 +165,9 @@ Diagram = Annotated[
     str | None,
     typer.Option(
         "--diagram",
-        help="Diagram: reliability (default), fit-on-test, corp, logit-logit, ks-graphs or by-size; with --regression "
-        "coverage (default), pit, quantile-reliability, mean-variance, sharpness or fan; or a JSON object with "
-        'options, such as {"name": "by-size", "measures": ["ece", "ks"]}.',
+        help="Diagram: reliability (default), fit-on-test, corp, logit-logit, ks-graphs, calibration-belt, "
+        "calibration-curve or by-size; with --regression coverage (default), pit, quantile-reliability, mean-variance, "
+        'sharpness or fan; or a JSON object with options, such as {"name": "by-size", "measures": ["ece", "ks"]}.',
     ),
 ]
 MapOf = Annotated[

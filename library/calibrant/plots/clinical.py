@@ -1,0 +1,106 @@
+"""The calibration belt and the smooth calibration curve: a curve with its bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.plots.panel import (
+    CALIBRATED,
+    Data,
+    Key,
+    Look,
+    Panel,
+    Plot,
+    count,
+    decimal,
+    extent,
+    half_window,
+    level_text,
+    percent,
+    plain_mark,
+    values,
+)
+
+#: Points of the curve in the alternative text.
+_DESCRIBED = 9
+_BORDER = (1.5, 2.0)
+
+
+def show(panel: Panel, data: Data, look: Look) -> None:
+    """Draw the curve and its bands; of a diagram after a map only their borders."""
+    p = values(data["predictions"])
+    if len(p) == 1:
+        panel.dots(p, values(data["calibrated"]), 4.0, look.colour, stroke="paper", square=look.square)
+        return
+    if data["low"] is not None:
+        if look.hatch is None:
+            panel.between(p, data["low"], data["high"], "band")
+            if "inner_low" in data:
+                panel.between(p, data["inner_low"], data["inner_high"], look.tint)
+        for end in ("low", "high"):
+            panel.line(p, data[end], look.colour, width=0.9, dash=_BORDER)
+    panel.line(p, data["calibrated"], look.colour, width=2.0, dash=look.dash)
+
+
+def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
+    """Return the legend."""
+    marks = [Key(_curve(data), look.colour)]
+    if data["low"] is not None:
+        if "inner_low" in data:
+            marks.append(Key(f"{level_text(float(definition.get('inner_level', 0.8)))} belt", look.tint, "area"))
+        what = "belt" if "inner_low" in data else "pointwise band"
+        marks.append(Key(f"{level_text(float(definition.get('level', 0.95)))} {what}", look.colour, dash=_BORDER))
+    return [*marks, CALIBRATED]
+
+
+def _curve(data: Data) -> str:
+    if "curve" in data:
+        return f"{data['curve']} curve"
+    p_value = "" if data["p_value"] is None else f", p-value {decimal(data['p_value'])}"
+    return f"degree {data['degree']}{p_value}"
+
+
+def describe(data: Data, definition: Mapping[str, Any]) -> str:
+    """Describe the curve at a few predictions, with its band, and where the band leaves out the diagonal."""
+    p, calibrated = values(data["predictions"]), values(data["calibrated"])
+    at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
+    each = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
+    if "curve" in data:
+        events, others = count(data["events"]), count(data["non_events"])
+        what = f"The {data['curve']} curve of {events} events and {others} other rows; ICI {decimal(data['ici'])}."
+    else:
+        what = f"Polynomial logistic recalibration: {_curve(data)}."
+    return f"{what} {_outside(data, definition)}Prediction to calibrated probability: {each}."
+
+
+def _band(data: Data, i: int) -> str:
+    return "" if data["low"] is None else f" ({decimal(data['low'][i])} to {decimal(data['high'][i])})"
+
+
+def _outside(data: Data, definition: Mapping[str, Any]) -> str:
+    if data["low"] is None:
+        return ""
+    p, level = values(data["predictions"]), level_text(float(definition.get("level", 0.95)))
+    above, below = (percent(float(np.mean(out))) for out in (values(data["low"]) > p, values(data["high"]) < p))
+    return f"The whole {level} band is above the diagonal at {above} of the points and below it at {below}. "
+
+
+def _plot(kind: str) -> Plot:
+    return Plot(
+        kind,
+        ("predicted probability", "observed frequency"),
+        lambda _: None,
+        show,
+        keys,
+        describe,
+        lambda shown: half_window(
+            [extent((data["predictions"],), (data["calibrated"], data["low"], data["high"])) for data in shown]
+        ),
+        mark=plain_mark,
+    )
+
+
+BELT, CURVE = _plot("Calibration belt"), _plot("Smooth calibration curve")
