@@ -178,6 +178,21 @@ class GapAnswer(Document):
     problem: str | None = None
 
 
+class PooledAnswer(Document):
+    """A measure pooled over groups, such as centres, by a random-effects model."""
+
+    value: float | None = Field(description="mean over the groups")
+    interval: tuple[float, float] | None = None
+    prediction_interval: tuple[float, float] | None = Field(
+        None, description="interval of the true value of another group; null for fewer than three"
+    )
+    between: float | None = Field(description="standard deviation of true values between groups, on the scale")
+    i_squared: float | None = Field(description="share of the variance of estimates that is between groups")
+    groups: int = Field(description="number of groups with a value")
+    scale: Literal["identity", "log", "logit"] = Field(description="scale on which values are pooled")
+    problem: str | None = None
+
+
 class DiagramAnswer(Document):
     """The data of one diagram; ``GET /diagrams`` describes each field."""
 
@@ -276,6 +291,9 @@ class ReportAnswer(Document):
     )
     groups: dict[str, GroupAnswer] | None = None
     gaps: dict[str, GapAnswer] | None = None
+    pooled: dict[str, PooledAnswer] | None = Field(
+        None, description="slopes, intercepts, O/E and AUROC before the map, pooled over the groups; needs intervals"
+    )
     diagrams: dict[str, DiagramAnswer] | None = None
     comparison: ComparisonAnswer | None = Field(None, description="if maps were requested")
     group_diagrams: dict[str, GroupDiagrams] | None = Field(

@@ -45,6 +45,7 @@ from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.measures.pooling import Pooled, pooled_groups
 
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
@@ -91,6 +92,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         Results by group name; None without groups.
     gaps, gaps_after : mapping of str to Gap or None
         Largest difference of each measure between two groups, before and after the map.
+    pooled : mapping of str to Pooled or None
+        Slopes, intercepts, O/E and AUROC before the map, pooled over the groups; None without intervals.
     left_out : int
         Rows left out because their label is not among ``classes``.
     diagrams, after_diagrams : mapping of str to dict
@@ -143,6 +146,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     groups: Mapping[str, GroupReport] | None = None
     gaps: Mapping[str, Gap] | None = None
     gaps_after: Mapping[str, Gap] | None = None
+    pooled: Mapping[str, Pooled] | None = None
     left_out: int = 0
     diagrams: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     after_diagrams: Mapping[str, dict[str, Any]] | None = None
@@ -589,6 +593,7 @@ class Evaluation:
     ) -> Report:
         with begin("groups"):
             before = self._by_group(raw, members)
+        report = replace(report, pooled=pooled_groups(self.measures, before, self.resampling.level))
         with begin("gaps"):
             gaps = self._gaps(raw, members, before)
         if applied is None:

@@ -110,6 +110,12 @@ def _groups(report: Json, by: str, level: float | None) -> Iterator[str | Table]
         yield _group_table(side, {name: group["n"] for name, group in report["groups"].items()}, by)
     if level is not None:
         resamples = lookup.resamples(report["groups"].values())
+        for key, pooled in (report.get("pooled") or {}).items():
+            another = _interval(pooled["prediction_interval"])
+            yield (
+                f"{key}, pooled: {_number(pooled['value'])}, interval {_interval(pooled['interval'])}, of another {by} "
+                f"{another}" + (f"; {pooled['problem']}" if pooled["problem"] else "")
+            )
         origin = "" if resamples is None else f", from {resamples:,} resamples,"
         yield f"The {numbers.level(level)} interval{origin} is below each value."
 

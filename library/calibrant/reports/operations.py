@@ -177,6 +177,8 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
         body["gaps"] = {key: plain_result(gap) for key, gap in report.gaps.items()}
     if report.gaps_after is not None:
         body["after"]["gaps"] = {key: plain_result(gap) for key, gap in report.gaps_after.items()}
+    if report.pooled is not None:
+        body["pooled"] = {key: plain_result(pooled) for key, pooled in report.pooled.items()}
     if report.diagrams:
         body["diagrams"] = dict(report.diagrams)
     if report.after_diagrams:

@@ -49,6 +49,21 @@ class GapAnswer(WireAnswer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PooledAnswer(WireAnswer):
+    """A measure pooled over groups, such as centres, by a random-effects model."""
+
+    value: float | None  # mean over the groups
+    interval: tuple[float, float] | None = None  # confidence interval; None if none was requested or it is unknown
+    #: interval of the true value of another group; None for fewer than three
+    prediction_interval: tuple[float, float] | None = None
+    between: float | None  # standard deviation of true values between groups, on the scale
+    i_squared: float | None  # share of the variance of estimates that is between groups
+    groups: int  # number of groups with a value
+    scale: Literal["identity", "log", "logit"]  # scale on which values are pooled
+    problem: str | None = None  # why a value is missing; None if none is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiagramAnswer(WireAnswer):
     """The data of one diagram; ``GET /diagrams`` describes each field."""
 
@@ -152,6 +167,8 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     improvement: dict[str, MeasureAnswer] | None = None
     groups: dict[str, GroupAnswer] | None = None  # results of each group by its name
     gaps: dict[str, GapAnswer] | None = None  # largest difference of each measure between two groups
+    #: slopes, intercepts, O/E and AUROC before the map, pooled over the groups; needs intervals
+    pooled: dict[str, PooledAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None  # data of each diagram by its key
     comparison: ComparisonAnswer | None = None  # if maps were requested
     #: in a full report: the reliability diagram of each group, for two to nine groups
