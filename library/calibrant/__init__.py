@@ -12,8 +12,8 @@
   ``prediction_drift`` tests whether predictions changed.
 - ``start_online`` and ``follow_stream`` follow a stream with a map that adapts; ``change_time`` dates a change.
 - ``decision_curve`` judges models by the net benefit of decisions at thresholds, and ``best_threshold`` chooses one.
-- ``measure_by_size`` shows how measures depend on the number of rows, and ``cost_plane`` compares the costs of two
-  models; ``grade_tests`` tests the default probabilities of rating grades.
+- ``measure_by_size`` shows how measures depend on the number of rows, ``sample_size`` how many rows a validation needs,
+  and ``cost_plane`` compares the costs of two models; ``grade_tests`` tests the default probabilities of rating grades.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
+    from calibrant.measures.pooling import Pooled
+    from calibrant.measures.sample_size import SampleSize, sample_size
     from calibrant.measures.selective import CostPlane
     from calibrant.monitoring.change import ChangeTime, change_time
     from calibrant.monitoring.density_ratio import density_ratios
@@ -99,6 +101,8 @@ _NAMES = {
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
+    "measures.pooling": ("Pooled",),
+    "measures.sample_size": ("SampleSize", "sample_size"),
     "measures.selective": ("CostPlane",),
     "monitoring.change": ("ChangeTime", "change_time"),
     "monitoring.density_ratio": ("density_ratios",),
@@ -157,8 +161,10 @@ __all__ = [
     "PerformanceEstimate",
     "PerformanceEstimator",
     "Plotter",
+    "Pooled",
     "PredictionDrift",
     "Report",
+    "SampleSize",
     "SizeCurve",
     "Training",
     "__version__",
@@ -191,6 +197,7 @@ __all__ = [
     "recalibrate_in_order",
     "report",
     "report_distribution",
+    "sample_size",
     "shaped_predictions",
     "shift_prior",
     "start_online",
