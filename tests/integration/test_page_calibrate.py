@@ -214,7 +214,7 @@ def test_a_large_file_takes_one_of_few_places(redis: Redis, redis_url: str) -> N
         ref, token = _fit(visitor), visitor.token("/")
         with one_place_taken(redis, url):
             refused = _send(visitor, ref, packed, "rows.csv.gz", token)
-            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (503, True)  # an estimate
         for _ in range(2):
             answer = _send(visitor, ref, packed, "rows.csv.gz")
             assert answer.status_code == 200

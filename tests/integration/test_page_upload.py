@@ -234,7 +234,7 @@ def test_a_small_file_that_unpacks_to_much_takes_one_of_few_places(redis: Redis,
         with one_place_taken(redis, url):
             for content in (packed, short):
                 refused = _send(visitor, content)
-                assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+                assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (503, True)  # an estimate
                 assert "store" not in refused.text.lower().replace("stored", "")
         for content in (packed, short):
             assert _send(visitor, content).status_code == 204
