@@ -1,7 +1,8 @@
 """Calibrant: measure whether a classifier's probabilities can be trusted, and repair them.
 
 - ``evaluate`` measures calibration, ``report`` makes a full report as HTML, and ``plot`` draws models side by side.
-- ``compare`` compares several calibration maps.
+- ``compare`` compares several models on the same rows, or several calibration maps, and ranks them.
+- ``recommend`` recommends a calibration map, or none, with its reasons.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document; ``shift_prior`` corrects predictions for a
   known base rate, or for sampled or weighted training rows, and ``update`` updates a model on new rows.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from calibrant.plots.display import CalibrationDisplay
     from calibrant.plots.distribution_axes import DistributionPlotter
     from calibrant.reports.html_report import HtmlReport, report, report_distribution
+    from calibrant.reports.recommendation import RecommendedMap, recommend
 
 #: Module -> the names that this package exports from it.
 _NAMES = {
@@ -96,6 +98,7 @@ _NAMES = {
     "core.errors": ("CalibrationError", "MissingExtra", "Offence"),
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "reports.html_report": ("HtmlReport", "report", "report_distribution"),
+    "reports.recommendation": ("RecommendedMap", "recommend"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "maps.prior_shift": ("shift_prior",),
     "measures.catalogue": ("MEASURES",),
@@ -163,6 +166,7 @@ __all__ = [
     "Plotter",
     "Pooled",
     "PredictionDrift",
+    "RecommendedMap",
     "Report",
     "SampleSize",
     "SizeCurve",
@@ -195,6 +199,7 @@ __all__ = [
     "plot",
     "prediction_drift",
     "recalibrate_in_order",
+    "recommend",
     "report",
     "report_distribution",
     "sample_size",

@@ -1,4 +1,4 @@
-"""Comparison of several calibration maps on the same rows, and power laws of calibration error."""
+"""Comparison of several models or calibration maps on the same rows, and power laws of calibration error."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compar
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
-from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
+from calibrant.core.errors import InvalidOption
+from calibrant.core.inputs import rows_of_models, read_rows, reduction_by_name, reduction_with_name
+from calibrant.core.results import ByName
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.clusters import ClusterVariance
 from calibrant.measures.cross_fitting import Training, training_of
 from calibrant.measures.intervals import Resampling
 
@@ -59,7 +62,7 @@ __all__ = [
 def compare(
     predictions: Any,
     labels: Any,
-    maps: CalibrationMap | Sequence[CalibrationMap] | Mapping[str, CalibrationMap],
+    maps: CalibrationMap | Sequence[CalibrationMap] | Mapping[str, CalibrationMap] | None = None,
     *,
     measures: str | Sequence[str | Mapping[str, Any]] | None = None,
     reduction: str | None = None,
@@ -69,50 +72,56 @@ def compare(
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
     scale: Scale = "probability",
-    correction: Correction = "max-t",
+    groups: Any = None,
+    clusters: Any = None,
+    rank_by: str | None = None,
+    correction: Correction | None = None,
     of: RankedValues = "debiased",
     interval: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    cluster_variance: ClusterVariance = "cr2",
     trained: Mapping[str, Training] | None = None,
 ) -> ComparisonReport:
-    """Compare calibration maps with each other and with the uncalibrated predictions.
+    """Compare several models on the same rows, or calibration maps with each other and with no map.
 
     Parameters
     ----------
-    predictions : array_like, shape (n,) or (n, K)
-        P(Y = 1), or one column per class; every map must accept them.
+    predictions : mapping of str to array_like, frame, or array_like
+        Models: 2 to 20 predictions by name, ``(n,)`` or ``(n, K)``, or a frame with a column for each. With ``maps``,
+        the predictions that every map must accept.
     labels : array_like, shape (n,)
-        As for ``evaluate``. The rows should be held out from the fits of all maps.
-    maps : mapping of str to CalibrationMap, or sequence of CalibrationMap
-        1 to 20 maps. Maps in a sequence are named after their methods. ``uncalibrated`` is reserved for the predictions
-        as given.
+        As for ``evaluate``. The rows should be held out from the fits of all models and maps.
+    maps : mapping of str to CalibrationMap, or sequence of CalibrationMap, optional
+        1 to 20 maps, those of a sequence named after their methods. ``uncalibrated`` is no name of a map.
     measures : sequence of str or mapping, optional
-        As for ``evaluate``.
+        As for ``evaluate``. The default for models is ``log-loss``, ``brier``, ``auroc`` and ``ece``, and under
+        ``canonical`` ``log-loss``, ``brier``, ``accuracy`` and ``ks-by-predicted-class``.
     reduction : str, optional
-        As for ``evaluate``. The default is the reduction of the first map that was fitted to a single event.
-    class_names, pos_label : optional
+        As for ``evaluate``. The default is that of the first map of one event, and ``canonical`` for models (n, K).
+    class_names, pos_label, weights, sample_weight, weights_kind, scale : optional
         As for ``evaluate``.
-    weights, sample_weight, weights_kind : optional
+    groups : array_like, shape (n,), or frame, optional
+        As for ``evaluate``. The comparison is repeated on the rows of each group, without correction for their number.
+    clusters, cluster_variance : optional
         As for ``evaluate``.
-    scale : {"probability", "logit"}, default "probability"
-        Scale of ``predictions``.
-    correction : {"max-t", "holm"}, default "max-t"
-        Correction for multiple comparisons over all pairs of one measure.
+    rank_by : {"log-loss", "brier"}, optional
+        Score that ranks all. For models the default is ``log-loss``, or ``brier`` if one gives a label probability 0.
+    correction : {"max-t", "holm"}, optional
+        Correction over all pairs of a measure. The default is ``holm`` for models, and ``max-t`` for maps.
     of : {"debiased", "plain"}, default "debiased"
-        Values that are ranked, and of the Pareto fronts: debiased ones if every contestant has one, or plain ones.
+        Values that are compared: debiased ones if every contestant has one, or plain ones.
     interval : float, default 0.95
         Level of all intervals, in (0, 1).
     resamples, seed : int, default 1000 and 0
         Number and seed of the resamples. All contestants are evaluated on the same resampled rows.
     trained : mapping of str to Training, optional
-        How each map was fitted; by default, this is read from the map. A map fitted to these rows is not ranked, gets
-        no p-value, and its improvement is cross-fitted.
+        How maps were fitted; by default, this is read from the maps. A map fitted to these rows is not ranked.
 
     Returns
     -------
     ComparisonReport
-        Results of each contestant, and the ranking and all pairs for each measure.
+        Results of each contestant, all pairs for each measure, and the ranking with an interval of each rank.
 
     Raises
     ------
@@ -121,50 +130,63 @@ def compare(
 
     See Also
     --------
-    evaluate : Evaluates one map.
+    plot : Draws the diagrams of a comparison side by side.
 
     Notes
     -----
-    P-values and intervals are corrected for each measure separately. O(contestants x measures x (n log n + resamples)).
+    Under ``holm``, means over rows have normal intervals and the AUROC those of DeLong (1988); others are resampled.
+    Intervals of ranks are simultaneous (Mogstad et al. 2024). O(contestants x measures x (n log n + resamples)).
 
     Examples
     --------
     >>> import numpy as np, calibrant
     >>> random = np.random.default_rng(0)
     >>> true = random.random(4000)
-    >>> p, y = true**2, (random.random(4000) < true).astype(int)
-    >>> maps = {name: calibrant.fit(name, p[:2000], y[:2000]) for name in ("beta", "isotonic")}
-    >>> found = calibrant.compare(p[2000:], y[2000:], maps, measures=["brier"]).measures["brier"]
-    >>> found.ranking
-    ('beta', 'isotonic', 'uncalibrated')
-    >>> found.indistinguishable
-    ('beta',)
+    >>> y = (random.random(4000) < true).astype(int)
+    >>> found = calibrant.compare({"good": true, "biased": true**2}, y)
+    >>> found.rank_by, found.ranking, found.ranks["biased"]
+    ('log-loss', ('good', 'biased'), (2, 2))
     """
-    resampling = Resampling.read(0.95 if interval is None else interval, resamples, seed)
-    named = _named(maps)
-    known = named.items() if isinstance(named, Mapping) else ()
-    fits = {name: training_of(fitted) for name, fitted in known if isinstance(fitted, CalibrationMap)}
-    contestants = read_contestants(named, fits | dict(trained or {}))
-    rows = read_rows(
-        predictions,
-        labels,
-        weights=weights,
-        sample_weight=sample_weight,
-        weights_kind=weights_kind,
-        class_names=class_names,
-        pos_label=pos_label,
-        scale=scale,
-        known=next((one.map.class_names for one in contestants if one.map.class_names), None),
-    )
-    for i, one in enumerate(contestants):
-        check_class_names(one.map, rows.class_names, f"/maps/{i}")
-    rows.warn_of_kind()
-    reduction = reduction_by_name(reduction, rows.class_names)
-    evaluation = Evaluation(read_requests(measures, reduction), reduction, None, resampling)
-    comparison = Comparison(evaluation, contestants, correction, of)
-    found = comparison.run(comparison.check(rows.batch))
-    named = reduction_with_name(found.report.reduction, rows.class_names)
-    return replace(found, report=replace(found.report, class_names=rows.class_names, reduction_name=named))
+    resampling = Resampling.read(0.95 if interval is None else interval, resamples, seed, cluster_variance)
+    options: dict[str, Any] = {
+        "weights": weights,
+        "sample_weight": sample_weight,
+        "weights_kind": weights_kind,
+        "groups": groups,
+        "clusters": clusters,
+        "class_names": class_names,
+        "pos_label": pos_label,
+        "scale": scale,
+    }
+    if maps is None:
+        if trained is not None:
+            raise InvalidOption.at("/trained", "is for maps")
+        models = rows_of_models(predictions, labels, **options)
+        rows = next(iter(models.values()))
+        reduction = reduction_by_name(reduction, rows.class_names)
+        batches = {name: own.batch for name, own in models.items()}
+        comparison = Comparison.of_models(batches, measures, reduction, resampling, correction, of, rank_by)
+    else:
+        named = _named(maps)
+        known = named.items() if isinstance(named, Mapping) else ()
+        fits = {name: training_of(fitted) for name, fitted in known if isinstance(fitted, CalibrationMap)}
+        contestants = read_contestants(named, fits | dict(trained or {}))
+        names = next((one.map.class_names for one in contestants if one.map.class_names), None)
+        rows = read_rows(predictions, labels, **options, known=names)
+        for i, one in enumerate(contestants):
+            check_class_names(one.map, rows.class_names, f"/maps/{i}")
+        rows.warn_of_kind()
+        reduction = reduction_by_name(reduction, rows.class_names)
+        evaluation = Evaluation(read_requests(measures, reduction), reduction, None, resampling)
+        comparison = Comparison(evaluation, contestants, correction, of, rank_by=rank_by)
+    found = comparison.run(comparison.check(rows.batch, rows.groups))
+    shown = reduction_with_name(found.report.reduction, rows.class_names)
+
+    def named_report(compared: ComparisonReport) -> ComparisonReport:
+        return replace(compared, report=replace(compared.report, class_names=rows.class_names, reduction_name=shown))
+
+    parts = {name: named_report(part) for name, part in (found.groups or {}).items()}
+    return replace(named_report(found), groups=ByName("group", parts) if parts else None)
 
 
 def _named(maps: Any) -> Any:

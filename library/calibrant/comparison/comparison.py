@@ -1,27 +1,28 @@
-"""Comparison of several maps on one batch: measures, rankings, pairs and Pareto fronts."""
+"""Comparison of several maps or models on the same rows: measures, rankings, pairs and Pareto fronts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
-from calibrant.core.batch import Batch, Integers
+from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs, rank_intervals
+from calibrant.core.batch import MAX_NAME, Batch, Integers
 from calibrant.core.cells import Floats
-from calibrant.core.errors import CalibrationError, InvalidOption, Offence
+from calibrant.core.errors import CalibrationError, InvalidOption, Offence, WrongShape, token
 from calibrant.core.progress import Progress, muted, report, reporting, step
 from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
-from calibrant.core.results import ByMeasure, Cell, Shown, Table, above, frame_of, interval_of, n_rows
-from calibrant.evaluation import CheckedBatch, Evaluation, Report, after_map, calibrated
+from calibrant.core.results import ByMeasure, ByName, Cell, Shown, Table, above, counted, frame_of, interval_of, n_rows
+from calibrant.evaluation import CheckedBatch, Evaluation, Report, Source, after_map, calibrated
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, unproven
 from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.improvement import improvements
-from calibrant.measures.intervals import PLAIN
+from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.measures.scores import mean_over_rows
 
@@ -68,12 +69,21 @@ def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tup
     return tuple(front)
 
 
-# --- The contestants on one batch: the uncalibrated predictions and those of each map
+# --- The contestants on one batch: the uncalibrated predictions and those of each map, or the models
 
 #: The name of the uncalibrated predictions.
 RAW = "uncalibrated"
-#: The most maps of a comparison.
+#: The most maps, or models, of a comparison.
 MAX_MAPS = 20
+#: The scores that rank models, the default first: proper scores, which the true probabilities minimise.
+RANKING_SCORES = ("log-loss", "brier")
+#: The default measures of models for one event, and for whole vectors.
+MODEL_MEASURES = (
+    ("log-loss", "brier", "auroc", "ece"),
+    ("log-loss", "brier", "accuracy", "ks-by-predicted-class"),
+)
+#: Reductions whose event depends on the model, so that their scores do not rank models.
+_OWN_EVENTS = ("confidence", "top", "within-top")
 
 _ACCURACY, _BRIER = read_requests(["accuracy", "brier"])
 
@@ -89,7 +99,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A contestant on one batch; ``contestant`` is None for the uncalibrated predictions.
+    """A contestant on one batch; ``contestant`` is None for the uncalibrated predictions and for models.
 
     ``subject`` is measured; scores compare the events or vectors ``before`` and ``after`` the map.
     """
@@ -104,7 +114,7 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Lineup:
-    """All entrants by name on the same rows, the uncalibrated one first.
+    """All entrants by name on the same rows, the uncalibrated one first if there are maps.
 
     ``order`` holds the numbers of the rows with weight in a canonical order, along which resamples are paired.
     """
@@ -158,8 +168,10 @@ def reduction_of(evaluation: Evaluation, contestants: tuple[Contestant, ...], ba
     return name
 
 
-def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...]) -> Lineup:
-    """Apply every map to the batch, under the reduction ``name``. O(contestants x the map + n log n)."""
+def line_up(
+    batch: Batch, name: str, contestants: tuple[Contestant, ...], models: Mapping[str, Batch] = MappingProxyType({})
+) -> Lineup:
+    """Apply every map to the batch, under the reduction ``name``, or line up the models. O(contestants x the map)."""
     raw = subject(batch, name)
     entrants = {RAW: Entrant(RAW, raw)}
     for i, contestant in enumerate(contestants):
@@ -167,10 +179,24 @@ def line_up(batch: Batch, name: str, contestants: tuple[Contestant, ...]) -> Lin
         made, before, after = calibrated(raw, batch, name, contestant.map)
         in_sample = contestant.training.is_in_sample(batch)
         entrants[contestant.name] = Entrant(contestant.name, made, contestant, before, after, in_sample)
-    order = whole_vector(batch).order() if batch.predictions.n_classes or not isinstance(raw, Event) else raw.order()
+    if models:
+        entrants = {model: Entrant(model, subject(own, name)) for model, own in models.items()}
+        order = _common_order(batch, models)
+    elif batch.predictions.n_classes or not isinstance(raw, Event):
+        order = whole_vector(batch).order()
+    else:
+        order = raw.order()
     if batch.weights is not None:
         order = order[batch.weights[order] > 0.0]
     return Lineup(entrants, order)
+
+
+def _common_order(batch: Batch, models: Mapping[str, Batch]) -> Integers:
+    """Return row numbers sorted by label, weight and the predictions of all models."""
+    given = np.column_stack([own.predictions.given.reshape(len(own), -1) for own in models.values()])
+    weights = np.zeros(len(batch)) if batch.weights is None else batch.weights
+    order: Integers = np.lexsort([*given.T[::-1], weights, batch.labels])
+    return order
 
 
 def errors_of(of: Subject) -> tuple[float | None, float | None]:
@@ -205,8 +231,30 @@ RankedValues = Literal["debiased", "plain"]
 #: Which values are compared -> the part of the value from maps fitted without the fold of each row.
 _CROSS_FITTED: Mapping[Of, str] = {"value": "cross_fitted", "debiased": "cross_fitted_debiased"}
 _IN_SAMPLE = "no interval and no p-value: a map was fitted to these rows"
-#: Estimated seconds per row to apply a map.
-_APPLIED_ROW = 1e-7
+#: Estimated seconds per row to apply a map, and of a group besides its measures.
+_APPLIED_ROW, _GROUP_SECONDS = 1e-7, 0.05
+
+
+def best_known_score(models: Mapping[str, Batch], reduction: str) -> str | None:
+    """Return the score that ranks models: the log loss if it is finite for all, or the Brier score.
+
+    None for a reduction whose event depends on the model: the scores of several models are of different events.
+    """
+    if reduction.partition(":")[0] in _OWN_EVENTS:
+        return None
+    return RANKING_SCORES[any(_excludes_outcome(subject(batch, reduction)) for batch in models.values())]
+
+
+def _excludes_outcome(of: Subject) -> bool:
+    """Return whether an outcome that occurred has probability 0: the log loss is infinite before clipping."""
+    held = of.vector if isinstance(of, Classes) else of
+    if (held.logit if isinstance(held, Event) else held.logits) is not None:
+        return False
+    if isinstance(held, Event):
+        own = np.where(held.y == 1, held.p, 1.0 - held.p)
+    else:
+        own = held.p[np.arange(len(held)), held.labels]
+    return bool((own[slice(None) if held.w is None else held.w > 0.0] <= 0.0).any())
 
 
 @dataclass(frozen=True, repr=False)
@@ -267,7 +315,8 @@ class MeasureComparison(Shown):
     of : {"value", "debiased"}
         Which values are compared: debiased ones if every contestant with a value has one and ``of`` is not ``plain``.
     ranking : tuple of str or None
-        Names, best first, without maps fitted to these rows; None if neither small nor large values are better.
+        Names, best first, without maps fitted to these rows; None if neither small nor large values are better. Models
+        are ranked by the log loss and the Brier score alone.
     indistinguishable : tuple of str or None
         The best contestant, and those that do not differ from it significantly.
     pairs : tuple of Pair
@@ -276,6 +325,8 @@ class MeasureComparison(Shown):
         Pareto fronts of the measure against ``classification-error`` and ``brier``.
     problem : str or None
         Why there are no intervals.
+    ranks : mapping of str to tuple of int, or None
+        Simultaneous interval of the rank of each contestant, 1 for the best; None without a ranking or intervals.
 
     See Also
     --------
@@ -296,6 +347,7 @@ class MeasureComparison(Shown):
     pairs: tuple[Pair, ...]
     fronts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     problem: str | None = None
+    ranks: Mapping[str, tuple[int, int]] | None = None
 
     def _table(self) -> Table:
         columns = ("pair", "difference", "interval", "p-value")
@@ -314,19 +366,26 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
     Attributes
     ----------
     report : Report
-        Evaluation of the uncalibrated predictions.
+        Evaluation of the uncalibrated predictions, or of the first model.
     contestants : tuple of ContestantReport
-        Results of each contestant; the first is ``uncalibrated``.
+        Results of each contestant; with maps, the first is ``uncalibrated``.
     measures : mapping of str to MeasureComparison
         Ranking, pairs and Pareto fronts by the key of the measure.
     correction : {"max-t", "holm"}
         Correction for multiple comparisons.
     level : float
         Level of the intervals.
+    rank_by : str or None
+        Key of the score that ranks the contestants.
+    groups : mapping of str to ComparisonReport or None
+        The comparison on the rows of each group; None without groups.
+    sources : mapping of str to Source
+        Options and rows of each contestant, from which ``plot`` draws diagrams; not part of documents and pickles.
 
     See Also
     --------
     compare : Returns this result.
+    plot : Draws a diagram of every contestant, side by side.
 
     Examples
     --------
@@ -342,8 +401,92 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
     measures: Mapping[str, MeasureComparison]
     correction: Correction
     level: float
+    rank_by: str | None = None
+    groups: Mapping[str, ComparisonReport] | None = None
+    sources: Mapping[str, Source] = field(default_factory=dict, compare=False)
 
     _what = "measure in this comparison"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"sources": {}}
+
+    @property
+    def ranking(self) -> tuple[str, ...] | None:
+        """The names by the score ``rank_by``, best first; None without one.
+
+        See Also
+        --------
+        compare : Returns comparisons.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> models = {"coin": [0.5] * 4, "sharp": [0.2, 0.3, 0.7, 0.8]}
+        >>> calibrant.compare(models, [0, 0, 1, 1]).ranking
+        ('sharp', 'coin')
+        """
+        return None if self.rank_by is None else self.measures[self.rank_by].ranking
+
+    @property
+    def ranks(self) -> Mapping[str, tuple[int, int]] | None:
+        """The simultaneous interval of the rank of each name by the score ``rank_by``; None without one.
+
+        See Also
+        --------
+        compare : Returns comparisons.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> models = {"coin": [0.5] * 4, "sharp": [0.2, 0.3, 0.7, 0.8]}
+        >>> calibrant.compare(models, [0, 0, 1, 1]).ranks
+        {'coin': (2, 2), 'sharp': (1, 1)}
+        """
+        return None if self.rank_by is None else self.measures[self.rank_by].ranks
+
+    @property
+    def reports(self) -> dict[str, Report]:
+        """The evaluation of each contestant, without groups.
+
+        See Also
+        --------
+        plot : Draws these reports side by side.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> models = {"coin": [0.5] * 4, "sharp": [0.2, 0.3, 0.7, 0.8]}
+        >>> list(calibrant.compare(models, [0, 0, 1, 1]).reports)
+        ['coin', 'sharp']
+        """
+        plain = replace(self.report, groups=None, gaps=None)
+        return {
+            one.name: replace(plain, measures=one.measures, in_sample=one.in_sample, source=self.sources.get(one.name))
+            for one in self.contestants
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON, with the fields of an answer of ``POST /compare``.
+
+        Returns
+        -------
+        dict
+            Only numbers, strings, lists and dicts.
+
+        See Also
+        --------
+        to_frame : Returns the results as a frame.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> models = {"coin": [0.5] * 4, "sharp": [0.2, 0.3, 0.7, 0.8]}
+        >>> found = calibrant.compare(models, [0, 0, 1, 1]).to_dict()["comparison"]
+        >>> found["rank_by"], found["measures"]["log-loss"]["ranking"]
+        ('log-loss', ['sharp', 'coin'])
+        """
+        found: dict[str, Any] = above("reports.operations.comparison_document")(self, {})
+        return found
 
     def to_frame(self) -> Any:
         """Return the results as a frame, one row for each contestant and measure.
@@ -352,8 +495,9 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
         -------
         DataFrame
             Of pandas or polars, with the columns ``contestant``, ``in_sample``, ``measure``, ``value``, ``debiased``,
-            ``low`` and ``high`` (the interval), ``p_value``, and ``rank`` (from 1; missing if it is not ranked). If a
-            map was fitted to these rows, also ``cross_fitted`` and ``cross_fitted_debiased``.
+            ``low`` and ``high`` (the interval), ``p_value``, ``rank`` (from 1; missing if it is not ranked), and
+            ``rank_low`` and ``rank_high``, the interval of the rank. If a map was fitted to these rows, also
+            ``cross_fitted`` and ``cross_fitted_debiased``.
 
         Raises
         ------
@@ -379,10 +523,16 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
                 low, high = found.interval or (None, None)
                 ranking = list(self.measures[key].ranking or ())
                 rank = ranking.index(contestant.name) + 1 if contestant.name in ranking else None
-                numbers = {"value": found.value, "debiased": found.debiased, "low": low, "high": high}
-                whose = {"contestant": contestant.name, "in_sample": contestant.in_sample, "measure": key}
+                first, last = (self.measures[key].ranks or {}).get(contestant.name, (None, None))
+                numbers: dict[str, Any] = {"value": found.value, "debiased": found.debiased, "low": low, "high": high}
+                whose: dict[str, Any] = {
+                    "contestant": contestant.name,
+                    "in_sample": contestant.in_sample,
+                    "measure": key,
+                }
                 numbers |= {name: found.parts.get(name) for name in again}
-                records.append(whose | numbers | {"p_value": found.p_value, "rank": rank})
+                ranked = {"p_value": found.p_value, "rank": rank, "rank_low": first, "rank_high": last}
+                records.append(whose | numbers | ranked)
         return frame_of(records)
 
     def plot(self, measure: str | None = None, ax: Any = None) -> Any:
@@ -429,7 +579,8 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
                 found = one.measures[key]
                 cells += [getattr(found, compared.of), found.parts.get(_CROSS_FITTED[compared.of])]
             name = f"{one.name} (in-sample)" if one.in_sample else one.name
-            rows.append((name, *cells, one.classification_error))
+            low, high = (self.ranks or {}).get(one.name, (None, None))
+            rows.append((name, *cells, one.classification_error, None if low is None else _span(low, high)))
         columns = ["contestant"]
         for key, compared in self.measures.items():
             columns += [f"{key} (debiased)" if compared.of == "debiased" else key, "cross-fitted"]
@@ -437,24 +588,71 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
         notes = [f"{key}: {', '.join(ranking)} (best first)" for key, ranking in ranked.items()]
         if any(one.in_sample for one in self.contestants):
             notes.append("in-sample: fitted to these rows, too good and therefore not ranked")
+        if self.ranks:
+            notes.append(f"rank by {self.rank_by}: simultaneous {100.0 * self.level:g} % intervals")
+        notes += (
+            [f"{counted(len(self.groups), 'group')}: groups[name] is the comparison on its rows"] if self.groups else []
+        )
         title = f"Comparison: {n_rows(self.report.n)}, reduction {self.report.reduction_name or self.report.reduction}"
-        return Table(title, (*columns, "error"), rows, notes)
+        return Table(title, (*columns, "error", "rank"), rows, notes)
+
+
+def _span(low: int, high: int | None) -> str:
+    return str(low) if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Checked options of ``compare``, without the rows; ``evaluation`` has a level and no map."""
+    """Checked options of ``compare``, without the rows; ``evaluation`` has a level and no map.
+
+    There are maps, the ``contestants``, or ``models`` with the same labels, of which the first are the rows.
+    """
 
     evaluation: Evaluation
     contestants: tuple[Contestant, ...]
-    correction: Correction = "max-t"
+    correction: Correction | None = None
     of: RankedValues = "debiased"
+    models: Mapping[str, Batch] = field(default_factory=dict)
+    rank_by: str | None = None
 
     def __post_init__(self) -> None:
         if self.of not in get_args(RankedValues):
             raise InvalidOption.at("/of", f"must be one of: {', '.join(get_args(RankedValues))}")
-        if self.correction not in get_args(Correction):
+        if self.correction not in (None, *get_args(Correction)):
             raise InvalidOption.at("/correction", f"must be one of: {', '.join(get_args(Correction))}")
+        if self.rank_by not in (None, *RANKING_SCORES):
+            raise InvalidOption.at(
+                "/rank_by",
+                "must be log-loss or brier, proper scores; by a calibration error such as ece, a constant prediction "
+                "of the base rate would be best",
+            )
+
+    @classmethod
+    def of_models(
+        cls,
+        models: Mapping[str, Batch],
+        measures: str | Sequence[str | Mapping[str, Any]] | None,
+        reduction: str | None,
+        resampling: Resampling,
+        correction: Correction | None = None,
+        of: RankedValues = "debiased",
+        rank_by: str | None = None,
+        field: str = "predictions",
+    ) -> Comparison:
+        """Return the comparison of models whose rows have the same labels; errors are about their ``field``."""
+        if not 2 <= len(models) <= MAX_MAPS:
+            raise InvalidOption.at(f"/{field}", f"must be those of 2 to {MAX_MAPS} models")
+        if not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME for name in models):
+            raise InvalidOption.at(f"/{field}", f"must have names that are strings of up to {MAX_NAME} characters")
+        shapes = {name: (batch.predictions.n_classes, batch.predictions.scale) for name, batch in models.items()}
+        first = next(iter(shapes))
+        for name, shape in shapes.items():
+            if shape != shapes[first]:
+                raise WrongShape.at(f"/{field}/{token(name)}", "must have the shape and scale of the first model")
+        reduction = "canonical" if reduction is None and shapes[first][0] is not None else reduction
+        requests = read_requests(MODEL_MEASURES[reduction == "canonical"] if measures is None else measures, reduction)
+        evaluation = Evaluation(requests, reduction, None, resampling)
+        return cls(evaluation, (), correction, of, models, rank_by)
 
     @property
     def inline(self) -> bool:
@@ -464,6 +662,8 @@ class Comparison:
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
         """Return the checked rows; raise what ``run`` would raise, without measuring."""
         name = reduction_of(self.evaluation, self.contestants, batch)
+        if self.rank_by is not None and name.partition(":")[0] in _OWN_EVENTS:
+            raise InvalidOption.at("/rank_by", f"needs the same event for all; under {name}, it depends on the model")
         return replace(self.evaluation, reduction=name).check(batch, groups)
 
     def seconds(self, rows: CheckedBatch) -> float:
@@ -474,43 +674,82 @@ class Comparison:
         each += _APPLIED_ROW * len(batch) * (batch.predictions.n_classes or 1)
         once = sum(r.seconds(size, replace(resampling, level=None)) for r in self.evaluation.measures)
         fits = sum(c.training.seconds(batch) + once for c in self.contestants if c.training.is_in_sample(batch))
-        return self.evaluation.seconds(rows) + each * (1 + len(self.contestants)) + fits
+        whole = each * (1 + len(self.contestants) + len(self.models)) + fits
+        parts = 0 if rows.members is None else 1 + len(rows.members)
+        return self.evaluation.seconds(rows) + whole + (whole + parts * _GROUP_SECONDS if parts else 0.0)
 
     def run(self, rows: CheckedBatch, *, device: str = "cpu", progress: Progress | None = None) -> ComparisonReport:
         """Compare on checked rows; ``device`` is that of repeated fits. Exceptions of ``progress`` end the work."""
         with reporting(progress):
-            return self._run(rows, device)
+            if rows.members is None:
+                return self._run(rows, device)
+            with step(0, 2, "all rows"):
+                whole = self._run(rows, device)
+            groups, whole_rows = {}, rows.without_groups
+            with step(1, 2, "groups"):
+                for i, (name, chosen) in enumerate(rows.members.items()):
+                    with step(i, len(rows.members), f"group {i + 1}"):
+                        models = {model: own.rows(chosen) for model, own in self.models.items()}
+                        part = replace(whole_rows, batch=rows.batch.rows(chosen))
+                        groups[name] = replace(self, models=models, rank_by=self.rank_by or whole.rank_by)._run(
+                            part, device
+                        )
+            return replace(whole, groups=ByName("group", groups))
 
     def _run(self, rows: CheckedBatch, device: str) -> ComparisonReport:
-        batch, name, requests = rows.batch, rows.reduction, self.evaluation.measures
-        steps = 2 + len(self.contestants) + len(requests)
+        batch, name, rank_by = rows.batch, rows.reduction, self.rank_by
+        if self.models:
+            rows, rank_by = rows.without_groups, rank_by or best_known_score(self.models, name)
+        requests, keys = self.evaluation.measures, {request.key for request in self.evaluation.measures}
+        if rank_by is not None and rank_by not in keys:
+            requests = (*requests, *read_requests([rank_by]))
+        chosen = replace(self, evaluation=replace(self.evaluation, measures=requests), rank_by=rank_by)
+        return chosen._compared_on(rows, batch, name, device)
+
+    def _compared_on(self, rows: CheckedBatch, batch: Batch, name: str, device: str) -> ComparisonReport:
+        requests = self.evaluation.measures
+        steps = 2 + len(self.contestants) + len(self.models) + len(requests)
         with step(0, steps, RAW):
             raw = self.evaluation.run(rows)
         with step(1, steps, "maps"):
-            lineup = line_up(batch, name, self.contestants)
+            lineup = line_up(batch, name, self.contestants, self.models)
         found = []
         for i, entrant in enumerate(lineup.entrants.values(), 1):
             with step(i, steps, entrant.name):
-                found.append(self._contestant(entrant, lineup.entrants[RAW].subject, raw, batch, device))
+                found.append(self._contestant(entrant, lineup, raw, batch, device))
         compared = {}
-        for i, request in enumerate(requests, 2 + len(self.contestants)):
+        for i, request in enumerate(requests, steps - len(requests)):
             with step(i, steps, f"pairs by {request.key}"):
                 compared[request.key] = self._compared(request, lineup, found)
         report(1, 1, "done")
-        return ComparisonReport(raw, tuple(found), compared, self.correction, self._level)
+        return ComparisonReport(
+            raw, tuple(found), compared, self._correction, self._level, self.rank_by, sources=self._sources(batch, name)
+        )
+
+    def _sources(self, batch: Batch, name: str) -> dict[str, Source]:
+        """Return the options and rows of each contestant."""
+        plain = replace(self.evaluation, reduction=name)
+        if self.models:
+            return {model: Source(plain, own) for model, own in self.models.items()}
+        applied = {c.name: replace(plain, map=c.map, training=c.training) for c in self.contestants}
+        return {contestant: Source(how, batch) for contestant, how in ({RAW: plain} | applied).items()}
+
+    @property
+    def _correction(self) -> Correction:
+        return self.correction or ("holm" if self.models else "max-t")
 
     @property
     def _level(self) -> float:
         return self.evaluation.resampling.level or 0.95
 
-    def _contestant(
-        self, entrant: Entrant, uncalibrated: Subject, raw: Report, batch: Batch, device: str
-    ) -> ContestantReport:
+    def _contestant(self, entrant: Entrant, lineup: Lineup, raw: Report, batch: Batch, device: str) -> ContestantReport:
+        resampling, names = self.evaluation.resampling, list(lineup.entrants)
         with muted():
             error, brier = errors_of(entrant.subject)
         if entrant.contestant is None or entrant.before is None or entrant.after is None:
-            return ContestantReport(entrant.name, raw.measures, error, brier)
-        resampling = self.evaluation.resampling
+            is_first = entrant.name == names[0]
+            own = raw.measures if is_first else answers(self.evaluation.measures, entrant.subject, resampling)
+            return ContestantReport(entrant.name, own, error, brier)
         with step(0, 2, "measures"):
             measures = answers(self.evaluation.measures, entrant.subject, resampling)
         with step(1, 2, "improvement"):
@@ -519,6 +758,7 @@ class Comparison:
                 gained = improvements_again(entrant.before, made, resampling)
                 again: dict[str, MeasureResult] = {}
                 if not isinstance(made, str):
+                    uncalibrated = lineup.entrants[RAW].subject
                     held_out = after_map(uncalibrated, batch, raw.reduction, entrant.contestant.map, made)[0]
                     again = answers(self.evaluation.measures, held_out, replace(resampling, level=None))
                 return ContestantReport(entrant.name, unproven(measures, again), error, brier, True, gained)
@@ -532,12 +772,14 @@ class Comparison:
         values = {report.name: value for report, value in zip(reports, known, strict=True) if value is not None}
         pairs, problem = self._pairs(request, lineup, reports, values, of)
         in_sample = {report.name for report in reports if report.in_sample}
-        ranking, near = None, None
-        if request.measure.better != "neither" and values:
+        ranking = near = ranks = None
+        better, ranks_models = request.measure.better, self.rank_by and request.measure.name in RANKING_SCORES
+        if better != "neither" and values and (ranks_models or not self.models):
             held_out = [name for name in values if name not in in_sample]
-            ranking = tuple(sorted(held_out, key=values.__getitem__, reverse=request.measure.better == "larger"))
+            ranking = tuple(sorted(held_out, key=values.__getitem__, reverse=better == "larger"))
             near = indistinguishable(ranking, pairs, self._level)
-        return MeasureComparison(of, ranking, near, pairs, _fronts(request, values, reports), problem)
+            ranks = rank_intervals(held_out, pairs, better=better)
+        return MeasureComparison(of, ranking, near, pairs, _fronts(request, values, reports), problem, ranks)
 
     def _pairs(
         self,
@@ -562,11 +804,14 @@ class Comparison:
                         moved[name] = deviations(
                             request, plain[name] or 0.0, rows[name], resampling, debiased=of == "debiased"
                         )
-                standings = [ContestantValue(name, values[name], moved[name].draws, moved[name].bias) for name in out]
+                standings = [
+                    ContestantValue(name, values[name], own.draws, own.bias, own.rows, own.freedom)
+                    for name, own in moved.items()
+                ]
                 tested = compare_pairs(
                     standings,
                     level=self._level,
-                    correction=self.correction,
+                    correction=self._correction,
                     apart=lambda one, two: apart(rows[one], rows[two], mean=moved[one].mean and moved[two].mean),
                 )
         except CalibrationError as error:

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 from calibrant.core.cells import Floats
 
@@ -30,6 +31,10 @@ class ContestantValue:
         Deviations of resampled values, paired with those of the other contestants.
     bias : tuple of float
         Lower and upper bound of the bias of the value.
+    rows : ndarray, shape (n,), optional
+        Deviation by each row, if the squares of the differences of two contestants sum to the variance.
+    freedom : float, default inf
+        Degrees of freedom of that variance.
 
     See Also
     --------
@@ -47,6 +52,8 @@ class ContestantValue:
     value: float
     draws: Floats
     bias: tuple[float, float] = (0.0, 0.0)
+    rows: Floats | None = None
+    freedom: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,8 @@ def compare_pairs(
     correction : {"max-t", "holm"}, default "max-t"
         ``max-t`` uses one threshold for the largest |deviation| / standard error over all pairs (Westfall & Young
         1993, section 2.3, single step). ``holm`` steps down the p-values of the pairs (Holm 1979), with intervals at
-        level 1 - (1 - level) / pairs (Bonferroni).
+        level 1 - (1 - level) / pairs (Bonferroni); contestants with deviations by ``rows`` then have p-values and
+        intervals of Student's or the normal distribution, which for the AUROC are those of DeLong et al. (1988).
     apart : callable, optional
         Upper bound of the difference between the biases of two contestants, given their names.
 
@@ -123,8 +131,8 @@ def compare_pairs(
     The biases are known only up to their bounds: a debiased calibration error is too high by up to half the noise of
     its bins if predictions are nearly calibrated, and unbiased if gaps are large. The difference of the values
     corrected by all possible biases is a range; the interval extends it by a threshold times the standard error, and
-    p-values measure its distance from 0 as (1 + #) / (B + 1) over B resamples. Contestants with identical predictions
-    differ by 0 with p-value 1. O(pairs x resamples).
+    p-values of resamples measure its distance from 0 as (1 + #) / (B + 1) over B resamples. Contestants with identical
+    predictions differ by 0 with p-value 1. O(pairs x resamples).
 
     Examples
     --------
@@ -143,24 +151,65 @@ def compare_pairs(
         most = np.array([apart(one.name, two.name) for one, two in chosen])
         biases = np.clip(biases, -most[:, None], most[:, None])
     ends = values - biases[:, 1], values - biases[:, 0]
-    error = drawn.std(axis=1)
-    error[error <= _ROUNDING * float(np.abs(drawn).max(initial=0.0))] = 0.0
+    by_row = correction == "holm" and all(one.rows is not None for one in standings)
+    if by_row:
+        rows = {one.name: np.asarray(one.rows) for one in standings}
+        error = np.array([np.linalg.norm(rows[one.name] - rows[two.name]) for one, two in chosen])
+        largest_error = max(map(np.linalg.norm, rows.values()), default=0.0)
+    else:
+        error, largest_error = drawn.std(axis=1), np.abs(drawn).max(initial=0.0)
+    error[error <= _ROUNDING * float(largest_error)] = 0.0
     away = np.maximum(np.maximum(ends[0], -ends[1]), 0.0)
     observed = np.divide(away, error, out=np.where(away > _ROUNDING, np.inf, 0.0), where=error > 0.0)
     moved = np.abs(np.divide(drawn, error[:, None], out=np.zeros_like(drawn), where=error[:, None] > 0.0))
-    own = _p_values(moved, observed)
+    freedom = min(one.freedom for one in standings)
+    own = 2.0 * stdtr(freedom, -observed) if by_row else _p_values(moved, observed)
     if correction == "max-t":
         largest = moved.max(axis=0)
         adjusted = _p_values(np.broadcast_to(largest, moved.shape), observed)
         reach = np.full(len(chosen), np.quantile(largest, level))
     else:
         adjusted = holm(own)
-        reach = np.quantile(moved, 1.0 - (1.0 - level) / len(chosen), axis=1)
+        tail = (1.0 - level) / len(chosen)
+        reach = np.quantile(moved, 1.0 - tail, axis=1)
+        if by_row:
+            reach = np.full(len(chosen), stdtrit(freedom, 1.0 - tail / 2.0))
     low, high = ends[0] - reach * error, ends[1] + reach * error
     return tuple(
         Pair((one.name, two.name), float(values[i]), (float(low[i]), float(high[i])), float(adjusted[i]), float(own[i]))
         for i, (one, two) in enumerate(chosen)
     )
+
+
+def rank_intervals(
+    names: Sequence[str], pairs: Sequence[Pair], *, better: Literal["smaller", "larger"]
+) -> dict[str, tuple[int, int]] | None:
+    """Return the simultaneous interval of the rank of each contestant; None if a pair has no interval.
+
+    From simultaneous intervals of the differences of all pairs: 1 plus the number of contestants that are surely
+    better, and the number of all contestants minus those that are surely worse (Mogstad, Romano, Shaikh & Wilhelm 2024,
+    section 3). The probability that all intervals contain the true ranks is at least the level of the pairs. O(pairs).
+
+    Examples
+    --------
+    >>> pairs = [Pair(("a", "b"), -0.2, (-0.3, -0.1)), Pair(("a", "c"), 0.0, (-0.1, 0.1))]
+    >>> rank_intervals(["a", "b", "c"], [*pairs, Pair(("b", "c"), 0.2, (0.0, 0.4))], better="smaller")
+    {'a': (1, 2), 'b': (2, 3), 'c': (1, 3)}
+    """
+    surely_better, surely_worse = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+    for pair in pairs:
+        if not {*pair.between} <= {*names}:
+            continue
+        if pair.interval is None:
+            return None
+        first, second = pair.between if better == "smaller" else pair.between[::-1]
+        for winner, loser, is_sure in (
+            (first, second, pair.interval[1] < 0.0),
+            (second, first, pair.interval[0] > 0.0),
+        ):
+            surely_better[loser] += is_sure
+            surely_worse[winner] += is_sure
+    return {name: (1 + surely_better[name], len(names) - surely_worse[name]) for name in names}
 
 
 def holm(p_values: Floats) -> Floats:

@@ -43,6 +43,15 @@ class Offence:
     detail: str
 
 
+def token(name: str) -> str:
+    """Return a name as a part of a JSON Pointer (RFC 6901).
+
+    >>> token("a/b")
+    'a~1b'
+    """
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 class CalibrationError(ValueError):
     """Base class of the errors that a caller can correct.
 
@@ -118,6 +127,33 @@ class CalibrationError(ValueError):
         CalibrationError('seed must be an integer')
         """
         return cls(f"{pointer[1:]} {detail}" if pointer else detail, (Offence(pointer, detail),))
+
+    def about(self, field: str, argument: str) -> Self:
+        """Return the same error about another argument than ``field``, in its message and its places.
+
+        Parameters
+        ----------
+        field, argument : str
+            Pointers without the first slash, such as ``predictions`` and ``models/rf``.
+
+        Returns
+        -------
+        CalibrationError
+            A new error of the same class.
+
+        See Also
+        --------
+        under : Moves places below a prefix.
+
+        Examples
+        --------
+        >>> from calibrant import CalibrationError
+        >>> CalibrationError.at("/predictions/3", "must be in [0, 1]").about("predictions", "models/rf")
+        CalibrationError('models/rf/3 must be in [0, 1]')
+        """
+        places = [Offence(o.pointer.replace(f"/{field}", f"/{argument}", 1), o.detail) for o in self.offences]
+        detail = re.sub(rf"^{field}(?=[:/])", lambda _: argument, self.detail).replace(f"/{field}", f"/{argument}")
+        return type(self)(detail if detail.startswith(argument) else f"{argument}: {detail}", places)
 
     def under(self, prefix: str) -> Self:
         """Return the same error with its places moved below a prefix.

@@ -27,6 +27,7 @@ from calibrant.core.batch import TOLERANCE, Batch, Scale, check_kind, read_batch
 from calibrant.core.cells import WeightsKind
 from calibrant.core.column_names import booleans, class_readings, common_start, integer, is_reversed
 from calibrant.core.errors import (
+    CalibrationError,
     EmptyBatch,
     InvalidLabel,
     InvalidOption,
@@ -34,6 +35,7 @@ from calibrant.core.errors import (
     NotFinite,
     OutOfRange,
     WrongShape,
+    token,
     warn,
 )
 from calibrant.core.options import plain
@@ -76,28 +78,32 @@ class Rows:
     #: Whether labels are numbers of columns that are named and not sorted by name.
     by_position: bool = False
 
-    def warn_of_kind(self) -> None:
-        """Warn the caller of a public function of predictions that are probably not those of class 1. O(n K)."""
+    def warn_of_kind(self, whose: str = "") -> None:
+        """Warn the caller of a public function of predictions that are probably not those of class 1. O(n K).
+
+        Warnings begin with ``whose`` predictions they are.
+        """
         p = self.batch.predictions.given
-        warn_of_probabilities(p, self.batch.predictions.scale)
+        warn_of_probabilities(p, self.batch.predictions.scale, whose)
         if self.by_position and self.class_names is not None:
             warn(
-                f"labels are numbers and the columns {listing(self.class_names)}, in this order; if class 0 is not "
-                f"{self.class_names[0]!r}, pass class_names in the order of the numbers"
+                f"{whose}labels are numbers and the columns {listing(self.class_names)}, in this order; if class 0 is "
+                f"not {self.class_names[0]!r}, pass class_names in the order of the numbers"
             )
         if are_classes(p):
             warn(
-                "all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of predict_proba"
+                f"{whose}all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of "
+                "predict_proba"
             )
         if are_of_other_class(p, self.batch.labels):
-            warn(of_other_class(p, self.batch.predictions.scale))
+            warn(whose + of_other_class(p, self.batch.predictions.scale))
 
 
 def of_other_class(given: Array, scale: str) -> str:
     """Return the message for predictions that are probably those of the other class."""
     remedy = "pass -z" if scale == "logit" else "pass 1 - p"
     if given.ndim == 2:
-        remedy = "swap the two columns; columns of two models are evaluated one at a time"
+        remedy = "swap the two columns; if they are those of two models, compare the models"
     return f"predictions are clearly lower if the label is 1 than if it is 0; if they are those of class 0, {remedy}"
 
 
@@ -157,7 +163,7 @@ def warn_of_few(batch: Batch) -> None:
         )
 
 
-def warn_of_probabilities(given: Array, scale: str) -> None:
+def warn_of_probabilities(given: Array, scale: str, whose: str = "") -> None:
     """Warn if logits are probabilities: all in [0, 1], and rows sum to 1. O(n K), or O(K) if the first ones are not."""
     if scale != "logit" or len(given) < _MANY_ROWS:
         return
@@ -165,7 +171,7 @@ def warn_of_probabilities(given: Array, scale: str) -> None:
         if rows.min() < 0.0 or rows.max() > 1.0 or (rows.ndim == 2 and np.abs(rows.sum(axis=1) - 1.0).max() > _SUM):
             return
     sums = " and each row sums to 1" if given.ndim == 2 else ""
-    warn(f"the logits are in [0, 1]{sums}, like probabilities; pass logits, or fit with probabilities")
+    warn(f"{whose}the logits are in [0, 1]{sums}, like probabilities; pass logits, or fit with probabilities")
 
 
 def read_rows(
@@ -240,6 +246,69 @@ def _with_columns(error: OutOfRange, columns: _FrameColumns) -> OutOfRange:
         hint += ", or belong to several models"
         return OutOfRange(f"{error}; {hint}", error.offences)
     return error
+
+
+def rows_of_models(
+    predictions: Any,
+    labels: Any,
+    *,
+    weights: Any = None,
+    sample_weight: Any = None,
+    weights_kind: WeightsKind = "importance",
+    groups: Any = None,
+    clusters: Any = None,
+    class_names: Any = None,
+    pos_label: Any = None,
+    scale: Scale = "probability",
+) -> dict[str, Rows]:
+    """Check the predictions of several models on the same rows: a mapping of names to them, or a frame of columns.
+
+    Raises a ``CalibrationError`` as ``read_rows``, which names the model, and if models have different classes. Warns
+    of predictions that are probably not those of class 1. O(models n K).
+    """
+    rows: dict[str, Rows] = {}
+    for name, own in _models(predictions, scale).items():
+        field = f"predictions/{token(str(name))}"
+        try:
+            rows[name] = read_rows(
+                own,
+                labels,
+                weights=weights,
+                sample_weight=sample_weight,
+                weights_kind=weights_kind,
+                groups=groups,
+                clusters=clusters,
+                class_names=class_names,
+                pos_label=pos_label,
+                scale=scale,
+            )
+        except CalibrationError as error:
+            raise error.about("predictions", field) from None
+        if rows[name].class_names != next(iter(rows.values())).class_names:
+            raise WrongShape.at(f"/{field}", "must have the classes of the first model")
+        rows[name].warn_of_kind(f"{name}: ")
+    return rows
+
+
+def _models(predictions: Any, scale: Scale) -> Mapping[str, Any]:
+    """Return the predictions of the models by name: those of a mapping, or the columns of a frame."""
+    if isinstance(predictions, Mapping) and predictions:
+        return predictions
+    if not is_frame(predictions):
+        raise InvalidOption.at(
+            "/predictions",
+            "must be a mapping of names to the predictions of 2 or more models, or a frame with a column for each; to "
+            "compare calibration maps, pass maps",
+        )
+    values = array_of(predictions, "predictions")
+    may_be_classes = scale == "probability" and values.shape[1] > 1 and values.dtype.kind in "biuf" and len(values)
+    if may_be_classes and (np.abs(values.sum(axis=1) - 1.0) <= TOLERANCE).all():
+        raise InvalidOption.at(
+            "/predictions",
+            "have columns that sum to 1 in each row: pass {name: frame[name] for name in frame} if each column is a "
+            "model, or calibrant.evaluate(frame, labels) if each is a class",
+        )
+    return {name: predictions[name] for name in predictions.columns}
 
 
 # --- Predictions, and the names of their columns

@@ -13,7 +13,7 @@ from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned
 from calibrant.core.batch import Batch, Scale
 from calibrant.core.cells import Floats, WeightsKind
-from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, Offence, WrongShape
+from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, WrongShape
 from calibrant.core.inputs import read_rows, reduction_by_name
 from calibrant.core.reductions import Event, reduce, resolve_event
 from calibrant.core.results import n_rows
@@ -119,9 +119,7 @@ def read_models(models: Mapping[str, Any], labels: Any, reduction: str | None, *
         try:
             rows = read_rows(predictions, labels, **options)
         except CalibrationError as error:
-            places = [Offence(o.pointer.replace("/predictions", f"/{name}", 1), o.detail) for o in error.offences]
-            detail = error.detail.removeprefix("predictions: ").replace("/predictions", f"/{name}")
-            raise type(error)(f"{name}: {detail}" if name != "predictions" else error.detail, places) from None
+            raise (error if name == "predictions" else error.about("predictions", name)) from None
         rows.warn_of_kind()
         events[name] = event_of(rows.batch, reduction, rows.class_names)
     return events

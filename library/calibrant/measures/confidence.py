@@ -346,6 +346,7 @@ MEASURES = (
         event=_auroc,
         vector=_auroc,
         influence=_auroc_influence,
+        by_outcome=True,
         options={"of": Option("event", choices=("event", "confidence"))},
         pooled="logit",
     ),

@@ -10,7 +10,13 @@ import numpy as np
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, TooFewRows
 from calibrant.core.reductions import Subject
-from calibrant.measures.intervals import Resampling, distance_draws, influence_draws, resampled_values
+from calibrant.measures.intervals import (
+    Resampling,
+    distance_draws,
+    influence_deviations,
+    influence_draws,
+    resampled_values,
+)
 from calibrant.measures.measure import Extent, MeasureRequest, answers, extent
 
 #: The resamples of one measure must not be estimated to take longer than this, in seconds.
@@ -26,12 +32,15 @@ class Deviations:
     """Deviations ``draws (resamples,)`` of a value, with mean 0, and the lower and upper bound of its ``bias``.
 
     If ``mean``, the biases of two subjects on the same rows differ by at most the mean difference of their predictions;
-    otherwise by at most the largest difference.
+    otherwise by at most the largest difference. Measures with an influence also have the deviation by each of ``rows``
+    and the degrees of ``freedom`` of their variance.
     """
 
     draws: Floats
     bias: tuple[float, float] = (0.0, 0.0)
     mean: bool = True
+    rows: Floats | None = None
+    freedom: float = math.inf
 
 
 def deviations(
@@ -77,7 +86,9 @@ def deviations(
         draws, bias = distance_draws(distance, subject, resampling, **how)
         return Deviations(draws, bias, distance.debiased is not None or entry.triangle)
     if entry.influence is not None:
-        return Deviations(influence_draws(request.influence_of(subject, resampling), subject, resampling))
+        influence = request.influence_of(subject, resampling)
+        rows, freedom = influence_deviations(influence, subject, resampling, by_outcome=entry.by_outcome)
+        return Deviations(influence_draws(influence, subject, resampling), rows=rows, freedom=freedom)
     if entry.own_interval or not entry.resampled:
         raise CalibrationError("the measure cannot be computed on resampled rows")
     if again_seconds(request, extent(subject), resampling) > MAX_SECONDS:

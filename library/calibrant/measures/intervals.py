@@ -234,10 +234,7 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
     if effective <= 1.0 + 1e-9:
         raise TooFewRows("an interval needs at least two rows")
     moved: Floats = _multiplied(sums, resampling)[:, 0] * np.sqrt(effective / (effective - 1.0))
-    if w is None or kind == "frequency":
-        return moved
-    squares = w[:: rows.per_row] ** 2
-    lost = float(squares @ squares) / float(squares.sum()) ** 2 - 1.0 / np.count_nonzero(squares)
+    lost = _lost_freedom(rows)
     if lost <= _EQUAL:
         return moved
     return moved / _spreads(1.0 / lost, resampling)
@@ -260,6 +257,42 @@ def influence_of_clusters(influence: Floats, subject: Subject, resampling: Resam
     return cluster_deviation(
         rows, (w * influence)[:, None], w[:, None, None], np.ones(1), variance=resampling.cluster_variance
     )
+
+
+def influence_deviations(
+    influence: Floats, subject: Subject, resampling: Resampling, *, by_outcome: bool = False
+) -> tuple[Floats, float]:
+    """Return the deviation of the value by each row or cluster, whose squares sum to its variance, and its freedom.
+
+    Deviations of several subjects on the same rows may be subtracted, which gives those of the difference. With
+    ``by_outcome``, for an influence that is centred within each outcome, the variance of each outcome divides by its
+    number of rows minus 1, as in DeLong, DeLong & Clarke-Pearson (1988). Degrees of freedom are those of
+    ``influence_draws``, infinite for equal weights. Raises ``TooFewRows``.
+    """
+    rows = _held(subject)
+    if rows.clusters is not None:
+        deviation = influence_of_clusters(influence, subject, resampling)
+        return deviation.parts, deviation.freedom
+    w = np.ones(len(influence)) if rows.w is None else rows.w
+    outcome = rows.y if by_outcome and isinstance(rows, Event) else np.zeros(len(influence))
+    scale = np.asarray(row_scale(rows)) / w.sum()
+    for part in (outcome == k for k in np.unique(outcome)):
+        mass, is_counted = float(w[part].sum()), rows.w is None or rows.kind == "frequency"
+        effective = mass if is_counted else mass * mass / float(w[part] @ w[part])
+        if effective <= 1.0 + 1e-9:
+            raise TooFewRows("an interval needs at least two rows" + (" of each outcome" if by_outcome else ""))
+        scale = np.where(part, scale * np.sqrt(effective / (effective - 1.0)), scale)
+    moved: Floats = (scale * influence).reshape(-1, rows.per_row).sum(axis=1)
+    lost = _lost_freedom(rows)
+    return moved, 1.0 / lost if lost > _EQUAL else np.inf
+
+
+def _lost_freedom(rows: Event | Vector) -> float:
+    """Return the loss of degrees of freedom by unequal importance weights: (sum w^4) / (sum w^2)^2 - 1 / n."""
+    if rows.w is None or rows.kind == "frequency":
+        return 0.0
+    squares = rows.w[:: rows.per_row] ** 2
+    return float(squares @ squares) / float(squares.sum()) ** 2 - 1.0 / np.count_nonzero(squares)
 
 
 def distance_draws(

@@ -175,6 +175,8 @@ class Measure(Described):
         Whether the p-value is valid under ``pooled``, with dependent events in each row.
     clustered : tuple of {"interval", "p_value", "debiased"}
         Which of these that are computed with the value are valid for rows in clusters; others are left out.
+    by_outcome : bool
+        Whether the influence is centred within each outcome.
     own_interval : bool
         Whether the result already has its interval.
     pooled : {"identity", "log", "logit"} or None
@@ -223,6 +225,7 @@ class Measure(Described):
     #: Whether the p-value is valid under ``pooled``, where the events of a row are dependent.
     pooled_p_value: bool = False
     clustered: tuple[str, ...] = ()
+    by_outcome: bool = False
     own_interval: bool = False
     pooled: Literal["identity", "log", "logit"] | None = None
     distance: Callable[..., Distance] | None = None

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from calibrant.comparison import ComparisonReport
 from calibrant.core.arguments import meant_by
 from calibrant.core.errors import InvalidOption, requires
 from calibrant.core.options import known_name
@@ -291,7 +292,7 @@ class Plotter(Suggesting):
 
 
 def plot(
-    reports: Report | Mapping[str, Report] | Sequence[Report],
+    reports: Report | ComparisonReport | Mapping[str, Report] | Sequence[Report],
     diagram: str = "reliability",
     *,
     axes: Any = None,
@@ -301,8 +302,8 @@ def plot(
 
     Parameters
     ----------
-    reports : mapping of str to Report, sequence of Report, or Report
-        Reports of ``calibrant.evaluate``, by the name of the model.
+    reports : ComparisonReport, mapping of str to Report, sequence of Report, or Report
+        A comparison of ``calibrant.compare``, or reports of ``calibrant.evaluate``, by the name of the model.
     diagram : str, default "reliability"
         Name in ``calibrant.DIAGRAMS``.
     axes : sequence of Axes, optional
@@ -336,6 +337,8 @@ def plot(
     """
     if "ax" in options:
         raise TypeError("plot() has no argument ax; pass axes, one for each report, or use report.plot(ax=ax) of each")
+    if isinstance(reports, ComparisonReport):
+        reports = reports.reports
     if isinstance(reports, Report):
         return [reports.plot(diagram, axes, **options)]
     if not isinstance(reports, Mapping | Sequence):

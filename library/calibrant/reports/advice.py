@@ -100,7 +100,7 @@ class Recommendation:
         return dataclasses.asdict(self)
 
 
-def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> Recommendation:
+def recommended_map(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> Recommendation:
     """Compare fast methods by out-of-fold predictions and recommend a map.
 
     A method qualifies if the interval of its gain in log loss is above 0, with a Bonferroni correction for the number
@@ -134,7 +134,7 @@ def recommend(batch: Batch, reduction: str | None = None, *, seed: int = 0) -> R
     >>> random = np.random.default_rng(0)
     >>> z = random.normal(0.0, 2.0, 4000)
     >>> y = random.random(4000) < 1.0 / (1.0 + np.exp(-z / 2.0))
-    >>> recommend(read_batch(1.0 / (1.0 + np.exp(-z)), y.astype(int))).recommended
+    >>> recommended_map(read_batch(1.0 / (1.0 + np.exp(-z)), y.astype(int))).recommended
     'temperature'
     """
     target = _reduction(reduction, batch.predictions.n_classes)

@@ -21,13 +21,11 @@ from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
-from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
-from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.reports.forecasts import ForecastReport
 from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.operations import ClassEvaluation, ClassReport, report_options
+from calibrant.reports.operations import report_of_rows
 from calibrant.reports.panel import ReportSubject
 
 #: Height of a report in a notebook, in pixels.
@@ -177,19 +175,13 @@ def report(
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)
     reduction = reduction_by_name(reduction, rows.class_names)
-    batch, n_classes = rows.batch, rows.batch.predictions.n_classes
-    training = UNKNOWN if map is None else training_of(map)
-    operation = ClassEvaluation(Evaluation((), reduction, map, training=training))
-    checked = operation.check(batch, rows.groups)
-    options = report_options(len(batch), n_classes, checked.reduction, {}, seed=seed)
-    found = ClassReport.of(operation, checked, options, recommends=map is None).document(checked)
-    options.pop("by_group")
+    found, options = report_of_rows(rows, reduction, map, seed=seed)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,
-        options=options if reduction is None else {**options, "reduction": reduction},
+        options=options,
         classes=rows.class_names,
-        weights=None if batch.weights is None else weights_kind,
+        weights=None if rows.batch.weights is None else weights_kind,
         map=None if map is None else map.method,
         scale=scale,
     )

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import BySize
-from calibrant.core.batch import (
-    Batch,
-)
+from calibrant.core.batch import Batch
+from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
 from calibrant.decisions.costs import Costs
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import plain_result, plain_results
 from calibrant.reports.panel import by_group, full, group_diagrams, joined
@@ -193,17 +193,31 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
 
 
 def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
-    """Convert a comparison to JSON: the report of the uncalibrated predictions with a field ``comparison``.
+    """Convert a comparison to JSON: the report of its first contestant with a field ``comparison``.
 
     ``ids`` are the ids of the maps by name.
     """
-    comparison = {
-        "correction": found.correction,
-        "level": found.level,
-        "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
-        "measures": {key: asdict(each) for key, each in found.measures.items()},
-    }
+    comparison: dict[str, Any] = {"correction": found.correction, "level": found.level, "rank_by": found.rank_by}
+    comparison |= _compared(found, ids)
+    if found.groups is not None:
+        comparison["groups"] = {
+            name: {"n": part.report.n, **_compared(part, ids)} for name, part in found.groups.items()
+        }
     return report_document(found.report, None) | {"comparison": comparison}
+
+
+def _compared(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
+        "measures": {key: plain_lists(asdict(each)) for key, each in found.measures.items()},
+    }
+
+
+def plain_lists(value: Any) -> Any:
+    """Return plain JSON with lists in the place of tuples."""
+    if isinstance(value, Mapping):
+        return {name: plain_lists(part) for name, part in value.items()}
+    return [plain_lists(part) for part in value] if isinstance(value, tuple | list) else value
 
 
 def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:
@@ -302,12 +316,25 @@ class ClassReport:
         drawn = None if self.restricted else group_diagrams(rows)
         found |= {} if drawn is None else {"group_diagrams": drawn}
         if self.recommends:
-            from calibrant.reports.advice import recommend
+            from calibrant.reports.advice import recommended_map
 
             report(2, 3, "recommendation")
-            found["recommendation"] = recommend(rows.batch, rows.reduction, seed=self.seed).to_document()
+            found["recommendation"] = recommended_map(rows.batch, rows.reduction, seed=self.seed).to_document()
         report(1, 1, "done")
         return found
+
+
+def report_of_rows(
+    rows: Rows, reduction: str | None = None, map: CalibrationMap | None = None, *, seed: int = 0
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the full report of the rows of a call as plain JSON, and its options."""
+    training = UNKNOWN if map is None else training_of(map)
+    operation = ClassEvaluation(Evaluation((), reduction, map, training=training))
+    checked = operation.check(rows.batch, rows.groups)
+    options = report_options(len(rows.batch), rows.batch.predictions.n_classes, checked.reduction, {}, seed=seed)
+    found = ClassReport.of(operation, checked, options, recommends=map is None).document(checked)
+    options.pop("by_group")
+    return found, options if reduction is None else {**options, "reduction": reduction}
 
 
 def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:

@@ -16,7 +16,7 @@ import calibrant
 from calibrant.core.batch import read_batch
 from calibrant.evaluation import Evaluation
 from calibrant.reports import panel
-from calibrant.reports.advice import recommend
+from calibrant.reports.advice import recommended_map
 from calibrant.reports.html import fragment, standalone, stylesheet
 from calibrant.reports.operations import report_document
 from calibrant.reports.panel import ReportSubject, group_diagrams
@@ -51,7 +51,7 @@ def report() -> dict[str, Any]:
     whole = panel.joined(report_of(p, y, map=fitted), report_document(second, "map_1"))
     batch = read_batch(p, y)
     drawn = group_diagrams(Evaluation(()).check(batch, ["a", "b"] * 150))
-    return whole | {"group_diagrams": drawn, "recommendation": recommend(batch).to_document()}
+    return whole | {"group_diagrams": drawn, "recommendation": recommended_map(batch).to_document()}
 
 
 def _renamed(report: dict[str, Any], name: str) -> dict[str, Any]:

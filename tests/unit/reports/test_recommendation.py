@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant.core.batch import Batch, read_batch
-from calibrant.reports.advice import MOST_ROWS, advice, recommend
+from calibrant.reports.advice import MOST_ROWS, advice, recommended_map
 from tests.unit.reports.worlds import draw, many_classes, report_of
 
 
@@ -25,11 +25,11 @@ def _batch(truth: str, n: int = 10_000) -> Batch:
     ],
 )
 def test_the_simplest_map_that_repairs_is_recommended(truth: str, methods: set[str]) -> None:
-    assert recommend(_batch(truth)).recommended in methods
+    assert recommended_map(_batch(truth)).recommended in methods
 
 
 def test_what_is_recommended_is_proven_to_gain() -> None:
-    found = recommend(_batch("shifted"))
+    found = recommended_map(_batch("shifted"))
     best = next(candidate for candidate in found.candidates if candidate.method == found.recommended)
     assert best.proven
     gain = best.gains["log-loss"]
@@ -40,27 +40,27 @@ def test_what_is_recommended_is_proven_to_gain() -> None:
 
 @pytest.mark.slow
 def test_predictions_as_they_are_are_kept_nearly_always_where_they_are_calibrated() -> None:
-    kept = [recommend(read_batch(*draw("calibrated", 400, seed))).recommended for seed in range(40)]
+    kept = [recommended_map(read_batch(*draw("calibrated", 400, seed))).recommended for seed in range(40)]
     assert kept.count("identity") >= 36  # five others of 40 would happen with probability 0.05 at an error of 5 %
 
 
 def test_of_many_classes_maps_of_the_whole_vector_are_compared() -> None:
-    found = recommend(read_batch(*many_classes()))
+    found = recommended_map(read_batch(*many_classes()))
     assert (found.recommended, found.reduction) == ("temperature", "canonical")
     assert {candidate.method for candidate in found.candidates} >= {"temperature", "vector"}
 
 
 def test_of_one_class_of_many_maps_of_its_event_are_compared() -> None:
-    found = recommend(read_batch(*many_classes()), "class:2")
+    found = recommended_map(read_batch(*many_classes()), "class:2")
     assert {candidate.reduction for candidate in found.candidates} == {"class:2"}
 
 
 def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
     batch = _batch("overconfident", MOST_ROWS + 5_000)
-    found = recommend(batch, seed=1)
+    found = recommended_map(batch, seed=1)
     assert found.n == MOST_ROWS
-    assert found == recommend(batch, seed=1)
-    assert found.candidates != recommend(batch, seed=2).candidates
+    assert found == recommended_map(batch, seed=1)
+    assert found.candidates != recommended_map(batch, seed=2).candidates
     recommended = advice({"n": len(batch), "measures": {}, "recommendation": found.to_document()})
     assert recommended is not None
     assert any("a random sample of 20,000 rows (seed 1)" in reason for reason in recommended.reasons)
@@ -75,7 +75,7 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
     ],
 )
 def test_no_map_is_recommended_if_none_can_be_fitted_or_improves(p: object, y: object, headline: str) -> None:
-    found = recommend(read_batch(p, y))
+    found = recommended_map(read_batch(p, y))
     assert found.recommended == "identity"
     recommended = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
     assert recommended is not None
@@ -95,7 +95,7 @@ def test_no_map_is_recommended_if_none_can_be_fitted_or_improves(p: object, y: o
 def test_one_outcome_has_no_recommendation_and_no_advice_to_get_more_rows(
     p: object, labels: list[int], reduction: str | None
 ) -> None:
-    found = recommend(read_batch(p, labels), reduction)
+    found = recommended_map(read_batch(p, labels), reduction)
     assert found.recommended == "identity"
     recommended = advice(report_of(p, labels, reduction) | {"recommendation": found.to_document()})
     assert recommended is not None
@@ -106,7 +106,7 @@ def test_one_outcome_has_no_recommendation_and_no_advice_to_get_more_rows(
 
 def test_with_a_missing_class_each_map_has_its_reason() -> None:
     p, labels = np.random.default_rng(6).dirichlet(np.ones(3), 300), [0, 1] * 150
-    found = recommend(read_batch(p, labels)).to_document()
+    found = recommended_map(read_batch(p, labels)).to_document()
     recommended = advice(report_of(p, labels) | {"recommendation": found})
     assert recommended is not None
     assert recommended.headline == "No map can be recommended: none of the fast methods can be fitted to these rows"
@@ -115,7 +115,7 @@ def test_with_a_missing_class_each_map_has_its_reason() -> None:
 
 
 def test_the_advice_has_the_gain_and_the_line_that_fits_the_map() -> None:
-    found = recommend(_batch("overconfident"))
+    found = recommended_map(_batch("overconfident"))
     recommended = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
     assert recommended is not None
     assert recommended.headline.startswith("Fit temperature: estimated to lower the log loss by 0.02")
@@ -131,7 +131,7 @@ def test_the_advice_has_the_gain_and_the_line_that_fits_the_map() -> None:
 
 def test_rejected_calibration_without_a_proven_map_reports_both() -> None:
     p, y = draw("one-region", 3_000)
-    report = report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()}
+    report = report_of(p, y) | {"recommendation": recommended_map(read_batch(p, y)).to_document()}
     recommended = advice(report)
     assert recommended is not None
     assert recommended.headline == (
@@ -147,7 +147,7 @@ def test_a_report_without_a_recommendation_has_no_advice() -> None:
 @pytest.mark.slow
 def test_scores_of_the_whole_vector_and_of_the_event_are_distinguished() -> None:
     for (p, y), apart in ((many_classes(), True), (draw("overconfident"), False)):
-        recommended = advice(report_of(p, y) | {"recommendation": recommend(read_batch(p, y)).to_document()})
+        recommended = advice(report_of(p, y) | {"recommendation": recommended_map(read_batch(p, y)).to_document()})
         assert recommended is not None
         assert any("whole probability vector" in reason for reason in recommended.reasons) is apart
         assert recommended.columns[1] == f"Log loss, {'canonical' if apart else 'binary'}"

@@ -208,13 +208,15 @@ def _measured(
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
     """Return the diagrams of the groups and the recommended map; computed locally even if a server evaluates."""
     from calibrant.evaluation import Evaluation
-    from calibrant.reports.advice import recommend
+    from calibrant.reports.advice import recommended_map
     from calibrant.reports.panel import group_diagrams
 
     batch = batch_of(rows)
     drawn = group_diagrams(Evaluation((), reduction).check(batch, rows.groups))
     found = {} if drawn is None else {"group_diagrams": drawn}
-    return found | ({"recommendation": recommend(batch, reduction, seed=seed).to_document()} if recommended else {})
+    if recommended:
+        found["recommendation"] = recommended_map(batch, reduction, seed=seed).to_document()
+    return found
 
 
 def _page(found: dict[str, Any], about: ReportSubject) -> bytes:

@@ -1,0 +1,179 @@
+"""The map that a report recommends, with its reasons, as an object of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from calibrant.core.arguments import explained
+from calibrant.core.batch import Scale
+from calibrant.core.cells import WeightsKind
+from calibrant.core.errors import CalibrationError
+from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
+from calibrant.reports.advice import advice
+from calibrant.reports.operations import plain_lists, report_of_rows
+from calibrant.reports.verdict import verdict
+
+
+@dataclass(frozen=True, repr=False)
+class RecommendedMap:
+    """Result of ``recommend``, which prints as text.
+
+    Attributes
+    ----------
+    method : str
+        Method of the recommended map, for ``fit``; ``identity`` if the predictions should stay as they are.
+    reduction : str
+        Reduction of the fit.
+    n : int
+        Number of rows on which methods were compared.
+    verdict : str
+        Headline of the report: whether, how and by how much the predictions are miscalibrated.
+    headline : str
+        The recommendation as a sentence.
+    reasons : tuple of str
+        Why the map is recommended, or none.
+    python : str or None
+        The call that fits the map; None without one.
+    candidates : tuple of mapping
+        The compared methods with their ``gains`` in ``log-loss`` and ``brier`` on held-out rows, or their ``problem``.
+
+    See Also
+    --------
+    recommend : Returns this result.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.recommend([0.1, 0.4, 0.6, 0.9] * 30, [0, 1, 0, 1] * 30).method
+    'spline'
+    """
+
+    method: str
+    reduction: str
+    n: int
+    verdict: str
+    headline: str
+    reasons: tuple[str, ...]
+    python: str | None
+    candidates: tuple[Mapping[str, Any], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recommendation as plain JSON.
+
+        Returns
+        -------
+        dict
+            Only numbers, strings, lists and dicts.
+
+        See Also
+        --------
+        recommend : Returns recommendations.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> list(calibrant.recommend([0.1, 0.4, 0.6, 0.9] * 30, [0, 1, 0, 1] * 30).to_dict())[:3]
+        ['method', 'reduction', 'n']
+        """
+        found: dict[str, Any] = plain_lists(asdict(self))
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join([self.verdict, self.headline, *self.reasons, *([] if self.python is None else [self.python])])
+
+    __repr__ = __str__
+
+
+@explained
+def recommend(
+    predictions: Any,
+    labels: Any,
+    *,
+    reduction: str | None = None,
+    class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
+    pos_label: Any = None,
+    weights: Any = None,
+    sample_weight: Any = None,
+    weights_kind: WeightsKind = "importance",
+    scale: Scale = "probability",
+    seed: int = 0,
+) -> RecommendedMap:
+    """Recommend a calibration map, or none: what ``report`` recommends, with its reasons.
+
+    Parameters
+    ----------
+    predictions : array_like, shape (n,) or (n, K)
+        As for ``evaluate``.
+    labels : array_like, shape (n,)
+        As for ``evaluate``.
+    reduction : str, optional
+        As for ``evaluate``.
+    class_names, pos_label : optional
+        As for ``evaluate``.
+    weights, sample_weight, weights_kind : optional
+        As for ``evaluate``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of ``predictions``.
+    seed : int, default 0
+        Seed of resamples, folds and, from 20,000 rows on, of the sample of rows.
+
+    Returns
+    -------
+    RecommendedMap
+        The method, with the verdict on the predictions and the reasons.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument is invalid.
+
+    See Also
+    --------
+    report : Shows the recommendation beside the diagrams.
+    fit : Fits the map.
+
+    Notes
+    -----
+    Fast methods are compared by cross-fitting. Of those whose log loss improves significantly, and whose Brier score
+    does not become significantly worse, it is the simplest within one standard error of the best. About 0.6 s for
+    10,000 rows of one event.
+
+    Examples
+    --------
+    >>> import numpy as np, calibrant
+    >>> random = np.random.default_rng(0)
+    >>> z = random.normal(0.0, 2.0, 4000)
+    >>> p, y = 1.0 / (1.0 + np.exp(-z)), (random.random(4000) < 1.0 / (1.0 + np.exp(-z / 2.0))).astype(int)
+    >>> found = calibrant.recommend(p, y)
+    >>> found.method, found.python
+    ('temperature', 'calibrant.fit("temperature", predictions, labels, reduction="binary")')
+    """
+    rows = read_rows(
+        predictions,
+        labels,
+        weights=weights,
+        sample_weight=sample_weight,
+        weights_kind=weights_kind,
+        class_names=class_names,
+        pos_label=pos_label,
+        scale=scale,
+    )
+    rows.warn_of_kind()
+    found, _ = report_of_rows(rows, reduction_by_name(reduction, rows.class_names), seed=seed)
+    made, names = found["recommendation"], rows.class_names
+    advised = advice(found, lambda name: reduction_with_name(name, names))
+    if advised is None:
+        raise CalibrationError("the report has no recommendation")
+    fitted = next((one for one in made["candidates"] if one["method"] == made["recommended"]), made)
+    return RecommendedMap(
+        made["recommended"],
+        fitted["reduction"],
+        made["n"],
+        verdict(found, classes=names).headline,
+        advised.headline,
+        advised.reasons,
+        advised.python,
+        tuple(made["candidates"]),
+    )
