@@ -34,7 +34,7 @@ class JobOptions(RowOptions, Protocol):
 
 
 #: Seconds that the rows of a job are stored if it is not queued, because the process of the request died before.
-_UNQUEUED_SECONDS = 600
+UNQUEUED_SECONDS = 600
 
 
 def find_rows(requester: Scorer, arrays: Arrays, options: RowOptions, *, labelled: bool = True) -> Rows:
@@ -78,12 +78,12 @@ def store_batch(requester: Requester, arrays: Arrays, options: BatchOptions | Di
     return store_rows(requester, kind, kind.check(arrays, options, labelled=False), ttl)
 
 
-def store_rows(requester: Requester, kind: Kind, rows: Rows, ttl: int | None = None) -> BatchRecord:
-    """Store checked rows as a batch; raises ``BatchFull`` and ``QuotaExceeded``."""
+def store_rows(requester: Requester, kind: Kind, rows: Rows, ttl: int | None = None, *, number: int = 0) -> BatchRecord:
+    """Store checked rows as a batch, one of several with a ``number``; raises ``BatchFull`` and ``QuotaExceeded``."""
     most, stored = requester.settings.max_batch_rows, kind.stored(rows)
     if len(rows) > most:
         raise BatchFull(f"a batch may have at most {most} rows")
-    record = record_of(requester.new_id("batch"), kind, rows, stored)
+    record = record_of(requester.new_id("batch", number), kind, rows, stored)
     return requester.store.batches.put(record, stored, ttl=requester.settings.batch_ttl if ttl is None else ttl)
 
 
@@ -91,7 +91,7 @@ def batch_for_job(requester: Requester, rows: Rows, options: JobOptions) -> tupl
     """The batch of a job, in which the rows of its request are stored, and whether it is deleted with the end of it."""
     if options.batch is not None:
         return options.batch, False
-    ttl = None if options.keep_batch else _UNQUEUED_SECONDS
+    ttl = None if options.keep_batch else UNQUEUED_SECONDS
     return store_rows(requester, kind_of(options.prediction_kind), rows, ttl).id, not options.keep_batch
 
 

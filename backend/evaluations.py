@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any, NamedTuple, cast
 
-from backend.batches import batch_for_job, find_rows, record_of
+from backend.batches import UNQUEUED_SECONDS, batch_for_job, find_rows, record_of, reserve_work, store_rows
 from backend.jobs import place_for_job, queue, run_inline
-from backend.kinds import Arrays, Work, kind_of
+from backend.kinds import Arrays, Rows, Work, kind_of
 from backend.kinds.classes import CLASSES, EvaluationRequest, of_batches
 from backend.requester import Requester
 from backend.store.errors import UnknownBatch
@@ -15,11 +15,20 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store
 from backend.telemetry.observed import span, traced
+from calibrant.core.errors import CalibrationError, WrongShape, token
 from calibrant.core.progress import Progress, reporting
 from calibrant.decisions.costs import SharedRows
 from calibrant.io.errors import InvalidField
+from calibrant.io.strict import CLASSIFICATION
 from schemas.batches import BatchRecord
-from schemas.evaluations import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
+from schemas.evaluations import (
+    CompareOptions,
+    EvaluateDistributionOptions,
+    EvaluateDistributionSpec,
+    EvaluateOptions,
+    EvaluateSpec,
+    RankedMaps,
+)
 from schemas.jobs import JobRecord
 
 
@@ -73,6 +82,63 @@ def _evaluate(
         batch_id, temporary = (None, False) if work.rows is None else batch_for_job(requester, work.rows, options)
         spec = work.spec.model_copy(update={"batch": batch_id}).model_dump()
         return queue(requester, "evaluate", job_id, spec, seconds=work.seconds, temporary=temporary)
+
+
+@traced("work")
+def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptions) -> dict[str, Any] | JobRecord:
+    """Compare models or maps on the same rows directly, or queue a job, as for an evaluation."""
+    models = [name for name in arrays if CLASSIFICATION.is_model(name)]
+    stated = {"/models": models, "/batches": options.batches, "/maps": options.maps}
+    if len([pointer for pointer, value in stated.items() if value]) != 1:
+        raise InvalidField.at("", "must have exactly one of models, batches and maps")
+    if options.maps is not None:
+        given = options.model_dump(exclude={"batches"})
+        return evaluate_or_queue(requester, arrays, RankedMaps.model_validate(given))
+    if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
+        where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
+        raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")
+    rows, parts = _rows_of_models(requester, arrays, options, models)
+    request = CLASSES.comparison(requester, options, rows)
+    found = run_inline(requester, request)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    with place_for_job(requester) as job_id:
+        ids = list((options.batches or {}).values())
+        if not ids:
+            ttl = None if options.keep_batch else UNQUEUED_SECONDS
+            stored = [store_rows(requester, CLASSES, own, ttl, number=i) for i, own in enumerate(rows.values())]
+            ids, parts = [record.id for record in stored], [record.parts for record in stored]
+        spec = request.spec.model_copy(update={"batches": ids, "parts_of": parts}).model_dump()
+        return queue(requester, "evaluate", job_id, spec, seconds=request.seconds)
+
+
+def _rows_of_models(
+    requester: Requester, arrays: Arrays, options: CompareOptions, models: list[str]
+) -> tuple[dict[str, Rows], list[int]]:
+    """Check the rows of the models of a request, or of the batches that it names, with the parts of these batches."""
+    if models:
+        reserve_work(requester, arrays)
+        shared = {name: array for name, array in arrays.items() if name not in models}
+        rows = {}
+        for field in models:
+            try:
+                checked = CLASSES.check({"predictions": arrays[field], **shared}, options, labelled=True)
+            except CalibrationError as error:
+                raise error.about("predictions", field) from None
+            rows[field.removeprefix(CLASSIFICATION.models).replace("~1", "/").replace("~0", "~")] = checked
+        return rows, []
+    rows, parts, first = {}, [], None
+    for name, batch_id in (options.batches or {}).items():
+        where = f"/batches/{token(name)}"
+        parts.append(requester.store.batches.record(batch_id, where).parts)
+        rows[name] = find_rows(requester, {}, options.model_copy(update={"batch": batch_id}))
+        own = SharedRows.of(rows[name].labelled)
+        if first is not None:
+            own.match(first, where)
+        if rows[name].class_names != next(iter(rows.values())).class_names:
+            raise WrongShape.at(where, "must have the classes of the first model")
+        first = first or own
+    return rows, parts
 
 
 def _work_on_batches(

@@ -80,8 +80,8 @@ class Requester(Scorer, Protocol):
     def prefers_job(self) -> bool:
         """Whether the caller prefers a job over an immediate response."""
 
-    def new_id(self, kind: Kind) -> str:
-        """Create the id of an object that this request creates; at most one per kind."""
+    def new_id(self, kind: Kind, number: int = 0) -> str:
+        """Create the id of an object that this request creates; with a ``number`` if there are several of a kind."""
 
     def check_room(self) -> None:
         """Raise ``StoreFull`` if the tenant may not store more."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import ArraysOrBatch, KeepBatch, RequestWeightsKind, RowsOrBatch, WeightsKind
+from schemas.batches import ArraysOrBatch, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, WeightsKind
 from schemas.distributions import DistributionArrays, ForecastKind, Level
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
@@ -68,29 +68,21 @@ Of = Literal["value", "debiased"]
 ClusterVariance = Literal["cr2", "cr1", "cr0"]
 
 
-class EvaluateOptions(RowsOrBatch):
-    """All options of an evaluation except its arrays; ``batch`` or ``batches`` may replace the arrays."""
+RankingScore = Literal["log-loss", "brier"]
+#: The name of a model in a request.
+ModelName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class MeasuredOptions(RowsOrBatch):
+    """The options that evaluations and comparisons share."""
 
     keep_batch: KeepBatch = False
-    batches: list[str] | None = Field(
-        None,
-        min_length=2,
-        max_length=100,
-        description="ids of stored batches, instead of the arrays: one report each, and the power law for five or more",
-    )
     measures: list[str | dict[str, Any]] | None = Field(
         None,
         description="names of `GET /measures`, or objects with name, options and ``as``, the key of the result",
         examples=[["ece", {"name": "ece", "norm": 2, "as": "l2"}]],
     )
-    diagrams: list[str | dict[str, Any]] | None = Field(
-        None,
-        description="diagrams to return as data: names of `GET /diagrams`, or objects with name, options and ``as``",
-        examples=[["reliability", {"name": "corp", "level": 0.95}]],
-    )
     reduction: str | None = Field(None, examples=["confidence"])
-    classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
-    map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
     maps: list[Reference] | None = Field(
         None,
         min_length=1,
@@ -98,12 +90,11 @@ class EvaluateOptions(RowsOrBatch):
         description="maps to compare with each other and with the uncalibrated predictions",
         examples=[["spam:1", "spam:2"]],
     )
-    correction: Correction = Field("max-t", description="for a comparison: correction for all pairs of a measure")
     of: RankedValues = Field(
-        "debiased", description="for a comparison: rank debiased values, if every contestant has one, or plain ones"
+        "debiased", description="for a comparison: compare debiased values, if every contestant has one, or plain ones"
     )
     interval: float | None = Field(
-        None, gt=0, lt=1, description="confidence level; default: none, but 0.95 with maps or batches", examples=[0.95]
+        None, gt=0, lt=1, description="confidence level; default: none, but 0.95 of a comparison", examples=[0.95]
     )
     resamples: int = Field(1000, ge=100, le=100_000)
     cluster_variance: ClusterVariance = Field(
@@ -112,6 +103,52 @@ class EvaluateOptions(RowsOrBatch):
         "freedom, cr1 with one less than clusters, or cr0 with normal quantiles",
     )
     seed: Seed = 0
+
+
+class EvaluateOptions(MeasuredOptions):
+    """All options of an evaluation except its arrays; ``batch`` or ``batches`` may replace the arrays."""
+
+    batches: list[str] | None = Field(
+        None,
+        min_length=2,
+        max_length=100,
+        description="ids of stored batches, instead of the arrays: one report each, and the power law for five or more",
+    )
+    diagrams: list[str | dict[str, Any]] | None = Field(
+        None,
+        description="diagrams to return as data: names of `GET /diagrams`, or objects with name, options and ``as``",
+        examples=[["reliability", {"name": "corp", "level": 0.95}]],
+    )
+    classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
+    map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
+    correction: Correction = Field("max-t", description="for a comparison: correction for all pairs of a measure")
+
+
+class CompareOptions(MeasuredOptions):
+    """All options of a comparison except its arrays; there are ``models``, ``batches`` or ``maps``."""
+
+    batches: dict[ModelName, str] | None = Field(
+        None,
+        min_length=2,
+        max_length=20,
+        description="ids of stored batches by the name of the model, instead of ``models``; they have the same labels "
+        "and weights",
+        examples=[{"forest": "batch_1", "boosting": "batch_2"}],
+    )
+    rank_by: RankingScore | None = Field(
+        None,
+        description="proper score that ranks; default for models: log-loss, or brier if a label had probability 0",
+    )
+    correction: Correction | None = Field(
+        None, description="correction for all pairs of a measure; default: holm, but max-t for maps"
+    )
+
+
+class RankedMaps(EvaluateOptions):
+    """The options of ``POST /compare`` with ``maps``, as those of an evaluation."""
+
+    rank_by: RankingScore | None = None
+    correction: Correction | None = None  # type: ignore[assignment]
 
 
 class ContestantSpec(Document):
@@ -135,7 +172,9 @@ class EvaluateSpec(Document):
     report: bool = Field(False, description="a full report with groups and a recommendation")
     picture: Pictured | None = Field(None, description="draws this picture instead of computing measures and diagrams")
     maps: list[ContestantSpec] | None = None
-    correction: Correction = "max-t"
+    models: list[ModelName] | None = Field(None, description="names of the models that ``batches`` are the rows of")
+    rank_by: RankingScore | None = None
+    correction: Correction | None = None
     of: RankedValues = "debiased"
     measures: list[str | dict[str, Any]] | None
     diagrams: list[str | dict[str, Any]] | None = None
@@ -150,6 +189,19 @@ class EvaluateSpec(Document):
 
 class EvaluateBody(EvaluateOptions, ArraysOrBatch):
     """The body of ``POST /evaluate``."""
+
+
+class CompareBody(CompareOptions, ArraysOrBatch):
+    """The body of ``POST /compare``."""
+
+    models: dict[ModelName, Predictions] | None = Field(
+        None,
+        min_length=2,
+        max_length=20,
+        description="predictions of the models by name; each P(Y=1) of each row, or K class probabilities each. In "
+        "other formats than JSON, arrays or columns named `models/NAME`",
+        examples=[{"forest": [0.2, 0.3, 0.7, 0.8], "boosting": [0.1, 0.4, 0.6, 0.9]}],
+    )
 
 
 class MeasureAnswer(Document):
@@ -218,10 +270,10 @@ class GroupAnswer(Document):
 
 
 class ContestantAnswer(Document):
-    """One contestant; the first is ``uncalibrated``, the predictions without a map."""
+    """One contestant: a model; or a map, of which the first is ``uncalibrated``, the predictions without a map."""
 
-    name: str = Field(description="the reference in the request, or uncalibrated")
-    map: str | None = Field(description="id of the map; null for the uncalibrated predictions")
+    name: str = Field(description="the name of the model; or the reference in the request, or uncalibrated")
+    map: str | None = Field(description="id of the map; null for models and for the uncalibrated predictions")
     in_sample: bool | None = Field(None, description="whether the map was fitted to these rows; null: unknown")
     measures: Measures
     classification_error: float | None = Field(description="fraction of wrong predicted classes")
@@ -253,15 +305,31 @@ class MeasureComparisonAnswer(Document):
         description="Pareto front of the calibration error and each other error"
     )
     problem: str | None = None
+    ranks: dict[str, tuple[int, int]] | None = Field(
+        None, description="simultaneous interval of the rank of each contestant, 1 for the best; null if not ranked"
+    )
 
 
-class ComparisonAnswer(Document):
-    """Several maps compared on the same rows."""
+class ComparedAnswer(Document):
+    """Several models or maps compared on the same rows."""
+
+    contestants: list[ContestantAnswer] = Field(description="each model; or the uncalibrated predictions and each map")
+    measures: dict[str, MeasureComparisonAnswer] = Field(description="comparison by each measure")
+
+
+class GroupComparisonAnswer(ComparedAnswer):
+    """The comparison on the rows of one group."""
+
+    n: int
+
+
+class ComparisonAnswer(ComparedAnswer):
+    """Several models or maps compared on the same rows, and on those of each group."""
 
     correction: Correction
     level: float
-    contestants: list[ContestantAnswer] = Field(description="the uncalibrated predictions and each map")
-    measures: dict[str, MeasureComparisonAnswer] = Field(description="comparison by each measure")
+    rank_by: str | None = Field(None, description="key of the score that ranks the contestants; null without one")
+    groups: dict[str, GroupComparisonAnswer] | None = Field(None, description="comparison on the rows of each group")
 
 
 class GroupDiagrams(Document):
@@ -295,7 +363,7 @@ class ReportAnswer(Document):
         None, description="slopes, intercepts, O/E and AUROC before the map, pooled over the groups; needs intervals"
     )
     diagrams: dict[str, DiagramAnswer] | None = None
-    comparison: ComparisonAnswer | None = Field(None, description="if maps were requested")
+    comparison: ComparisonAnswer | None = Field(None, description="if models or maps were compared")
     group_diagrams: dict[str, GroupDiagrams] | None = Field(
         None, description="in a full report: the reliability diagram of each group, for two to nine groups"
     )

@@ -101,9 +101,11 @@ class Context(ScoringContext):
         """The name of the caller's API key; None without keys."""
         return self.caller.name
 
-    def new_id(self, kind: Kind) -> str:
-        """Create the id of an object that this request creates; at most one per kind."""
-        return new_id(kind) if self.seed is None else derived_id(kind, self.seed)
+    def new_id(self, kind: Kind, number: int = 0) -> str:
+        """Create the id of an object that this request creates; with a ``number`` if there are several of a kind."""
+        if self.seed is None:
+            return new_id(kind)
+        return derived_id(kind, self.seed if number == 0 else f"{self.seed} {number}")
 
     def held_map(self, ref: str) -> HeldMap | None:
         """The map of a reference if it is in memory."""

@@ -43,7 +43,14 @@ from calibrant.reports.operations import (
 )
 from schemas.batches import BatchRecord, RowsOptions
 from schemas.distributions import HeldOutGain, PredictionKind
-from schemas.evaluations import BySizePicture, CostPlanePicture, EvaluateDistributionSpec, EvaluateOptions, EvaluateSpec
+from schemas.evaluations import (
+    BySizePicture,
+    CompareOptions,
+    CostPlanePicture,
+    EvaluateDistributionSpec,
+    EvaluateOptions,
+    EvaluateSpec,
+)
 from schemas.maps import (
     Bins,
     CalibrateOptions,
@@ -93,8 +100,19 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
     loaded = {name: classifier_of(found) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
-    comparison = Comparison(evaluation, contestants, spec.correction, spec.of)
+    comparison = Comparison(evaluation, contestants, spec.correction, spec.of, rank_by=spec.rank_by)
     return ClassEvaluation(comparison, {name: found.id for name, found in records.items()}, spec.by_group)
+
+
+def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEvaluation:
+    """Return the comparison of models, whose batches are those of the spec; raises ``CalibrationError``."""
+    from calibrant.comparison import Comparison
+
+    level = LEVEL if spec.interval is None else spec.interval
+    resampling = Resampling.read(level, spec.resamples, spec.seed, spec.cluster_variance)
+    given = (spec.measures, spec.reduction, resampling, spec.correction, spec.of, spec.rank_by)
+    field = "models" if spec.batches is None else "batches"
+    return ClassEvaluation(Comparison.of_models(models, *given, field=field))
 
 
 def _picture(
@@ -448,15 +466,37 @@ class ClassPredictions:
         """Read the rows and maps of an evaluation job; the returned function evaluates them."""
         from backend.store.server.connection import patiently
 
-        checked = EvaluateSpec.model_validate(spec)
-        operation = read_operation(checked, lambda map_id: patiently(lambda: store.maps.get(map_id)))
+        def find(map_id: str) -> MapRecord:
+            return patiently(lambda: store.maps.get(map_id))
 
+        checked = EvaluateSpec.model_validate(spec)
+        if checked.models is not None:
+            parts = checked.parts_of or []
+            stored = [stored_rows(store, *pair) for pair in zip(checked.batches or [], parts, strict=True)]
+            batches = {name: batch for name, (batch, _) in zip(checked.models, stored, strict=True)}
+            compared = compared_models(checked, batches)
+            return partial(compared.document, compared.check(*stored[0]), device)
         if checked.batches is not None:
-            return of_batches(operation, store, checked, device)
+            return of_batches(read_operation(checked, find), store, checked, device)
+        operation = read_operation(checked, find)
         rows = operation.check(*stored_rows(store, checked.batch or "", checked.parts))
         if checked.report and isinstance(operation, ClassEvaluation):
             return partial(full_report(operation, rows, checked)[0].document, rows, device)
         return partial(operation.document, rows, device)
+
+    def comparison(self, requester: Requester, options: CompareOptions, rows: Mapping[str, ClassRows]) -> Work:
+        """Check a comparison of models, and return the work on their rows."""
+        reduction = implied_reduction(requester, options.reduction, list((options.batches or {}).values()))
+        unused = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "maps"}
+        given = options.model_dump(exclude=unused) | {"reduction": reduction, "models": list(rows)}
+        given["batches"] = None if options.batches is None else list(options.batches.values())
+        spec = EvaluateSpec.model_validate({**given, "map": None})
+        operation = compared_models(spec, {name: own.labelled for name, own in rows.items()})
+        first = next(iter(rows.values()))
+        checked = operation.check(first.labelled, first.groups)
+        numbers = sum(own.numbers for own in rows.values())
+        run = partial(operation.document, checked)
+        return Work(spec, None, operation.seconds(checked), len(first), numbers, run, operation.inline)
 
     def fit(self, requester: Requester, options: FitOptions) -> FitRequest:
         """Check the options of a fit."""

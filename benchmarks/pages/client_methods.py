@@ -315,6 +315,8 @@ _TYPES = {
     "support": "tuple[float | None, float | None]",
     "output_levels": "Sequence[float]",
 }
+#: The same of objects.
+_BY_NAME = {"batches": "Mapping[str, str | BatchRecord]", "models": "Mapping[str, Any]"}
 
 
 def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Method:
@@ -391,7 +393,8 @@ def _read(call: Call, method: ClientMethod, sent: str) -> tuple[str, str, str]:
 
 def _option(name: str, field: FieldInfo) -> _Argument:
     """An argument for a field; if it is optional and None, the server uses the default."""
-    hint = _TYPES.get(name) or _argument_type(field.annotation, name)
+    by_name = any(get_origin(member) is dict for member in _members(field.annotation))
+    hint = (_BY_NAME if by_name else _TYPES).get(name) or _argument_type(field.annotation, name)
     spoken = _choices(field.annotation)
     spoken = spoken if 0 < len(spoken) < _LONG else _spoken_type(field.annotation, name)
     default = field.default

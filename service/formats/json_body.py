@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from calibrant.core.batch import MAX_OFFENCES
-from calibrant.core.errors import NotANumber, Offence, WrongShape
-from calibrant.io.strict import REGRESSION, Names, read_names
+from calibrant.core.batch import MAX_NAME, MAX_OFFENCES
+from calibrant.core.errors import NotANumber, Offence, WrongShape, token
+from calibrant.io.strict import CLASSIFICATION, REGRESSION, Names, read_names
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.payload import Array, Body, BodyLimits, Payload, fields_of_kind
 
@@ -83,7 +83,7 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
         for name, values in sent.items()
         if values is not None
     }
-    check_keys(body, bones, document, entries)
+    check_keys(body, bones, document, entries + sum(map(CLASSIFICATION.is_model, sent)))
     return Payload(arrays, document, from_query=False)
 
 
@@ -104,10 +104,24 @@ def array_of(name: str, values: Any, limits: BodyLimits, *, first: int = 0) -> A
 
 
 def _arrays_of(document: dict[str, Any]) -> dict[str, Any]:
-    """Remove the arrays of the declared prediction kind from a document, and return them."""
+    """Remove the arrays of the declared prediction kind from a document, and return them.
+
+    Those of the models in an object ``models`` are called as in other formats, such as ``models/forest``.
+    """
     fields = fields_of_kind(document)
     names = (*fields.arrays, *(name for name in fields.shared if name != "level"))
-    return {name: document.pop(name) for name in names if name in document}
+    sent = {name: document.pop(name) for name in names if name in document}
+    if fields.models and "models" in document:
+        models = document.pop("models")
+        if not isinstance(models, dict):
+            raise InvalidField.at("/models", "must be an object of names and predictions")
+        for name, values in models.items():
+            if not fields.is_model(field := f"{fields.models}{token(name)}"):
+                raise InvalidField.at("/models", f"must have names of 1 to {MAX_NAME} characters")
+            if values is None:
+                raise WrongShape.at(f"/{field}", "must be an array")
+            sent[field] = values
+    return sent
 
 
 def _object(document: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from service.formats.payload import Array, Body, BodyLimits
 
 
 def _archive(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:
-    return read_npz(body, limits, fields.kinds)
+    return read_npz(body, limits, fields.kinds, fields)
 
 
 def _one_array(body: Body, limits: BodyLimits, fields: Fields) -> Arrays:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from backend.evaluations import evaluate_or_queue
+from backend.evaluations import compare_or_queue, evaluate_or_queue
 from schemas.evaluations import (
+    CompareBody,
+    CompareOptions,
     DistributionReportAnswer,
     EvaluateBody,
     EvaluateDistributionBody,
@@ -31,7 +33,7 @@ from service.context import Here, answer
 from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import HTML, JSON
-from service.formats.options import read_options_of_kind
+from service.formats.options import read_options, read_options_of_kind
 from service.headers import read_header
 from service.jobs import settle
 from service.reports import report_response
@@ -61,13 +63,6 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
                 without=_SEVERAL,
                 answer=ReportAnswer,
                 summary="Measure the calibration of a stored batch or of rows; with ``map``, before and after it.",
-            ),
-            ClientMethod(
-                "compare",
-                rows=EvaluateOptions,
-                without=("batches", "map", "diagrams", "classes"),
-                answer=ReportAnswer,
-                summary="Compare stored maps with each other and with the uncalibrated predictions, on the same rows.",
             ),
             ClientMethod(
                 "power_law",
@@ -137,10 +132,6 @@ async def evaluate(request: Request, here: Here) -> Response:
     >>> list(report.measures), report.measures["ece"].interval is not None
     (['ece', 'brier'], True)
 
-    >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
-    >>> [contestant.name for contestant in report.comparison.contestants]
-    ['uncalibrated', 'spam:1']
-
     >>> stored = [client.upload(p, y).id for _ in range(2)]
     >>> [each.report.n for each in client.power_law(stored, measures=["ece"]).batches]
     [200, 200]
@@ -164,3 +155,52 @@ async def evaluate(request: Request, here: Here) -> Response:
     response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)
     response.headers["Vary"] = "Accept"
     return response
+
+
+@calls.add(
+    Call(
+        "POST",
+        "/compare",
+        access="reads",
+        body=rows(CompareBody),
+        answer=ReportAnswer,
+        queues="A job, if a measure needs a long fit or the estimated total exceeds 2 s",
+        problems=(*OF_EVALUATIONS, *OF_ENDED_JOBS),
+        client=(ClientMethod("compare", rows=CompareBody, answer=ReportAnswer),),
+        samples=(
+            Sample(
+                "two-models",
+                "Two models on the same rows, ranked by the log loss",
+                {
+                    "models": {"forest": PREDICTIONS, "boosting": [round(p**0.8, 3) for p in PREDICTIONS]},
+                    "labels": LABELS,
+                    "measures": ["log-loss", "auroc"],
+                },
+            ),
+        ),
+    )
+)
+async def compare(request: Request, here: Here) -> Response:
+    """Compare several models on the same rows, or stored maps with each other and with the uncalibrated predictions.
+
+    Models are ``models``, predictions by name with ``labels``, or ``batches``, ids of stored batches by name. They are
+    ranked by a proper score, with simultaneous intervals of the ranks; calibration errors do not rank models, since
+    a constant prediction of the base rate has none. The differences of all pairs have intervals and adjusted p-values;
+    those of the AUROC are DeLong's. With ``groups``, the comparison is repeated on the rows of each group.
+
+    With ``maps``, the rows are ``predictions`` and ``labels``, or a ``batch``.
+
+    Examples
+    --------
+    >>> report = client.compare(models={"forest": p, "coin": [0.5] * len(p)}, labels=y)
+    >>> report.comparison.rank_by, len(report.comparison.measures["auroc"].pairs)
+    ('log-loss', 1)
+
+    >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
+    >>> [contestant.name for contestant in report.comparison.contestants]
+    ['uncalibrated', 'spam:1']
+    """
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, CompareOptions)
+    made = await run_in_thread(compare_or_queue, here, payload.arrays, options)
+    return await settle(here, made) if isinstance(made, JobRecord) else answer(made)

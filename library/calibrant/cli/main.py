@@ -26,7 +26,7 @@ from calibrant.cli.exits import EXIT_CODES
 
 GROUP = "calibrant.commands"
 #: The first commands of the list; others of ``calibrant.cli.commands`` follow by name, then those of other packages.
-_FIRST = ("evaluate", "fit", "calibrate", "report", "diagram", "sample", "maps", "jobs", "monitors")
+_FIRST = ("evaluate", "compare", "fit", "calibrate", "report", "diagram", "sample", "maps", "jobs", "monitors")
 
 
 @cache

@@ -94,14 +94,55 @@ def _compared(comparison: Json) -> Iterator[str | Table]:
     rows = [
         (
             f"{pair['between'][0]} - {pair['between'][1]}",
-            _number(pair["difference"]),
-            _interval(pair["interval"]),
-            _p(pair["p_value"]),
+            *_of_pair(pair),
             pair["problem"] or _NONE,
         )
         for pair in comparison["pairs"]
     ]
     yield _filled(("difference", "value", "interval", "p-value", "problem"), rows)
+
+
+def comparison_tables(report: Json) -> Iterator[str | Table]:
+    """Yield the tables of a comparison of models or maps: the measures of each, then the differences of all pairs."""
+    comparison = report["comparison"]
+    yield _rows(report, None)
+    yield _contestants(comparison, comparison["rank_by"], "model")
+    if comparison["rank_by"] is not None and comparison["measures"][comparison["rank_by"]]["ranks"]:
+        level = numbers.level(comparison["level"])
+        yield f"The rank is by {comparison['rank_by']}; its {level} intervals are simultaneous over all models."
+    rows = [
+        (key, plain(" - ".join(pair["between"])), *_of_pair(pair))
+        for key, found in comparison["measures"].items()
+        for pair in found["pairs"]
+    ]
+    if rows:
+        yield _filled((f"difference ({comparison['correction']})", "pair", "value", "interval", "p-value"), rows)
+    for name, part in (comparison.get("groups") or {}).items():
+        yield _contestants(part, comparison["rank_by"], f"{plain(name)}, {counted(part['n'])}")
+
+
+def _of_pair(pair: Json) -> tuple[str, str, str]:
+    return _number(pair["difference"]), _interval(pair["interval"]), _p(pair["p_value"])
+
+
+def _contestants(comparison: Json, rank_by: str | None, title: str) -> Table:
+    """One row for each contestant: its measures, of the values that are compared, and its rank with the interval."""
+    keys, ranks = list(comparison["measures"]), {}
+    if rank_by is not None:
+        ranked = comparison["measures"][rank_by]
+        ends = ranked["ranks"] or {}
+        for place, name in enumerate(ranked["ranking"] or (), 1):
+            low, high = ends.get(name, (place, place))
+            ranks[name] = str(place) if low == high else f"{place} ({low} to {high})"
+    shown = table(title, *keys, *(["rank"] if ranks else []))
+    for one in comparison["contestants"]:
+        values = (
+            _above(_number(one["measures"][key][comparison["measures"][key]["of"]]), one["measures"][key])
+            for key in keys
+        )
+        name = f"{plain(one['name'])} (in-sample)" if one["in_sample"] else plain(one["name"])
+        shown.add_row(name, *values, *([ranks.get(one["name"], _NONE)] if ranks else []))
+    return shown
 
 
 def _groups(report: Json, by: str, level: float | None) -> Iterator[str | Table]:

@@ -21,7 +21,7 @@ from calibrant.io.options import OPTIONS, PARTS, FileOptions
 
 if TYPE_CHECKING:
     from calibrant.core.batch import Batch
-    from calibrant.io.table import ForecastSheet, Sheet
+    from calibrant.io.table import ForecastSheet, ModelSheets, Sheet
 
 #: The option for each field of ``calibrant.io``.
 _FLAGS = {name: option.flag for name, option in OPTIONS.items()} | dict.fromkeys(PARTS, "--prediction")
@@ -72,13 +72,24 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
 
         @wraps(command)
         def run(**given: Any) -> None:
-            command(columns={name: given.pop(name) for name in names}, **given)
+            columns = {name: given.pop(name) for name in names}
+            if len(given.get("files", ())) < 2:
+                check_join(columns)
+            command(columns=columns, **given)
 
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         setattr(run, "__signature__", Signature(parameters))  # noqa: B010 - which mypy does not know
         return run
 
     return replaced
+
+
+def check_join(columns: Columns) -> None:
+    """Raise ``BadParameter`` for options of a join without a second file, or without the column of ids."""
+    needed = {"ids": "labels_from", "inner": "labels_from", "labels_from": "ids"}
+    for name, other in needed.items():
+        if columns.get(name) and not columns.get(other):
+            raise typer.BadParameter(f"needs {_FLAGS[other]}", param_hint=_FLAGS[name])
 
 
 def options_of(columns: Columns, kind: Literal["classes", "numbers"] = "classes") -> FileOptions:
@@ -123,7 +134,12 @@ def source_of(file: Path) -> Iterator[BinaryIO]:
 
 
 def read_rows(
-    file: Path, columns: Columns, *, labelled: bool = True, unused: tuple[str, ...] = (), source: BinaryIO | None = None
+    file: Path,
+    columns: Columns,
+    *,
+    labelled: bool | None = True,
+    unused: tuple[str, ...] = (),
+    source: BinaryIO | None = None,
 ) -> Sheet:
     """Read a file and print what was inferred on standard error; raises ``Refused``.
 
@@ -133,6 +149,13 @@ def read_rows(
 
     read = partial(read_sheet, options=options_of(columns), max_rows=None, labelled=labelled)
     return _read(file, columns, source, read, unused=unused)
+
+
+def read_model_rows(file: Path, columns: Columns) -> ModelSheets:
+    """Read a file like ``read_rows``, in which each column of predictions is that of a model."""
+    from calibrant.io.files import read_models
+
+    return _read(file, columns, None, partial(read_models, options=options_of(columns), max_rows=None), unused=())
 
 
 def read_forecast_rows(
@@ -153,7 +176,7 @@ def batch_of(rows: Sheet) -> Batch:
     return read_batch(rows.predictions, rows.labels, rows.weights, **options)
 
 
-Read = TypeVar("Read", "Sheet", "ForecastSheet")
+Read = TypeVar("Read", "Sheet", "ModelSheets", "ForecastSheet")
 
 
 def _read(
@@ -292,12 +315,16 @@ def _commands(error: TabularError) -> str | None:
     if not readings or (context is not None and not all(_has(flag) for flag, _ in readings)):
         return None
     lines = []
+    if context is not None and isinstance(error, UnclearColumns) and error.models:
+        words = _words(context, without=("--prediction",), only=("file", *OPTIONS))
+        models = (word for model in error.models for word in ("--prediction", model))
+        lines.append("\n  " + shlex.join([context.command_path.split()[0], "compare", *words, *models]))
     for flag, values in readings[:_READINGS]:
         without = (flag, "--pos-label") if flag == "--class-names" else (flag,)
         start = [] if context is None else [command_line(context, without=without)]
         lines.append("\n  " + " ".join([*start, *(f"{flag} {_shell(value)}" for value in values)]))
-    rest = len(readings) - len(lines)
-    return "".join(lines) + (f"\nand {rest} more" if rest else "")
+    rest = len(readings) - _READINGS
+    return "".join(lines) + (f"\nand {rest} more" if rest > 0 else "")
 
 
 def _has(flag: str) -> bool:
@@ -320,9 +347,11 @@ def command_line(context: typer.Context, *, without: Sequence[str] = ()) -> str:
     return shlex.join([*context.command_path.split(), *_words(context, without)])
 
 
-def _words(context: typer.Context, without: Sequence[str]) -> Iterator[str]:
+def _words(context: typer.Context, without: Sequence[str] = (), only: Sequence[str] | None = None) -> Iterator[str]:
     for parameter in context.command.params:
         name = parameter.name or ""
+        if only is not None and name not in only:
+            continue
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE" or not set(parameter.opts).isdisjoint(without):
             continue

@@ -383,14 +383,14 @@ class AsyncCalibrant(AsyncConnection):
         *own_labels: ArrayLike,
         keep_batch: bool | None = None,
         measures: Requested | None = None,
-        diagrams: Requested | None = None,
         reduction: str | None = None,
-        classes: Sequence[int | str] | None = None,
-        map: str | MapSummary | None = None,
         interval: float | None = None,
         resamples: int | None = None,
         cluster_variance: str | None = None,
         seed: int | None = None,
+        diagrams: Requested | None = None,
+        classes: Sequence[int | str] | None = None,
+        map: str | MapSummary | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -408,16 +408,10 @@ class AsyncCalibrant(AsyncConnection):
             by default they are deleted when the job ends.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
-        diagrams : sequence of str or mapping, optional
-            Diagrams to return as data: names of ``GET /diagrams``, or objects with name, options and ``as``.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
-        classes : sequence of int, optional
-            For (n, K): the classes to restrict predictions to.
-        map : str or MapSummary, optional
-            Id, name or name:version of a map to apply first.
         interval : float, optional
-            Confidence level; default: none, but 0.95 with maps or batches.
+            Confidence level; default: none, but 0.95 of a comparison.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
         cluster_variance : {"cr2", "cr1", "cr0"}, optional
@@ -425,6 +419,12 @@ class AsyncCalibrant(AsyncConnection):
             with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
+        diagrams : sequence of str or mapping, optional
+            Diagrams to return as data: names of ``GET /diagrams``, or objects with name, options and ``as``.
+        classes : sequence of int, optional
+            For (n, K): the classes to restrict predictions to.
+        map : str or MapSummary, optional
+            Id, name or name:version of a map to apply first.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -461,116 +461,14 @@ class AsyncCalibrant(AsyncConnection):
                     {
                         "keep_batch": keep_batch,
                         "measures": measures,
-                        "diagrams": diagrams,
                         "reduction": reduction,
+                        "interval": interval,
+                        "resamples": resamples,
+                        "cluster_variance": cluster_variance,
+                        "seed": seed,
+                        "diagrams": diagrams,
                         "classes": classes,
                         "map": map,
-                        "interval": interval,
-                        "resamples": resamples,
-                        "cluster_variance": cluster_variance,
-                        "seed": seed,
-                    },
-                    batch,
-                    own_labels,
-                ),
-                ReportAnswer,
-                timeout,
-                progress,
-            )
-        )
-
-    async def compare(
-        self,
-        batch: str | BatchRecord | ArrayLike | None = None,
-        *own_labels: Any,
-        keep_batch: bool | None = None,
-        measures: Requested | None = None,
-        reduction: str | None = None,
-        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
-        correction: str | None = None,
-        of: str | None = None,
-        interval: float | None = None,
-        resamples: int | None = None,
-        cluster_variance: str | None = None,
-        seed: int | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-        **rows: Unpack[RowArguments],
-    ) -> ReportAnswer:
-        """Compare stored maps with each other and with the uncalibrated predictions, on the same rows.
-
-        Parameters
-        ----------
-        batch : str, BatchRecord or array_like, optional
-            A stored batch or its id; or predictions.
-        *own_labels : array_like, and sequence of str
-            Labels, after predictions; then maps.
-        keep_batch : bool, optional
-            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
-            by default they are deleted when the job ends.
-        measures : sequence of str or mapping, optional
-            Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
-        reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
-        maps : sequence of str, optional
-            Maps to compare with each other and with the uncalibrated predictions.
-        correction : {"max-t", "holm"}, optional
-            For a comparison: correction for all pairs of a measure; by default ``max-t``.
-        of : {"debiased", "plain"}, optional
-            For a comparison: rank debiased values, if every contestant has one, or plain ones; by default ``debiased``.
-        interval : float, optional
-            Confidence level; default: none, but 0.95 with maps or batches.
-        resamples : int, optional
-            Number of resamples for intervals; by default ``1000``.
-        cluster_variance : {"cr2", "cr1", "cr0"}, optional
-            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
-            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
-        seed : int, optional
-            Random seed; by default ``0``.
-        timeout : float, optional
-            Seconds to wait for a job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-        **rows
-            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
-            ``pos_label``.
-
-        Returns
-        -------
-        ReportAnswer
-            The response of ``POST /evaluate``.
-
-        Raises
-        ------
-        JobFailed
-            If the job failed or was cancelled.
-        JobTimeout
-            If the job has not ended after ``timeout`` seconds.
-
-        Examples
-        --------
-        >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
-        >>> [contestant.name for contestant in report.comparison.contestants]
-        ['uncalibrated', 'spam:1']
-        """
-        return await self._run(
-            report(
-                self._patience,
-                with_class_rows(
-                    self._patience,
-                    "/evaluate",
-                    rows,
-                    {
-                        "keep_batch": keep_batch,
-                        "measures": measures,
-                        "reduction": reduction,
-                        "maps": maps,
-                        "correction": correction,
-                        "of": of,
-                        "interval": interval,
-                        "resamples": resamples,
-                        "cluster_variance": cluster_variance,
-                        "seed": seed,
                     },
                     batch,
                     own_labels,
@@ -610,7 +508,7 @@ class AsyncCalibrant(AsyncConnection):
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         interval : float, optional
-            Confidence level; default: none, but 0.95 with maps or batches.
+            Confidence level; default: none, but 0.95 of a comparison.
         cluster_variance : {"cr2", "cr1", "cr0"}, optional
             Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
             with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
@@ -646,12 +544,12 @@ class AsyncCalibrant(AsyncConnection):
                     {},
                     {
                         "keep_batch": keep_batch,
-                        "batches": batches,
                         "measures": measures,
                         "reduction": reduction,
                         "maps": maps,
                         "interval": interval,
                         "cluster_variance": cluster_variance,
+                        "batches": batches,
                     },
                 ),
                 ReportsAnswer,
@@ -666,14 +564,14 @@ class AsyncCalibrant(AsyncConnection):
         *own_labels: ArrayLike,
         keep_batch: bool | None = None,
         measures: Requested | None = None,
-        diagrams: Requested | None = None,
         reduction: str | None = None,
-        classes: Sequence[int | str] | None = None,
-        map: str | MapSummary | None = None,
         interval: float | None = None,
         resamples: int | None = None,
         cluster_variance: str | None = None,
         seed: int | None = None,
+        diagrams: Requested | None = None,
+        classes: Sequence[int | str] | None = None,
+        map: str | MapSummary | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -691,16 +589,10 @@ class AsyncCalibrant(AsyncConnection):
             by default they are deleted when the job ends.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
-        diagrams : sequence of str or mapping, optional
-            Diagrams to return as data: names of ``GET /diagrams``, or objects with name, options and ``as``.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
-        classes : sequence of int, optional
-            For (n, K): the classes to restrict predictions to.
-        map : str or MapSummary, optional
-            Id, name or name:version of a map to apply first.
         interval : float, optional
-            Confidence level; default: none, but 0.95 with maps or batches.
+            Confidence level; default: none, but 0.95 of a comparison.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
         cluster_variance : {"cr2", "cr1", "cr0"}, optional
@@ -708,6 +600,12 @@ class AsyncCalibrant(AsyncConnection):
             with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
         seed : int, optional
             Random seed; by default ``0``.
+        diagrams : sequence of str or mapping, optional
+            Diagrams to return as data: names of ``GET /diagrams``, or objects with name, options and ``as``.
+        classes : sequence of int, optional
+            For (n, K): the classes to restrict predictions to.
+        map : str or MapSummary, optional
+            Id, name or name:version of a map to apply first.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -743,14 +641,14 @@ class AsyncCalibrant(AsyncConnection):
                     {
                         "keep_batch": keep_batch,
                         "measures": measures,
-                        "diagrams": diagrams,
                         "reduction": reduction,
-                        "classes": classes,
-                        "map": map,
                         "interval": interval,
                         "resamples": resamples,
                         "cluster_variance": cluster_variance,
                         "seed": seed,
+                        "diagrams": diagrams,
+                        "classes": classes,
+                        "map": map,
                     },
                     batch,
                     own_labels,
@@ -922,6 +820,127 @@ class AsyncCalibrant(AsyncConnection):
                     observed,
                     accept="text/html",
                 ),
+                timeout,
+                progress,
+            )
+        )
+
+    async def compare(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: Any,
+        keep_batch: bool | None = None,
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
+        of: str | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        cluster_variance: str | None = None,
+        seed: int | None = None,
+        batches: Mapping[str, str | BatchRecord] | None = None,
+        rank_by: str | None = None,
+        correction: str | None = None,
+        models: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> ReportAnswer:
+        """Compare several models on the same rows, or stored maps with each other and with the uncalibrated predictions.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like, and sequence of str
+            Labels, after predictions; then maps.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
+        measures : sequence of str or mapping, optional
+            Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        maps : sequence of str, optional
+            Maps to compare with each other and with the uncalibrated predictions.
+        of : {"debiased", "plain"}, optional
+            For a comparison: compare debiased values, if every contestant has one, or plain ones; by default
+            ``debiased``.
+        interval : float, optional
+            Confidence level; default: none, but 0.95 of a comparison.
+        resamples : int, optional
+            Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
+        seed : int, optional
+            Random seed; by default ``0``.
+        batches : mapping, optional
+            Ids of stored batches by the name of the model, instead of ``models``; they have the same labels and
+            weights.
+        rank_by : {"log-loss", "brier"}, optional
+            Proper score that ranks; default for models: log-loss, or brier if a label had probability 0.
+        correction : {"max-t", "holm"}, optional
+            Correction for all pairs of a measure; default: holm, but max-t for maps.
+        models : mapping, optional
+            Predictions of the models by name; each P(Y=1) of each row, or K class probabilities each. In other formats
+            than JSON, arrays or columns named ``models/NAME``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        ReportAnswer
+            The response of ``POST /evaluate``.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> report = client.compare(models={"forest": p, "coin": [0.5] * len(p)}, labels=y)
+        >>> report.comparison.rank_by, len(report.comparison.measures["auroc"].pairs)
+        ('log-loss', 1)
+
+        >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
+        >>> [contestant.name for contestant in report.comparison.contestants]
+        ['uncalibrated', 'spam:1']
+        """
+        return await self._run(
+            report(
+                self._patience,
+                with_class_rows(
+                    self._patience,
+                    "/compare",
+                    rows,
+                    {
+                        "keep_batch": keep_batch,
+                        "measures": measures,
+                        "reduction": reduction,
+                        "maps": maps,
+                        "of": of,
+                        "interval": interval,
+                        "resamples": resamples,
+                        "cluster_variance": cluster_variance,
+                        "seed": seed,
+                        "batches": batches,
+                        "rank_by": rank_by,
+                        "correction": correction,
+                        "models": models,
+                    },
+                    batch,
+                    own_labels,
+                ),
+                ReportAnswer,
                 timeout,
                 progress,
             )

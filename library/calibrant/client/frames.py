@@ -29,7 +29,7 @@ from calibrant.core.arrays import (
     refuse_missing,
     times_of,
 )
-from calibrant.core.errors import NotANumber, UnusableRows
+from calibrant.core.errors import CalibrationError, NotANumber, UnusableRows, token
 from calibrant.core.records import is_records
 
 #: Anything that numpy accepts, or a Series or DataFrame.
@@ -301,6 +301,27 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
     if "predictions" in given and not _are_plain(given, rows):
         options["class_names"] = _read(given, rows, known)
     return {name: _array(name, value) for name, value in given.items()}, options
+
+
+def split_models(models: Any, rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Split the rows of several models, a mapping of names to predictions or a frame, into arrays and options."""
+    columns = {name: models[name] for name in models.columns} if is_frame(models) else models
+    if not isinstance(columns, Mapping) or not columns or not all(isinstance(name, str) for name in columns):
+        raise UnusableRows("models: must be predictions by name")
+    if rows.get("predictions") is not None:
+        raise UnusableRows("models: cannot be combined with predictions")
+    found: dict[str, Array] = {}
+    options: dict[str, Any] = {}
+    for name, predictions in columns.items():
+        try:
+            arrays, own = split_rows({**rows, "predictions": predictions})
+        except CalibrationError as error:
+            raise error.about("predictions", f"models/{token(name)}") from None
+        if found and own != options:
+            raise UnusableRows(f"models/{token(name)}: must have the classes of the first model")
+        found[f"models/{token(name)}"], options = arrays.pop("predictions"), own
+        found |= arrays
+    return found, options
 
 
 def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] | None) -> list[str] | None:

@@ -17,11 +17,13 @@ from calibrant.client.frames import (
     needs_names,
     refuse_unknown,
     split_forecasts,
+    split_models,
     split_rows,
 )
 from calibrant.client.requests import T, get, id_of, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Steps
+from calibrant.core.arrays import is_frame
 
 #: A name of a catalogue; or names, or mappings with ``name``, options and ``as``.
 Requested: TypeAlias = str | Sequence[str | Mapping[str, Any]]
@@ -51,8 +53,11 @@ def with_class_rows(
     """
     refuse_unknown(rows, [*_arguments(fields), *RowArguments.__annotations__])
     _check_method(fields, 'fit("averaged", predictions, labels)')
-    if "correction" in fields:
-        fields, own_labels = _compared(fields, batch, own_labels)
+    models: Any = None
+    if "models" in fields:
+        fields, own_labels, models, batch = _compared(fields, batch, own_labels)
+    if models is not None and own_labels:
+        rows, own_labels = {"labels": own_labels[0], **rows}, ()
     batch = id_of(batch)
     if batch is not None and not (isinstance(batch, str) and not own_labels):
         if len(own_labels) > 1 or "predictions" in rows or (own_labels and "labels" in rows):
@@ -60,7 +65,10 @@ def with_class_rows(
         rows = {"predictions": batch, **({"labels": own_labels[0]} if own_labels else {}), **rows}
         batch = None
     refs = [reference(ref) for ref in (fields.get("map"), *(fields.get("maps") or ()))]
-    arrays, options = split_rows(rows, (yield from class_names_of(patience, refs, rows)))
+    if models is None:
+        arrays, options = split_rows(rows, (yield from class_names_of(patience, refs, rows)))
+    else:
+        arrays, options = split_models(models, rows)
     named = by_number(fields, options.get("class_names"))
     if path.endswith("/rows"):  # the batch has the names
         options.pop("class_names", None)
@@ -102,14 +110,22 @@ def _check_method(fields: Mapping[str, Any], call: str) -> None:
 
 def _compared(
     fields: Mapping[str, Any], batch: Any, own_labels: Sequence[Any]
-) -> tuple[Mapping[str, Any], Sequence[Any]]:
-    """Return the fields of a comparison and the labels; the maps may be the last argument by position."""
-    maps = fields["maps"] or ()
+) -> tuple[Mapping[str, Any], Sequence[Any], Any, Any]:
+    """Return the fields of a comparison, the labels, the models, and the batch or predictions.
+
+    Models may be the first argument by position, and maps the last one.
+    """
+    fields = dict(fields)
+    models, maps, batches = fields.pop("models"), fields["maps"] or (), fields["batches"]
+    if models is None and not maps and len(own_labels) < 2 and (isinstance(batch, Mapping) or is_frame(batch)):
+        models, batch = batch, None
     if own_labels and not maps and (isinstance(batch, str | BatchRecord) or len(own_labels) > 1):
         *own_labels, maps = own_labels
     if isinstance(maps, Mapping):
         raise TypeError("maps must be a list of ids or names; the comparison has these names")
-    return {**fields, "maps": [maps] if isinstance(maps, str | MapSummary) else list(maps)}, own_labels
+    fields["maps"] = [maps] if isinstance(maps, str | MapSummary) else list(maps) or None
+    fields["batches"] = None if batches is None else {name: id_of(stored) for name, stored in batches.items()}
+    return fields, own_labels, models, batch
 
 
 def _headers(accept: str | None, key: str | None) -> dict[str, str]:

@@ -24,7 +24,7 @@ from calibrant.core.arguments import explained
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption
-from calibrant.core.inputs import rows_of_models, read_rows, reduction_by_name, reduction_with_name
+from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name, rows_of_models
 from calibrant.core.results import ByName
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
@@ -74,13 +74,13 @@ def compare(
     scale: Scale = "probability",
     groups: Any = None,
     clusters: Any = None,
+    cluster_variance: ClusterVariance = "cr2",
     rank_by: str | None = None,
     correction: Correction | None = None,
     of: RankedValues = "debiased",
     interval: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-    cluster_variance: ClusterVariance = "cr2",
     trained: Mapping[str, Training] | None = None,
 ) -> ComparisonReport:
     """Compare several models on the same rows, or calibration maps with each other and with no map.

@@ -676,7 +676,8 @@ class Comparison:
         fits = sum(c.training.seconds(batch) + once for c in self.contestants if c.training.is_in_sample(batch))
         whole = each * (1 + len(self.contestants) + len(self.models)) + fits
         parts = 0 if rows.members is None else 1 + len(rows.members)
-        return self.evaluation.seconds(rows) + whole + (whole + parts * _GROUP_SECONDS if parts else 0.0)
+        first = self.evaluation.seconds(rows.without_groups if self.models else rows)
+        return first + whole + (whole + parts * _GROUP_SECONDS if parts else 0.0)
 
     def run(self, rows: CheckedBatch, *, device: str = "cpu", progress: Progress | None = None) -> ComparisonReport:
         """Compare on checked rows; ``device`` is that of repeated fits. Exceptions of ``progress`` end the work."""

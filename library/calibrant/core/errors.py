@@ -151,8 +151,9 @@ class CalibrationError(ValueError):
         >>> CalibrationError.at("/predictions/3", "must be in [0, 1]").about("predictions", "models/rf")
         CalibrationError('models/rf/3 must be in [0, 1]')
         """
-        places = [Offence(o.pointer.replace(f"/{field}", f"/{argument}", 1), o.detail) for o in self.offences]
-        detail = re.sub(rf"^{field}(?=[:/])", lambda _: argument, self.detail).replace(f"/{field}", f"/{argument}")
+        old, new = f"/{field}", f"/{argument}"
+        places = [Offence(o.pointer.replace(old, new, 1), o.detail.replace(old, new)) for o in self.offences]
+        detail = re.sub(rf"^{field}(?=[:/])", lambda _: argument, self.detail).replace(old, new)
         return type(self)(detail if detail.startswith(argument) else f"{argument}: {detail}", places)
 
     def under(self, prefix: str) -> Self:

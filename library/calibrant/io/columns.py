@@ -129,7 +129,9 @@ def _inferred(cells: ColumnChoice) -> Family:
         readings = cells.of_model(readings, lambda family: family.places)
     if len(readings) > 1:
         ordered = [_by_options(cells.options, of.negative_first()) for of in readings]
-        raise cells.unclear([tuple(cells.names[at] for at in of.places) for of in ordered], "predictions")
+        error = cells.unclear([tuple(cells.names[at] for at in of.places) for of in ordered], "predictions")
+        error.models = tuple(name for names in error.readings for name in names if len(names) == 1)
+        raise error
     return readings[0]
 
 

@@ -28,6 +28,9 @@ Field = Literal[
     "weights_kind",
     "decimal",
     "encoding",
+    "ids",
+    "labels_from",
+    "inner",
     # Of predictive distributions
     "observed",
     "mean",
@@ -198,14 +201,22 @@ class UnknownColumn(TabularError):
     code = "unknown-column"
 
 
+class UnmatchedIds(TabularError):
+    """Ids of rows that occur twice in a file, or that are not in all files of a join."""
+
+    code = "unmatched-ids"
+
+
 class UnclearColumns(TabularError):
     """Several columns that fit, or a column given for two purposes.
 
     ``readings`` are the values of each choice, and ``options`` the option that takes them if it is not ``field``.
+    ``models`` are columns that are probably those of several models.
     """
 
     code = "unclear-columns"
     about = "predictions"
+    models: tuple[str, ...] = ()
 
     def __init__(
         self,

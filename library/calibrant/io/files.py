@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -28,6 +28,7 @@ from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
     DamagedFile,
     FileTooLarge,
+    InvalidFileOption,
     LabelsNeedMapping,
     MissingValue,
     NoLabelColumn,
@@ -41,13 +42,14 @@ from calibrant.io.errors import (
 )
 from calibrant.io.excel import read_workbook
 from calibrant.io.forecast_columns import ForecastChoice, read_distributions
+from calibrant.io.join import JoinedTable, matching_rows
 from calibrant.io.json_document import lines_of
 from calibrant.io.json_lines import JsonLinesTable
 from calibrant.io.labels import ClassLabels, are_of_two_classes, in_order, read_labels, whether_equal
 from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
 from calibrant.io.options import FileOptions
-from calibrant.io.rules import ColumnChoice
+from calibrant.io.rules import MAX_OFFERED, ColumnChoice
 from calibrant.io.scale import check_scale
 from calibrant.io.source import bytes_of, opened, spooled, write_blocks
 from calibrant.io.table import (
@@ -55,6 +57,7 @@ from calibrant.io.table import (
     ColumnPlaces,
     Floats,
     ForecastSheet,
+    ModelSheets,
     OpenTable,
     Sheet,
     Values,
@@ -86,6 +89,7 @@ __all__ = [
     "open_table",
     "read_columns",
     "read_forecast_sheet",
+    "read_models",
     "read_sheet",
 ]
 
@@ -98,7 +102,7 @@ def read_sheet(
     name: str,
     options: FileOptions = FileOptions(),  # noqa: B008 - frozen
     max_rows: int | None,
-    labelled: bool = True,
+    labelled: bool | None = True,
     max_bytes: int = FileLimits.max_unpacked_bytes,
     budget: Callable[[int], None] | None = None,
     spool: Callable[[int], None] | None = None,
@@ -118,8 +122,8 @@ def read_sheet(
         Columns, scale and mapping of labels; what is None is inferred.
     max_rows : int or None
         The most rows. With None, only the limit of 1e8 numbers applies.
-    labelled : bool
-        If False, labels are read only if the options name their column.
+    labelled : bool or None
+        If False, labels are read only if the options name their column; if None, if the file has any.
     max_bytes : int
         The most bytes after decompression.
     budget : callable, optional
@@ -152,18 +156,116 @@ def read_sheet(
     "labels: column 'label' (inferred from its name)"
     """
     limits = FileLimits(max_bytes, max_rows, budget=budget, spool=spool)
-    with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
+    with _opened_tables(source, name, options, limits) as table:
+        return _read_sheet(table, options, labelled=labelled)
+
+
+@contextmanager
+def _opened_tables(source: Path | BinaryIO, name: str, options: FileOptions, limits: FileLimits) -> Iterator[OpenTable]:
+    """Open a file as a table; joined with the file of the labels, if the options name one."""
+    how = (limits, options.decimal, options.encoding)
+    with ExitStack() as stack:
+        table = stack.enter_context(open_table(stack.enter_context(opened(source, limits)), name, *how))
+        if options.labels_from is None:
+            yield table
+            return
+        if options.ids is None:
+            raise InvalidFileOption("needs --id, the column on which the files are joined", field="labels_from")
+        path, ids = Path(options.labels_from), options.ids.strip()
+        other = stack.enter_context(open_table(stack.enter_context(opened(path, limits)), path.name, *how))
+        names = (name, path.name if path.name != name else str(path))
+        tables = dict(zip(names, (table, other), strict=True))
+        rows = {file: _ids(own, ids, file) for file, own in tables.items()}
+        yield JoinedTable(tables, ids, *matching_rows(rows, inner=bool(options.inner)))
+
+
+def _ids(table: OpenTable, name: str, file: str) -> list[str]:
+    """Read the ids of the rows; raises ``UnknownColumn`` and ``MissingValue``."""
+    names = tuple(column.name for column in table.columns)
+    if name not in names:
+        has = f"{quoted(file)} has no column {quoted(name)}; it has {listed(names)}"
+        raise UnknownColumn(has, field="ids", offer=names[:MAX_OFFERED])
+    return _whole(_texts(table, [names.index(name)])[0], name, is_missing)
+
+
+def read_models(
+    source: Path | BinaryIO,
+    *,
+    name: str,
+    options: FileOptions,
+    max_rows: int | None,
+    max_bytes: int = FileLimits.max_unpacked_bytes,
+) -> ModelSheets:
+    r"""Read the predictions of several models from a file of the formats of ``read_sheet``.
+
+    Parameters
+    ----------
+    source : Path or binary stream
+        A seekable stream is read from its beginning. A stream stays open.
+    name : str
+        Name of the file in messages.
+    options : FileOptions
+        Each of its ``predictions`` names the column of a model, or with a wildcard such as ``rf_*`` a column for each
+        class; without them, the file has one model, whose columns are inferred.
+    max_rows, max_bytes
+        As for ``read_sheet``.
+
+    Returns
+    -------
+    ModelSheets
+        A sheet for each model, by the name in the options; ``predictions`` if its columns are inferred.
+
+    Raises
+    ------
+    TabularError
+        If the content cannot be read, or the columns of two models are those of different classes.
+    InvalidFileOption
+        If a model is named twice.
+
+    Examples
+    --------
+    >>> import io
+    >>> from calibrant.io.files import FileOptions, read_models
+    >>> file = io.BytesIO(b"y,rf,xgb\n1,0.8,0.7\n0,0.3,0.1\n")
+    >>> models = read_models(file, name="f.csv", options=FileOptions(predictions=("rf", "xgb")), max_rows=None)
+    >>> {name: sheet.predictions.tolist() for name, sheet in models.sheets.items()}
+    {'rf': [0.8, 0.3], 'xgb': [0.7, 0.1]}
+    """
+    stated = options.predictions or ()
+    if len(set(stated)) < len(stated):
+        raise InvalidFileOption("must be a different column for each model", field="predictions")
+    limits, sheets = FileLimits(max_bytes, max_rows), dict[str, Sheet]()
+    with _opened_tables(source, name, options, limits) as table:
+        for model in stated:
+            sheets[model] = _read_sheet(table, replace(options, predictions=(model,)))
+        if not stated:
+            sheets["predictions"] = _read_sheet(table, options)
+    first = next(iter(sheets))
+    for model, sheet in sheets.items():
+        if sheet.classes != sheets[first].classes or sheet.predictions.shape != sheets[first].predictions.shape:
+            raise UnclearColumns(f"the columns of {quoted(model)} are those of other classes than {quoted(first)}")
+    return ModelSheets(sheets)
+
+
+def _read_sheet(table: OpenTable, options: FileOptions, *, labelled: bool | None = True) -> Sheet:
+    if labelled is None:
         try:
-            chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
-            try:
-                return _sheet(table, chosen, options, table.read(chosen.places))
-            except MissingValue as error:
-                known = {name for names in chosen.classes for name in names}
-                raise _all_missing(table, chosen.places, error, known) from error
-        except (NotLabels, NoLabelColumn, LabelsNeedMapping, UnclearColumns) as error:
-            if error.field in ("labels", "mapping"):
-                _check_long(table, error)
-            raise
+            return _read_sheet(table, options)
+        except (NoLabelColumn, UnknownColumn) as error:
+            if error.field != "labels":
+                raise
+            return _read_sheet(table, replace(options, labels=None), labelled=False)
+    try:
+        chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
+        try:
+            return _sheet(table, chosen, options, table.read(chosen.places))
+        except MissingValue as error:
+            known = {name for names in chosen.classes for name in names}
+            raise _all_missing(table, chosen.places, error, known) from error
+    except (NotLabels, NoLabelColumn, LabelsNeedMapping, UnclearColumns) as error:
+        if error.field in ("labels", "mapping"):
+            _check_long(table, error)
+        raise
 
 
 #: The most cells in which missing values are counted, or distinct values are looked for.
@@ -328,6 +430,7 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         chosen.reduction,
         options.weights_kind,
         None if chosen.clusters is None else _cells(table, chosen.clusters),
+        None if chosen.ids is None else _ids(table, table.columns[chosen.ids].name, "the file"),
     )
 
 
@@ -342,13 +445,15 @@ def _check_models(
     if not len(away) or (labels is not None and len(labels.texts) > 2):
         return
     names = [table.columns[at].name for at in places]
-    raise UnclearColumns(
+    error = UnclearColumns(
         f"{span(names)} are read as the probabilities of {len(names)} classes, but {len(away):,} of "
         f"{len(predictions):,} rows do not sum to 1, first {row_of(int(away[0]))}; if each is P(Y=1) of a model, "
-        "evaluate one at a time, or compare the models with calibrant.compare in Python",
+        "compare the models, or evaluate one at a time",
         offer=tuple(names),
         readings=tuple((name,) for name in names),
     )
+    error.models = tuple(names)
+    raise error
 
 
 def _positive_last(
@@ -501,7 +606,7 @@ def read_forecast_sheet(
     "observed: column 'y' (inferred from its name)"
     """
     limits = FileLimits(max_bytes, max_rows, budget=budget, spool=spool)
-    with opened(source, limits) as file, open_table(file, name, limits, options.decimal, options.encoding) as table:
+    with _opened_tables(source, name, options, limits) as table:
         chosen = ForecastChoice(table.columns, options, labelled=labelled)
         numbers = dict(chosen.places.forecasts)
         with_gaps = numbers.pop("observed", ()) if options.known is not None else ()

@@ -180,6 +180,20 @@ class FileOptions:
         read=_encoding,
         of="value",
     )
+    ids: str | None = _option(
+        "--id", "Column of the ids of the rows, which are joined with those of another file. Each id occurs once."
+    )
+    labels_from: str | None = _option(
+        "--labels-from",
+        "File with the labels, joined on the column of --id; its other columns can be named too.",
+        of="value",
+    )
+    inner: bool | None = _option(
+        "--inner",
+        "Leave out rows whose id is not in all files; their numbers are printed. By default they are refused.",
+        of="value",
+        type=bool,
+    )
     times: str | None = _option(
         "--time",
         "Column of times, in ISO 8601 or seconds since 1970. Each period is also measured separately. A period is "

@@ -64,12 +64,20 @@ class Fields:
         sample or level.
     shared : tuple of str
         Arrays of NPZ that do not have one element per row.
+    models : str
+        The beginning of the names of the arrays of several models, as in ``models/forest``; empty if there are none.
     """
 
     arrays: tuple[str, ...]
     texts: tuple[str, ...]
     families: Mapping[str, re.Pattern[str]]
     shared: tuple[str, ...] = ()
+    models: str = ""
+
+    def is_model(self, name: str) -> bool:
+        """Whether an array has the name of the predictions of a model."""
+        own = name.removeprefix(self.models)
+        return bool(self.models) and own != name and 0 < len(own) <= MAX_NAME and "/" not in own
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -86,6 +94,7 @@ CLASSIFICATION = Fields(
     ("predictions", "labels", "weights", "groups", "clusters"),
     ("groups", "clusters"),
     {"predictions": re.compile(rf"predictions\.{_NUMBERED}")},
+    models="models/",
 )
 REGRESSION = Fields(
     (
@@ -129,7 +138,9 @@ def find_columns(
     """
     limits.check_classes(len(names) - len(fields.arrays) + 1, f"/{next(iter(fields.families))}")
     expected = f"{', '.join(fields.arrays)} and {' or '.join(_OF_FAMILY[field] for field in fields.families)}"
-    single, families = place_columns(names, {name: name for name in fields.arrays}, fields.families, expected)
+    models = {name: name for name in names if fields.is_model(name)}
+    known = {name: name for name in fields.arrays} | models
+    single, families = place_columns(names, known, fields.families, expected)
     columns: dict[str, list[int]] = {}
     levels: Arrays = {}
     for field, members in families.items():
@@ -297,10 +308,11 @@ def read_npy(body: Body, limits: Limits) -> Arrays:
         raise MalformedNpy("the body is not a .npy array, or it is damaged") from error
 
 
-def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> Arrays:
+def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS, fields: Fields | None = None) -> Arrays:
     """Read the arrays of an NPZ body.
 
-    ``kinds`` are the accepted arrays, each with the accepted kinds of its dtype. Arrays that are not compressed, as
+    ``kinds`` are the accepted arrays, each with the accepted kinds of its dtype; the arrays of models are those of
+    ``fields``. Arrays that are not compressed, as
     ``numpy.savez`` writes them, are views of the body. Raises ``MalformedNpz``, ``NotANumber`` or ``TooLarge``, the
     latter before anything but the headers is unpacked.
     """
@@ -310,13 +322,14 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> A
             archive = Archive(memoryview(body))
             unpacked = 0
             for member in archive.members:
-                name = _field_of(member.filename, kinds)
+                name = _field_of(member.filename, kinds, fields)
                 if name in members:
                     raise MalformedNpz.at(f"/{name}", "appears twice in the archive")
                 unpacked += member.file_size
                 limits.check_bytes(unpacked)
                 start = archive.begin(member, MAX_START)
-                header = _read_header(start, member.file_size, name, limits, MalformedNpz, kinds[name])
+                kind = kinds.get(name, NUMBERS)
+                header = _read_header(start, member.file_size, name, limits, MalformedNpz, kind)
                 members[name] = member, header
             limits.reserve(sum(header.bytes_to_read for _, header in members.values()))
             return {
@@ -329,9 +342,10 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS) -> A
         raise MalformedNpz("the body is not an NPZ archive, or it is damaged") from error
 
 
-def _field_of(filename: str, kinds: Mapping[str, str]) -> str:
+def _field_of(filename: str, kinds: Mapping[str, str], fields: Fields | None) -> str:
     name = filename.removesuffix(".npy")
-    if name not in kinds or name == filename:
+    is_known = name in kinds or (fields is not None and fields.is_model(name))
+    if not is_known or name == filename:
         raise MalformedNpz.at("", f"may have only the arrays {', '.join(kinds)}")
     return name
 
@@ -432,7 +446,7 @@ def _check_schema(schema: Any, limits: Limits, fields: Fields) -> None:
     """Raise the error of the first column with an unknown name or type."""
     for field, places in find_columns(schema.names, limits, fields)[0].items():
         for at in places:
-            may_be_lists = field in fields.families and schema.names[at] == field
+            may_be_lists = (field in fields.families or fields.is_model(field)) and schema.names[at] == field
             _check_type(schema.types[at], field, is_text=field in fields.texts, may_be_lists=may_be_lists)
 
 

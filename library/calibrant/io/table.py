@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +53,8 @@ class Sheet:
         Meaning of the weights.
     clusters : list of str or None
         The cluster of each row, as written in the file.
+    ids : list of str or None
+        One id per row.
     """
 
     predictions: Floats
@@ -67,17 +68,31 @@ class Sheet:
     reduction: str | None = None
     weights_kind: WeightsKind = "importance"
     clusters: list[str] | None = None
+    ids: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)
 
-    def taken(self, kept: npt.NDArray[np.bool_]) -> Sheet:
-        """Return the rows for which ``kept (n,)`` is true."""
+    def taken(self, kept: npt.NDArray[np.bool_] | Ints) -> Sheet:
+        """Return the rows for which ``kept (n,)`` is true, or those with the numbers in ``kept``."""
+        rows = np.flatnonzero(kept) if kept.dtype.kind == "b" else kept
         arrays = {name: getattr(self, name) for name in ("predictions", "labels", "weights")}
-        names = {name: getattr(self, name) for name in ("groups", "times", "clusters")}
-        chosen: dict[str, Any] = {name: values[kept] for name, values in arrays.items() if values is not None}
-        chosen |= {name: list(compress(values, kept)) for name, values in names.items() if values is not None}
+        names = {name: getattr(self, name) for name in ("groups", "times", "clusters", "ids")}
+        chosen: dict[str, Any] = {name: values[rows] for name, values in arrays.items() if values is not None}
+        chosen |= {name: [values[row] for row in rows] for name, values in names.items() if values is not None}
         return replace(self, **chosen)
+
+
+@dataclass(frozen=True)
+class ModelSheets:
+    """The rows of several models: a sheet for each, by the name of the model, with the same labels and weights."""
+
+    sheets: Mapping[str, Sheet]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of all sheets, equal ones once."""
+        return tuple(dict.fromkeys(note for sheet in self.sheets.values() for note in sheet.notes))
 
 
 @dataclass(frozen=True)

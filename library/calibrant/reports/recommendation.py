@@ -97,6 +97,7 @@ def recommend(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
+    clusters: Any = None,
     scale: Scale = "probability",
     seed: int = 0,
 ) -> RecommendedMap:
@@ -114,6 +115,8 @@ def recommend(
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
+    clusters : array_like, shape (n,), or frame, optional
+        As for ``evaluate``; rows of a cluster are in one fold.
     scale : {"probability", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
@@ -156,6 +159,7 @@ def recommend(
         weights=weights,
         sample_weight=sample_weight,
         weights_kind=weights_kind,
+        clusters=clusters,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,

@@ -31,7 +31,7 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
     assert run("calibrate", csv, "--map", "map.json", "--out", "calibrated.csv").exit_code == 0
     refused = run("evaluate", "calibrated.csv", "--measure", "ece")
     assert refused.exit_code == 2
-    commands = re.findall(r"^  calibrant (.*)$", refused.stderr, re.MULTILINE)
+    commands = re.findall(r"^  calibrant (evaluate .*)$", refused.stderr, re.MULTILINE)
     assert [command.split()[-1] for command in commands] == ["p", "calibrated"]
     outputs = [run(*shlex.split(command)).stdout for command in commands]
     assert "ece" in outputs[0] != outputs[1]

@@ -75,7 +75,7 @@ def test_every_module_of_the_folder_is_a_command_with_the_help_of_the_module() -
 
 def test_the_list_of_commands_begins_with_those_about_files() -> None:
     group: Any = typer.main.get_command(app)
-    assert group.list_commands(None)[:5] == ["evaluate", "fit", "calibrate", "report", "diagram"]
+    assert group.list_commands(None)[:5] == ["evaluate", "compare", "fit", "calibrate", "report"]
 
 
 def test_the_list_of_commands_loads_neither_server_nor_numbers() -> None:

@@ -17,7 +17,7 @@ CODES = {
     kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.TabularError)
 }
 #: Codes that reading a file does not have.
-ELSEWHERE = {"tabular-error", "unreadable-file", "spool-full", "invalid-times"}
+ELSEWHERE = {"tabular-error", "unreadable-file", "spool-full", "invalid-times", "unmatched-ids"}
 
 
 def test_every_code_is_on_the_page_once() -> None:

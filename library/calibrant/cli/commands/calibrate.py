@@ -225,6 +225,7 @@ OrderOptions = Annotated[
 
 @reads_a_file(
     *("groups", "weights", "weights_kind", "mapping", "class_names", "pos_label", "clusters", "reduction"),
+    *("ids", "labels_from", "inner"),
     times="With --half-life: column of the times at which forecasts were made.",
     scale="Scale of the predictions: probability or logit. Never inferred. With --half-life: identity (the default "
     "there), or log1p for counts.",

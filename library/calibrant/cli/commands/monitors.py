@@ -196,6 +196,7 @@ def delete(name: Name, server: NeededServer = None) -> None:
 @monitors.command()
 @reads_a_file(
     *("weights", "weights_kind", "class_names", "pos_label", "times", "clusters", "by", "known", "reduction"),
+    *("ids", "labels_from", "inner"),
     scale="Scale of the monitor's predictions: probability or logit.",
 )
 def send(

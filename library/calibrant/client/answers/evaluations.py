@@ -92,10 +92,10 @@ class GroupAnswer(GroupConveniences, WireAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContestantAnswer(WireAnswer):
-    """One contestant; the first is ``uncalibrated``, the predictions without a map."""
+    """One contestant: a model; or a map, of which the first is ``uncalibrated``, the predictions without a map."""
 
-    name: str  # the reference in the request, or uncalibrated
-    map: str | None  # id of the map; None for the uncalibrated predictions
+    name: str  # the name of the model; or the reference in the request, or uncalibrated
+    map: str | None  # id of the map; None for models and for the uncalibrated predictions
     in_sample: bool | None = None  # whether the map was fitted to these rows; None: unknown
     measures: dict[str, MeasureAnswer]  # results of the measures by their key
     classification_error: float | None  # fraction of wrong predicted classes
@@ -127,16 +127,29 @@ class MeasureComparisonAnswer(WireAnswer):
     #: Pareto front of the calibration error and each other error
     fronts: dict[Literal["classification-error", "brier"], list[str]]
     problem: str | None = None  # why a value is missing; None if none is
+    #: simultaneous interval of the rank of each contestant, 1 for the best; None if not ranked
+    ranks: dict[str, tuple[int, int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupComparisonAnswer(WireAnswer):
+    """The comparison on the rows of one group."""
+
+    contestants: list[ContestantAnswer]  # each model; or the uncalibrated predictions and each map
+    measures: dict[str, MeasureComparisonAnswer]  # comparison by each measure
+    n: int  # number of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonAnswer(WireAnswer):
-    """Several maps compared on the same rows."""
+    """Several models or maps compared on the same rows, and on those of each group."""
 
+    contestants: list[ContestantAnswer]  # each model; or the uncalibrated predictions and each map
+    measures: dict[str, MeasureComparisonAnswer]  # comparison by each measure
     correction: Correction  # correction for multiple comparisons
     level: float  # level of the intervals
-    contestants: list[ContestantAnswer]  # the uncalibrated predictions and each map
-    measures: dict[str, MeasureComparisonAnswer]  # comparison by each measure
+    rank_by: str | None = None  # key of the score that ranks the contestants; None without one
+    groups: dict[str, GroupComparisonAnswer] | None = None  # comparison on the rows of each group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +183,7 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     #: slopes, intercepts, O/E and AUROC before the map, pooled over the groups; needs intervals
     pooled: dict[str, PooledAnswer] | None = None
     diagrams: dict[str, DiagramAnswer] | None = None  # data of each diagram by its key
-    comparison: ComparisonAnswer | None = None  # if maps were requested
+    comparison: ComparisonAnswer | None = None  # if models or maps were compared
     #: in a full report: the reliability diagram of each group, for two to nine groups
     group_diagrams: dict[str, GroupDiagrams] | None = None
     #: in a report requested as HTML: the recommended map, and the gain of each candidate

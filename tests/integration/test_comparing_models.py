@@ -1,0 +1,224 @@
+"""Comparisons of models over HTTP: in every format, of stored batches, by a job, and hostile requests."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import calibrant
+from calibrant.cli.main import app
+from calibrant.client import Calibrant
+from service.stack import Stack
+from tests.integration.responses import problem_of
+
+RANDOM = np.random.default_rng(9)
+N = 400
+TRUE = RANDOM.random(N)
+Y = (RANDOM.random(N) < TRUE).astype(int)
+MODELS = {"forest": TRUE, "a/b~c": TRUE**2}
+LISTS = {name: p.tolist() for name, p in MODELS.items()}
+GROUPS = np.where(np.arange(N) % 2, "north", "south")
+
+
+def _compare(http: httpx.Client, body: Any, **options: Any) -> httpx.Response:
+    return http.post("/compare", json=body, **options)
+
+
+def _same(found: dict[str, Any], expected: calibrant.ComparisonReport) -> None:
+    """The answer has the numbers of a notebook, to the last digit."""
+    whole = json.loads(json.dumps(expected.to_dict()))
+    for name in ("contestants", "measures", "rank_by", "correction", "level"):
+        assert found["comparison"][name] == whole["comparison"][name], name
+
+
+def test_the_answer_is_that_of_a_notebook(http: httpx.Client) -> None:
+    body = {"models": LISTS, "labels": Y.tolist(), "groups": GROUPS.tolist(), "resamples": 200}
+    found = _compare(http, body)
+    assert found.status_code == 200, found.text
+    expected = calibrant.compare(MODELS, Y, groups=GROUPS, resamples=200)
+    _same(found.json(), expected)
+    whole = json.loads(json.dumps(expected.to_dict()))
+    assert found.json()["comparison"]["groups"] == whole["comparison"]["groups"]
+    assert found.json()["comparison"]["measures"]["log-loss"]["ranks"]["forest"] == [1, 1]
+
+
+@pytest.mark.parametrize("form", ["npz", "arrow", "parquet", "csv"])
+def test_every_format_has_an_array_for_each_model(http: httpx.Client, form: str) -> None:
+    columns = {"models/forest": TRUE, "models/a~1b~0c": TRUE**2, "labels": Y}
+    out = io.BytesIO()
+    if form == "npz":
+        np.savez(out, allow_pickle=False, **columns)
+    elif form == "csv":
+        pd.DataFrame(columns).to_csv(out, index=False)
+    else:
+        table = pa.table(columns)
+        if form == "parquet":
+            pq.write_table(table, out)
+        else:
+            with pa.ipc.new_stream(out, table.schema) as writer:
+                writer.write_table(table)
+    kinds = {
+        "npz": "application/x-npz",
+        "arrow": "application/vnd.apache.arrow.stream",
+        "parquet": "application/vnd.apache.parquet",
+        "csv": "text/csv",
+    }
+    found = http.post(
+        "/compare",
+        content=out.getvalue(),
+        headers={"Content-Type": kinds[form]},
+        params={"measures": "brier,auroc", "rank_by": "brier"},
+    )
+    assert found.status_code == 200, found.text
+    _same(found.json(), calibrant.compare(MODELS, Y, measures=["brier", "auroc"], rank_by="brier"))
+
+
+def test_a_large_json_body_is_read_in_pieces(http: httpx.Client) -> None:
+    p = np.random.default_rng(1).random(40_000)
+    y = (np.random.default_rng(2).random(40_000) < p).astype(int)
+    body = {"models": {"one": p.tolist(), "two": (p**2).tolist()}, "labels": y.tolist(), "measures": ["brier"]}
+    found = _compare(http, body | {"rank_by": "brier"})
+    assert found.status_code == 200, found.text
+    assert found.json()["comparison"]["measures"]["brier"]["ranking"] == ["one", "two"]
+
+
+def test_stored_batches_are_compared(http: httpx.Client, client: Calibrant) -> None:
+    ids = {name: client.upload(p, Y, groups=GROUPS).id for name, p in MODELS.items()}
+    found = client.compare(batches=ids, measures=["brier", "ece"])
+    expected = calibrant.compare(MODELS, Y, measures=["brier", "ece"], groups=GROUPS)
+    assert found.comparison is not None
+    assert found.comparison.rank_by == "log-loss"
+    for key, compared in expected.measures.items():
+        assert [pair.p_value for pair in found.comparison.measures[key].pairs] == [
+            pair.p_value for pair in compared.pairs
+        ]
+    other = client.upload(TRUE, 1 - Y).id
+    refused = _compare(http, {"batches": {"forest": ids["forest"], "other": other}})
+    assert problem_of(refused) == (422, "invalid-label", "/batches/other")
+    shorter = client.upload(TRUE[:50], Y[:50]).id
+    length = problem_of(_compare(http, {"batches": {"a": ids["forest"], "b": shorter}}))
+    assert length == (422, "length-mismatch", "/batches/b")
+
+
+def test_a_long_comparison_is_a_job_with_the_same_numbers(http: httpx.Client, client: Calibrant) -> None:
+    body = {"models": LISTS, "labels": Y.tolist(), "measures": ["brier", "ece-pl"], "resamples": 100}
+    queued = _compare(http, body)
+    assert queued.status_code == 202, queued.text
+    job = client.wait(queued.json()["id"])
+    assert job.status == "succeeded", job.problem
+    report = (job.result or {})["report"]
+    expected = calibrant.compare(MODELS, Y, measures=["brier"], resamples=100)
+    assert report["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected["brier"].pairs[0].p_value
+    assert [one["name"] for one in report["comparison"]["contestants"]] == list(MODELS)
+    waited = client.compare(models=MODELS, labels=Y, measures=["brier", "ece-pl"], resamples=100)
+    assert waited.comparison is not None
+    assert waited.comparison.measures["ece-pl"].pairs[0].difference is not None
+
+
+def test_the_client_takes_models_as_the_library_does(client: Calibrant) -> None:
+    expected = calibrant.compare(MODELS, Y).measures["auroc"].pairs[0].p_value
+    named = {name: pd.Series(p) for name, p in MODELS.items()}
+    answers = [
+        client.compare(models=named, labels=pd.Series(Y)),
+        client.compare(pd.DataFrame(MODELS), Y),
+        client.compare(models=MODELS, labels=np.where(Y == 1, "yes", "no"), pos_label="yes"),
+    ]
+    for found in answers:
+        assert found.comparison is not None
+        assert found.comparison.measures["auroc"].pairs[0].p_value == expected
+
+
+def test_maps_are_compared_with_the_same_call(http: httpx.Client, client: Calibrant) -> None:
+    record = client.fit("platt", TRUE**2, Y)
+    found = client.compare(maps=[record.id], predictions=TRUE**2, labels=Y, measures=["brier"], rank_by="brier")
+    assert found.comparison is not None
+    assert (found.comparison.rank_by, found.comparison.correction) == ("brier", "max-t")
+    assert [one.map for one in found.comparison.contestants] == [None, record.id]
+    by_position = client.compare(TRUE**2, Y, [record.id], measures=["brier"])
+    assert by_position.comparison is not None
+    body = {"maps": [record.id], "predictions": (TRUE**2).tolist(), "labels": Y.tolist(), "measures": ["brier"]}
+    old = http.post("/evaluate", json=body).json()
+    new = _compare(http, body).json()
+    assert new["comparison"]["measures"] == old["comparison"]["measures"]
+
+
+GOOD: dict[str, Any] = {"models": {"a": [0.2, 0.8, 0.4], "b": [0.1, 0.9, 0.6]}, "labels": [0, 1, 1]}
+HOSTILE: dict[str, tuple[dict[str, Any], int, str]] = {
+    "no models": ({"models": None}, 422, "/models"),
+    "nothing": ({"models": {}}, 422, ""),
+    "one model": ({"models": {"a": [0.2, 0.8, 0.4]}}, 422, "/models"),
+    "a list": ({"models": [[0.2, 0.8, 0.4]]}, 422, "/models"),
+    "a number": ({"models": {"a": 1, "b": [0.1, 0.9, 0.6]}}, 422, "/models/a"),
+    "null": ({"models": {"a": None, "b": [0.1, 0.9, 0.6]}}, 422, "/models/a"),
+    "nested": ({"models": {"a": {"b": [1]}, "c": [0.1, 0.9, 0.6]}}, 422, "/models/a"),
+    "strings": ({"models": {"a": ["x", "y", "z"], "b": [0.1, 0.9, 0.6]}}, 422, "/models/a/0"),
+    "out of range": ({"models": {"a": [0.2, 1.8, 0.4], "b": [0.1, 0.9, 0.6]}}, 422, "/models/a/1"),
+    "fewer rows": ({"models": {"a": [0.2], "b": [0.1, 0.9, 0.6]}}, 422, "/labels"),
+    "other shapes": ({"models": {"a": [[0.2, 0.8]] * 3, "b": [0.1, 0.9, 0.6]}}, 422, "/models/b"),
+    "an empty name": ({"models": {"": [0.2, 0.8, 0.4], "b": [0.1, 0.9, 0.6]}}, 422, "/models"),
+    "a long name": ({"models": {"x" * 257: [0.2, 0.8, 0.4], "b": [0.1, 0.9, 0.6]}}, 422, "/models"),
+    "too many": ({"models": {str(k): [0.2, 0.8, 0.4] for k in range(21)}}, 422, "/models"),
+    "no labels": ({"labels": None}, 422, "/labels"),
+    "predictions too": ({"predictions": [0.2, 0.8, 0.4]}, 422, "/predictions"),
+    "a batch too": ({"batch": "batch_1"}, 422, "/batch"),
+    "batches too": ({"batches": {"a": "batch_1", "b": "batch_2"}}, 422, ""),
+    "maps too": ({"maps": ["spam"]}, 422, ""),
+    "ranked by ece": ({"rank_by": "ece"}, 422, "/rank_by"),
+    "unknown correction": ({"correction": "none"}, 422, "/correction"),
+    "diagrams": ({"diagrams": ["corp"]}, 422, "/diagrams"),
+    "unknown measure": ({"measures": ["nope"]}, 422, "/measures/0"),
+    "unknown reduction": ({"reduction": "nope"}, 422, "/reduction"),
+    "a bad level": ({"interval": 2}, 422, "/interval"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_request_is_refused_with_its_place(http: httpx.Client, case: str) -> None:
+    change, status, pointer = HOSTILE[case]
+    body = {name: value for name, value in (GOOD | change).items() if value is not None or name == "models"}
+    found = _compare(http, body)
+    assert (found.status_code, problem_of(found)[2]) == (status, pointer), found.text
+    assert "0.8" not in found.text
+
+
+def test_a_name_that_occurs_twice_is_refused(http: httpx.Client) -> None:
+    text = '{"models": {"a": [0.2, 0.8], "a": [0.1, 0.9], "b": [0.3, 0.7]}, "labels": [0, 1]}'
+    found = http.post("/compare", content=text, headers={"Content-Type": "application/json"})
+    assert problem_of(found)[:2] == (422, "invalid-field")
+
+
+@pytest.mark.parametrize("path", ["/evaluate", "/batches", "/diagrams", "/maps", "/calibrate"])
+def test_models_are_refused_by_other_calls(http: httpx.Client, path: str) -> None:
+    body = GOOD | {"predictions": [0.2, 0.8, 0.4]}
+    extra: dict[str, Any] = {"/diagrams": {"diagram": "corp"}, "/maps": {"method": "platt"}, "/calibrate": {"map": "x"}}
+    found = http.post(path, json=body | extra.get(path, {}))
+    assert problem_of(found) == (422, "invalid-field", "/models")
+
+
+def test_unknown_batches_are_named(http: httpx.Client) -> None:
+    found = _compare(http, {"batches": {"a": "batch_none", "b": "batch_nope"}})
+    assert problem_of(found) == (422, "unknown-batch-reference", "/batches/a")
+
+
+@pytest.mark.parametrize("flags", [[], ["--group", "site"], ["--measure", "ece-pl", "--resamples", "100"]], ids=str)
+def test_the_command_prints_the_same_with_and_without_a_server(
+    service: Stack, tmp_path: Path, flags: list[str]
+) -> None:
+    path = tmp_path / "scores.csv"
+    pd.DataFrame({"y": Y, "a": TRUE.round(5), "b": (TRUE**2).round(5), "site": GROUPS}).to_csv(path, index=False)
+    arguments = ["compare", str(path), "--prediction", "a", "--prediction", "b", "--label", "y", "--json", *flags]
+    here, there = (
+        CliRunner().invoke(app, arguments, env={"CALIBRANT_SERVER": server}) for server in (None, service.url)
+    )
+    assert here.exit_code == there.exit_code == 0, (here.output, there.output)
+    assert json.loads(here.stdout) == json.loads(there.stdout)
