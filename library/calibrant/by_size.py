@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.arguments import explained
-from calibrant.core.batch import Batch, Scale
+from calibrant.core.batch import Batch, Scale, refuse_clusters
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import InvalidOption, UnknownReduction
 from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
@@ -174,8 +174,7 @@ class BySize:
 
     def check(self, batch: Batch) -> CheckedBatch:
         """Return the checked rows, with all reductions; raise what ``run`` would raise, without measuring."""
-        if batch.clusters is not None:
-            raise InvalidOption.at("/clusters", "are not supported: subsets of rows would split clusters")
+        refuse_clusters(batch, "measures of subsets of rows, which would split clusters")
         names = self._names(batch)
         self._plan(len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights)))
         return CheckedBatch(batch, ", ".join(names))

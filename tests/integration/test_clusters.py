@@ -88,9 +88,25 @@ def test_invalid_clusters_are_refused(http: httpx.Client, fields: dict[str, Any]
     assert "user" not in json.dumps(problem)
 
 
-def test_subsets_of_rows_and_monitors_refuse_clusters(http: httpx.Client) -> None:
-    refused = http.post("/diagrams", json=BODY | {"diagram": "by-size"}, headers={"Accept": "image/svg+xml"}).json()
-    assert refused["errors"][0]["pointer"] == "/clusters"
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/diagrams", {"diagram": "by-size"}),
+        ("/decisions", {}),
+        ("/decisions", {"costs": [1, 2]}),
+        ("/grades", {"groups": ["A"] * 120, "predictions": [0.25] * 120}),
+        ("/maps", {"method": "update"}),
+    ],
+)
+def test_calls_that_assume_independent_rows_refuse_clusters(
+    http: httpx.Client, path: str, fields: dict[str, Any]
+) -> None:
+    refused = http.post(path, json=BODY | fields)
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["errors"][0]["pointer"] == "/clusters"
+
+
+def test_rows_of_monitors_have_no_clusters(http: httpx.Client) -> None:
     http.post("/monitors", json={"name": "clustered"})
     rows = {"rows": [{"id": "1", "prediction": 0.5, "label": 1, "cluster": "a"}]}
     answer = http.post("/monitors/clustered/rows", json=rows).json()

@@ -167,6 +167,12 @@ def clustered(batch: Batch, names: Sequence[str]) -> Batch:
     return replace(batch, clusters=clusters)
 
 
+def refuse_clusters(batch: Batch, what: str) -> None:
+    """Raise ``InvalidOption`` if a batch has clusters, for ``what`` assumes independent rows."""
+    if batch.clusters is not None:
+        raise InvalidOption.at("/clusters", f"are not supported by {what}")
+
+
 def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
     """Check probabilities or logits.
 

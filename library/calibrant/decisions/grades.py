@@ -16,7 +16,7 @@ from scipy.special import bdtrc, betainc, betaincinv, chdtrc, ndtr, ndtri
 from calibrant.comparison.pairs import holm
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import array_of, check_aligned
-from calibrant.core.batch import MAX_OFFENCES, Batch, read_numbers
+from calibrant.core.batch import MAX_OFFENCES, Batch, read_numbers, refuse_clusters
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, Offence, WrongShape, naming
 from calibrant.core.inputs import listing, read_rows
@@ -218,6 +218,7 @@ def grade_results(
 
     Raises a ``CalibrationError`` for invalid options, and for other predictions, weights or grades.
     """
+    refuse_clusters(batch, "tests of grades")
     grades = _checked(batch, grades, {"correlation": correlation, "confidence": confidence})
     pd, n = batch.predictions.values, np.ones(len(batch)) if batch.weights is None else batch.weights
     defaults = batch.labels * n if defaults is None else defaults
