@@ -79,6 +79,7 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
         ({"reduction": "canonical"}, "unknown-reduction", "/reduction"),
         ({"labels": [2] * 300}, "invalid-label", "/labels"),
         ({"prediction_kind": "regression"}, "invalid-field", "/prediction_kind"),
+        ({"clusters": ["a"] * 150 + ["b"] * 150}, "invalid-option", "/clusters"),
         ({"measures": ["ece"]}, "invalid-field", "/measures"),
     ],
 )

@@ -179,7 +179,7 @@ MEASURES = (
         "false positives at the odds of t, which are the cost of a false positive relative to the benefit of a true "
         "one. With standardised it is divided by the rate of events; 1 is then perfect. Part treat_all: the net "
         "benefit of a positive decision for all rows; that of none is 0. The interval combines Wilson's of the shares "
-        "of true and false positives; of pooled events it is from the influence of rows",
+        "of true and false positives; of pooled events and of rows in clusters it is from the influence of rows",
         "Vickers & Elkin (2006); Vickers, van Calster & Steyerberg (2019); Zou & Donner (2008)",
         None,
         1.0,

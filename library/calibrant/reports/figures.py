@@ -34,6 +34,10 @@ CAPTIONS: Mapping[str, str] = {
     "calibration-belt": "Polynomial logistic recalibration with its belts. Where a belt is above the diagonal, "
     "predictions are too low; where it is below, too high.",
     "calibration-curve": "A smooth estimate of the observed frequency, with its pointwise band.",
+    "decision-curve": "Net benefit of positive decisions from each threshold up: true positives per row, less the "
+    "false positives at the odds of the threshold. The model is useful where its curve is above both treat all and 0.",
+    "murphy": "Mean loss of the decisions at each threshold, whose costs it balances. A model whose curve is below "
+    "another everywhere is better by every proper score.",
 }
 
 

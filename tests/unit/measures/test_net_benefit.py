@@ -87,6 +87,15 @@ def test_pooled_events_have_an_interval_from_the_influence_of_rows() -> None:
     assert found.interval[0] < found.value < found.interval[1]
 
 
+def test_rows_in_clusters_have_an_interval_from_the_influence_of_clusters() -> None:
+    p, y = draw_distorted(200, 3)
+    twice = [np.concatenate([part, part]) for part in (p, y, np.arange(200))]
+    alone = calibrant.evaluate(p, y, measures=["net-benefit"], interval=0.95)["net-benefit"]
+    found = calibrant.evaluate(twice[0], twice[1], clusters=twice[2], measures=["net-benefit"], interval=0.95)
+    assert found["net-benefit"].value == pytest.approx(alone.value)
+    assert found["net-benefit"].interval == pytest.approx(alone.interval, abs=0.01)
+
+
 @pytest.mark.parametrize("options", [{"threshold": 0.0}, {"threshold": 1.0}, {"threshold": "0.5"}, {"standardised": 1}])
 def test_thresholds_beyond_probabilities_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(calibrant.CalibrationError, match=f"measures/0/{next(iter(options))} must be"):
