@@ -210,6 +210,27 @@ def test_frequency_weights_are_rows_and_importance_weights_use_students_distribu
     assert 0.0 < importance.p_value <= 1.0
 
 
+def test_rows_of_clusters_are_summed_before_they_are_compared() -> None:
+    clusters = np.arange(N) // 4
+    found = calibrant.compare(MODELS, Y, clusters=clusters, cluster_variance="cr0", measures=["brier"])["brier"]
+    for pair in found.pairs:
+        away = (MODELS[pair.between[0]] - Y) ** 2 - (MODELS[pair.between[1]] - Y) ** 2
+        sums = np.bincount(clusters, away - away.mean())
+        assert pair.unadjusted == pytest.approx(2.0 * norm.sf(abs(away.sum()) / np.linalg.norm(sums)), rel=1e-6)
+    twice = np.repeat(np.arange(N), 2)
+    models = {name: p[twice] for name, p in MODELS.items()}
+    pairs = calibrant.compare(models, Y[twice], clusters=twice, measures=["auroc", "ece"]).measures
+    alone = calibrant.compare(models, Y[twice], measures=["auroc", "ece"]).measures
+    single = calibrant.compare(MODELS, Y, measures=["auroc", "ece"]).measures
+    for key in ("auroc", "ece"):
+        widths = [
+            [pair.interval[1] - pair.interval[0] for pair in one[key].pairs if pair.interval is not None]
+            for one in (pairs, alone, single)
+        ]
+        assert widths[0] == pytest.approx(widths[2], rel=0.25, abs=1e-6), key
+        assert sum(widths[1]) < 0.85 * sum(widths[2]), key
+
+
 def test_the_order_of_the_rows_does_not_matter_for_models() -> None:
     order = np.random.default_rng(1).permutation(N)
     rounded = {name: p.round(1) * 0.98 + 0.01 for name, p in MODELS.items()}
