@@ -10,16 +10,13 @@ from calibrant.comparison.comparison import (
     MAX_MAPS,
     RAW,
     Comparison,
-    ComparisonReport,
     Contestant,
-    ContestantReport,
-    MeasureComparison,
-    RankedValues,
     pareto_front,
     read_contestants,
 )
 from calibrant.comparison.laws import LEAST_BATCHES, CalibrationLaw, Point, PowerLaw, PowerLaws, power_law
 from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
+from calibrant.comparison.results import ComparisonReport, ContestantReport, MeasureComparison, RankedValues
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrant.comparison.comparison import Comparison, Contestant, Entrant, Of, errors_of, line_up, reduction_of
+from calibrant.comparison.comparison import Comparison, Contestant, Entrant, errors_of, line_up, reduction_of
+from calibrant.comparison.results import Of
 from calibrant.core.batch import Batch, read_classes, restrict
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError

@@ -186,9 +186,9 @@ def rank_intervals(
 ) -> dict[str, tuple[int, int]] | None:
     """Return the simultaneous interval of the rank of each contestant; None if a pair has no interval.
 
-    From simultaneous intervals of the differences of all pairs: 1 plus the number of contestants that are surely
-    better, and the number of all contestants minus those that are surely worse (Mogstad, Romano, Shaikh & Wilhelm 2024,
-    section 3). The probability that all intervals contain the true ranks is at least the level of the pairs. O(pairs).
+    From simultaneous intervals of the differences of all pairs: 1 plus the number of contestants that are certainly
+    better, and the number of all contestants minus those that are certainly worse (Mogstad, Romano, Shaikh & Wilhelm
+    2024, section 3). All intervals contain the true ranks with at least the probability of the level. O(pairs).
 
     Examples
     --------
@@ -196,7 +196,7 @@ def rank_intervals(
     >>> rank_intervals(["a", "b", "c"], [*pairs, Pair(("b", "c"), 0.2, (0.0, 0.4))], better="smaller")
     {'a': (1, 2), 'b': (2, 3), 'c': (1, 3)}
     """
-    surely_better, surely_worse = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+    certainly_better, certainly_worse = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
     for pair in pairs:
         if not {*pair.between} <= {*names}:
             continue
@@ -207,9 +207,9 @@ def rank_intervals(
             (first, second, pair.interval[1] < 0.0),
             (second, first, pair.interval[0] > 0.0),
         ):
-            surely_better[loser] += is_sure
-            surely_worse[winner] += is_sure
-    return {name: (1 + surely_better[name], len(names) - surely_worse[name]) for name in names}
+            certainly_better[loser] += is_sure
+            certainly_worse[winner] += is_sure
+    return {name: (1 + certainly_better[name], len(names) - certainly_worse[name]) for name in names}
 
 
 def holm(p_values: Floats) -> Floats:

@@ -25,6 +25,8 @@ _NUMBERS = (
     "debiased",
     "low",
     "high",
+    "rank_low",
+    "rank_high",
     "p_value",
     "mean",
     "standard_deviation",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant.by_size import MeasuresBySize
-    from calibrant.comparison.comparison import ComparisonReport
+    from calibrant.comparison.results import ComparisonReport
     from calibrant.decisions.decision_curve import DecisionCurve
     from calibrant.maps.calibration_map import CalibrationMap
     from calibrant.measures.selective import CostPlane

@@ -142,7 +142,7 @@ def test_labels_of_a_second_file_are_joined_on_the_ids(tmp_path: Path, forms: tu
     assert found.ids == FRAME["customer_id"].tolist()
 
 
-def test_rows_without_a_partner_are_left_out_if_that_is_said(tmp_path: Path) -> None:
+def test_rows_without_a_partner_are_left_out_with_the_option(tmp_path: Path) -> None:
     right = _bytes(LABELS.iloc[5:].sample(frac=1.0, random_state=1))
     options: dict[str, Any] = {"predictions": ("rf",), "labels": "churned", "pos_label": "yes"}
     with pytest.raises(UnmatchedIds, match=r"5 of the 60 ids in 'preds\.csv' are not in all files"):

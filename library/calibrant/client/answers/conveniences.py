@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         DistributionGroupAnswer,
         DistributionReportAnswer,
         GroupAnswer,
+        GroupComparisonAnswer,
         MapRecord,
         MeasureAnswer,
         MonitorReading,
@@ -213,9 +214,13 @@ def _drawn(diagrams: Mapping[str, DiagramAnswer] | None) -> dict[str, dict[str, 
     return None if diagrams is None else {key: diagram.to_dict() for key, diagram in diagrams.items()}
 
 
-def _comparison(report: Report, comparison: ComparisonAnswer) -> ComparisonReport:
+def _comparison(
+    report: Report, comparison: ComparisonAnswer, group: GroupComparisonAnswer | None = None
+) -> ComparisonReport:
+    """Return the comparison on all rows, or on those of a group."""
     from calibrant.comparison import ComparisonReport, ContestantReport, MeasureComparison, Pair  # which need SciPy
 
+    compared = group or comparison
     contestants = tuple(
         ContestantReport(
             contestant.name,
@@ -225,7 +230,7 @@ def _comparison(report: Report, comparison: ComparisonAnswer) -> ComparisonRepor
             contestant.in_sample,
             None if contestant.improvement is None else _results(contestant.improvement),
         )
-        for contestant in comparison.contestants
+        for contestant in compared.contestants
     )
     measures = {
         key: MeasureComparison(
@@ -237,10 +242,23 @@ def _comparison(report: Report, comparison: ComparisonAnswer) -> ComparisonRepor
             ),
             {against: tuple(names) for against, names in measure.fronts.items()},
             measure.problem,
+            measure.ranks,
         )
-        for key, measure in comparison.measures.items()
+        for key, measure in compared.measures.items()
     }
-    return ComparisonReport(report, contestants, measures, comparison.correction, comparison.level)
+    groups = {
+        name: _comparison(replace(report, n=part.n), comparison, part)
+        for name, part in ((comparison.groups if group is None else None) or {}).items()
+    }
+    return ComparisonReport(
+        report,
+        contestants,
+        measures,
+        comparison.correction,
+        comparison.level,
+        comparison.rank_by,
+        groups or None,
+    )
 
 
 def _distribution_report(
