@@ -109,7 +109,8 @@ def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptio
             stored = [store_rows(requester, CLASSES, own, ttl, number=i) for i, own in enumerate(rows.values())]
             ids, parts = [record.id for record in stored], [record.parts for record in stored]
         spec = request.spec.model_copy(update={"batches": ids, "parts_of": parts}).model_dump()
-        return queue(requester, "evaluate", job_id, spec, seconds=request.seconds)
+        temporary = options.batches is None and not options.keep_batch
+        return queue(requester, "evaluate", job_id, spec, seconds=request.seconds, temporary=temporary)
 
 
 def _rows_of_models(

@@ -91,7 +91,7 @@ def queue(
     """Queue a job with a reserved place, for the current state of the batches in its spec; raises ``UnknownBatch``.
 
     ``seconds`` is an estimate; shorter jobs run first. The job is split into ``pieces``; with ``gpu`` it goes to a GPU
-    worker if one is running. A ``temporary`` batch is deleted when the job ends.
+    worker if one is running. If ``temporary``, its batches are deleted when the job ends.
     """
     store, settings = requester.store, requester.settings
     timeout = settings.fit_timeout if kind == "fit" else settings.evaluate_timeout
@@ -113,7 +113,8 @@ def queue(
         carried=carried(),
         parts=pieces,
         left=pieces,
-        temporary_batch=ids[0] if temporary else None,
+        temporary_batch=ids[0] if temporary and spec["batch"] is not None else None,
+        temporary_batches=ids if temporary and spec["batch"] is None else [],
         rows=batches[0] if kind == "evaluate" and spec["batch"] is not None else None,
     )
     return store.jobs.submit(record)

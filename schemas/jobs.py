@@ -88,8 +88,9 @@ class JobRecord(JobState):
     ``seconds`` the estimated duration. ``run`` is the number of the latest run, counted from 1; only this run may write
     results. ``losses`` counts the runs whose process was lost, and ``kills`` those of them that may have caused the
     loss. ``carried`` is the trace context of the request. A job with several ``parts`` counts how many are ``left``; a
-    part refers to its ``parent`` and has its own number. ``temporary_batch`` stores rows of the request, and is deleted
-    when the job ends. ``rows`` describes the rows of an evaluation of one batch, which may be gone before the report.
+    part refers to its ``parent`` and has its own number. ``temporary_batch`` stores rows of the request, those of
+    several models ``temporary_batches``; they are deleted when the job ends. ``rows`` describes the rows of an
+    evaluation of one batch, which may be gone before the report.
     """
 
     format: int = 3
@@ -108,7 +109,13 @@ class JobRecord(JobState):
     parent: str | None = None
     part: int | None = None
     temporary_batch: str | None = None
+    temporary_batches: list[str] = Field(default_factory=list)
     rows: BatchRecord | None = None
+
+    @property
+    def own_batches(self) -> list[str]:
+        """The batches that are deleted when the job ends."""
+        return [*self.temporary_batches, *([] if self.temporary_batch is None else [self.temporary_batch])]
 
     @property
     def is_join(self) -> bool:
@@ -127,8 +134,8 @@ class JobRecord(JobState):
         """The state, and the fields that follow from the task."""
         fields = {name: getattr(self, name) for name in JobState.model_fields}
         fields |= {name: self.spec.get(name) for name in ("method", "batch", "batches")}
-        if self.temporary_batch is not None:
-            fields["batch"] = None
+        if self.own_batches:
+            fields |= {"batch": None, "batches": None}
         if self.finished_at is not None:
             end = datetime.fromisoformat(self.finished_at) + timedelta(seconds=self.ttl)
             fields["expires_at"] = end.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -382,6 +382,13 @@ STORY: tuple[Example, ...] = (
         202,
     ),
     Example(
+        "POST /compare",
+        "by-a-job",
+        "A measure that needs a long fit: 202 and a job",
+        {"batches": {"one": BATCH, "other": BATCH}, "measures": ["brier", "ece-pl"], "resamples": 100},
+        202,
+    ),
+    Example(
         "POST /calibrate",
         "two-predictions",
         "Two predictions, calibrated",

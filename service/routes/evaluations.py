@@ -177,17 +177,6 @@ async def evaluate(request: Request, here: Here) -> Response:
                     "measures": ["log-loss", "auroc"],
                 },
             ),
-            Sample(
-                "as-a-job",
-                "A measure that needs a long fit",
-                {
-                    "models": {"forest": PREDICTIONS, "coin": [0.5] * len(PREDICTIONS)},
-                    "labels": LABELS,
-                    "measures": ["ece-pl"],
-                    "resamples": 100,
-                },
-                status=202,
-            ),
         ),
     )
 )

@@ -25,8 +25,9 @@ from calibrant.core.errors import CalibrationError
 from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.calibrated import calibrated_arrow, calibrated_text, forecast_columns
 from calibrant.io.csv import CsvTable
+from calibrant.io.detection import open_table
 from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoom, TabularError, needed_pyarrow
-from calibrant.io.files import open_table, read_forecast_sheet, read_sheet
+from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, OpenTable

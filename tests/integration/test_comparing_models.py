@@ -114,9 +114,13 @@ def test_a_long_comparison_is_a_job_with_the_same_numbers(http: httpx.Client, cl
     body = {"models": LISTS, "labels": Y.tolist(), "measures": ["brier", "ece-pl"], "resamples": 100}
     queued = _compare(http, body)
     assert queued.status_code == 202, queued.text
+    stored = [batch.id for batch in client.batches()]
     job = client.wait(queued.json()["id"])
     assert job.status == "succeeded", job.problem
     report = (job.result or {})["report"]
+    assert (job.batch, job.batches) == (None, None), "the rows are deleted with the end of the job"
+    left = {batch.id for batch in client.batches()}
+    assert len(set(stored) - left) == 2
     expected = calibrant.compare(MODELS, Y, measures=["brier"], resamples=100)
     assert report["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected["brier"].pairs[0].p_value
     assert [one["name"] for one in report["comparison"]["contestants"]] == list(MODELS)

@@ -141,9 +141,9 @@ def test_a_request_repeated_after_its_job_ended_leaves_its_rows_for_minutes_only
 
 def test_a_job_of_the_previous_version_keeps_and_names_its_batch(api: httpx.Client, store: Store, redis: Redis) -> None:
     job = api.post("/evaluate", json=ROWS | {"keep_batch": True}, headers=AS_JOB).json()
-    fields = store.jobs.get(job["id"]).model_dump(exclude={"temporary_batch", "rows"})
+    fields = store.jobs.get(job["id"]).model_dump(exclude={"temporary_batch", "temporary_batches", "rows"})
     record = JobRecord.model_validate(fields)
-    redis.set(KEYS.job(job["id"]), record.model_dump_json(exclude={"temporary_batch", "rows"}))
+    redis.set(KEYS.job(job["id"]), record.model_dump_json(exclude={"temporary_batch", "temporary_batches", "rows"}))
     _succeed(store, job["id"])
     assert api.get(f"/jobs/{job['id']}").json()["batch"] == job["batch"]
     assert api.get(f"/batches/{job['batch']}").status_code == 200

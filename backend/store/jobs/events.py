@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
@@ -83,13 +83,13 @@ def batches_of(spec: Mapping[str, Any]) -> list[str]:
     return list(spec.get("batches") or filter(None, [spec.get("batch"), *(spec.get("against") or ())]))
 
 
-def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str], temporary: str | None = None) -> None:
+def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str], temporary: Sequence[str] = ()) -> None:
     """Queue the commands that keep batches from expiring until the job releases them; missing batches are skipped.
 
-    A repeated hold by the same job has no effect. The ``temporary`` batch is deleted by its last release.
+    A repeated hold by the same job has no effect. Those that are ``temporary`` are deleted by their last release.
     """
     for batch_id in batch_ids:
-        expires = _AT_RELEASE if batch_id == temporary else ""
+        expires = _AT_RELEASE if batch_id in temporary else ""
         _HOLD.run(pipe, (keys.batch(batch_id), keys.batch_holds(batch_id)), job_id, HELD_EXPIRES, expires)
 
 
@@ -134,7 +134,7 @@ def write_job(
     """Queue the writes of a changed job: its record and, if the change has a ``name``, its event and notification.
 
     A job that does not run has no lease. An ending job is counted, releases its batches and its place, deletes its
-    temporary batch, and is used to measure throughput, unless it is restored (not ``measured``).
+    temporary batches, and is used to measure throughput, unless it is restored (not ``measured``).
     """
     ttl = record.ttl if record.status in FINAL else None
     key, events = keys.job(record.id), keys.job_events(record.id)
@@ -149,9 +149,9 @@ def write_job(
         pipe.expire(events, ttl)
         count(pipe, record)
         release(pipe, keys, record.id, batches_of(record.spec))
-        if record.temporary_batch is not None:
-            pipe.zrem(keys.batches(), record.temporary_batch)
-            pipe.hdel(keys.batch_bytes(), record.temporary_batch)
+        for batch_id in record.own_batches:
+            pipe.zrem(keys.batches(), batch_id)
+            pipe.hdel(keys.batch_bytes(), batch_id)
         if measured:
             ended(pipe, record)
         end(pipe, keys, record)

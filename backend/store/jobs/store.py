@@ -55,7 +55,7 @@ class JobStore:
             pipe.sadd(Shared.tenants(), self._keys.tenant)
             begin(pipe, self._keys, record)
             pipe.zadd(self._keys.jobs(), {record.id: seconds(record.created_at)})
-            hold(pipe, self._keys, record.id, batches_of(record.spec), record.temporary_batch)
+            hold(pipe, self._keys, record.id, batches_of(record.spec), record.own_batches)
             write_job(pipe, self._keys, record)
             return record
 

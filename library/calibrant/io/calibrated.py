@@ -64,7 +64,7 @@ def calibrated_text(
     --------
     >>> import io
     >>> import numpy as np
-    >>> from calibrant.io.files import open_table
+    >>> from calibrant.io.detection import open_table
     >>> from calibrant.io.limits import FileLimits
     >>> with open_table(io.BytesIO(b"id,p\n7,0.5\n"), "preds.csv", FileLimits()) as table:
     ...     b"".join(calibrated_text(table, np.array([0.25])))

@@ -11,8 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from calibrant.io.calibrated import calibrated_arrow
+from calibrant.io.detection import open_table
 from calibrant.io.errors import FileTooLarge, TabularError
-from calibrant.io.files import FileOptions, open_table, read_sheet
+from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.shared import validated
 from calibrant.io.strict import REGRESSION, read_arrow, read_parquet

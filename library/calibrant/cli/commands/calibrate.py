@@ -137,8 +137,8 @@ def write_calibrated(
             np.savez(npz, allow_pickle=False, calibrated=calibrated)
         return
     from calibrant.io.calibrated import BLOCK, calibrated_arrow, calibrated_lines, calibrated_text
+    from calibrant.io.detection import open_table
     from calibrant.io.errors import TabularError
-    from calibrant.io.files import open_table
     from calibrant.io.limits import FileLimits
 
     with open_table(source, name_of(file), FileLimits(), encoding=encoding) as table:

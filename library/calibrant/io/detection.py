@@ -1,0 +1,151 @@
+"""The format of a file, detected from its first bytes, and the table that it is opened as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import BinaryIO
+
+from calibrant.io.arrow import ArrowTable, ParquetTable
+from calibrant.io.compression import FILE, unpacked
+from calibrant.io.csv import CsvTable
+from calibrant.io.errors import DamagedFile, FileTooLarge, WrongKind
+from calibrant.io.excel import read_workbook
+from calibrant.io.json_document import lines_of
+from calibrant.io.json_lines import JsonLinesTable
+from calibrant.io.limits import FileLimits
+from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
+from calibrant.io.source import bytes_of, spooled, write_blocks
+from calibrant.io.table import OpenTable
+from calibrant.io.texts import quoted
+
+#: First bytes of unsupported formats, and what the message calls them.
+_OTHERS = (
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"RIFF", "an image, audio or video file (RIFF)"),
+    (b"%PDF", "a PDF document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel or Office document: save it as CSV"),
+    (b"\x89HDF", "an HDF5 file: save it as NPZ or CSV"),
+    (b"MATLAB ", "a MATLAB file: save it as CSV, such as with writetable"),
+    (b"<stata_dta>", _STATA := "a Stata file: save it as CSV, with export delimited or pandas"),
+    *((bytes([version, order, 1, 0]), _STATA) for version in range(105, 116) for order in (1, 2)),
+    (b"\0" * 12 + b"\xc2\xea\x81\x60", "a SAS data set: save it as CSV, with proc export or pandas"),
+    (b"HEADER RECORD*******", "a SAS transport file: save it as CSV, with proc export or pandas"),
+    (b"$FL2@(#)", _SPSS := "an SPSS file: save it as CSV"),
+    (b"$FL3@(#)", _SPSS),
+    (b"X\n\0\0\0", _R := "an R data file: save it as CSV, with write.csv(data, file, row.names = FALSE)"),
+    (b"RDX2\n", _R),
+    (b"RDX3\n", _R),
+    (b"SQLite format 3\0", "an SQLite database: save the table as CSV"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: extract it"),
+    (b"Rar!", "a RAR archive: extract it"),
+    (b"\x5d\0\0", "an LZMA file: compress it with xz"),
+    (b"\x7fELF", "an executable"),
+    (b"{\\rtf", "an RTF document"),
+    (b"FEA1", "an old Feather file: save it as Feather version 2 or Parquet"),
+    (b"Obj\x01", "an Avro file: save it as CSV or Parquet"),
+    (b"ORC", "an ORC file: save it as CSV or Parquet"),
+)
+_ZIP, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
+_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff"
+_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_HEAD = 512
+#: The byte order mark of UTF-8.
+_MARK = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def open_table(
+    file: BinaryIO, name: str, limits: FileLimits, decimal: str = ".", encoding: str | None = None
+) -> Iterator[OpenTable]:
+    """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
+
+    ``decimal`` is the decimal mark of a text file, and ``encoding`` its encoding, by default UTF-8.
+    """
+    with spooled() as plain, spooled() as lines:
+        if (blocks := _unpacked(file, name, limits)) is not None:
+            write_blocks(blocks, plain, limits)
+            file = plain
+            if _unpacked(file, name, limits) is not None:
+                raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
+        yield _table(file, _head(file), name, limits, partial(CsvTable, decimal=decimal, encoding=encoding), lines)
+
+
+def _head(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read(_HEAD)
+
+
+def _unpacked(file: BinaryIO, name: str, limits: FileLimits) -> Iterator[bytes] | None:
+    """Return the blocks of a compressed file, or of the only file of a ZIP archive; None for other files."""
+    head = _head(file)
+    if head.startswith(_ZIP):
+        return blocks_of_archive(bytes_of(file), name, limits)
+    encoding = next((encoding for magic, encoding in _PACKED.items() if head.startswith(magic)), None)
+    return None if encoding is None else _decompressed(file, encoding)
+
+
+def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
+    try:
+        yield from unpacked(bytes_of(file), encoding, FILE)
+    except FileTooLarge as error:
+        raise FileTooLarge(f"{error}; compress the file with a smaller one") from error
+    except DamagedFile as error:
+        name = "Zstandard" if encoding == "zstd" else encoding
+        raise DamagedFile(f"the {name} file is damaged or truncated") from error
+
+
+def _table(
+    file: BinaryIO, head: bytes, name: str, limits: FileLimits, text_table: Callable[..., OpenTable], lines: BinaryIO
+) -> OpenTable:
+    """Open a table; a JSON document or Excel workbook is converted to ``lines``, an empty temporary file."""
+    if head.startswith(_ZIP):
+        if not is_workbook(bytes_of(file)):
+            return NpzTable(file, limits)
+        if limits.budget is not None:
+            raise _wrong(name, "an Excel workbook: save it as CSV")
+        note, rows = read_workbook(file, limits)
+        write_blocks(rows, lines, limits)
+        return JsonLinesTable(lines, limits, note)
+    if head.startswith(_NPY):
+        return NpyTable(file, limits)
+    if head.startswith(_PARQUET):
+        return ParquetTable(file, limits)
+    if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
+        return ArrowTable(file, limits)
+    _refuse_others(head, name)
+    text = head.removeprefix(_MARK).lstrip()
+    if text.startswith(b"{"):
+        with suppress(WrongKind):
+            return JsonLinesTable(file, limits)
+    elif not text.startswith(b"["):
+        return text_table(file, limits)
+    write_blocks(lines_of(file), lines, limits)
+    return JsonLinesTable(lines, limits, "the file is one JSON document")
+
+
+def _refuse_others(head: bytes, name: str) -> None:
+    for magic, kind in _OTHERS:
+        if head.startswith(magic):
+            raise _wrong(name, kind)
+    if head.startswith(_PICKLES):
+        raise _wrong(name, "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV")
+    if head[257:262] == b"ustar":
+        raise _wrong(name, "a tar archive: extract it")
+    if head[6:10] == b'\0\0{"':
+        raise _wrong(name, "a safetensors file: save it as NPZ")
+    text = head.removeprefix(_MARK).lstrip().lower()
+    if text.startswith(b"@relation"):
+        raise _wrong(name, "an ARFF file: save it as CSV")
+    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
+        raise _wrong(name, "an HTML or XML page")
+
+
+def _wrong(name: str, kind: str) -> WrongKind:
+    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")
