@@ -547,6 +547,17 @@ def test_chosen_classes_are_evaluated_and_left_out_rows_are_counted(http: httpx.
     assert same["measures"] == answer["measures"]
 
 
+def test_measures_are_pooled_over_groups_as_in_the_library(http: httpx.Client, client: Calibrant) -> None:
+    groups = [f"centre {i % 3}" for i in range(len(P))]
+    options: dict[str, Any] = {"measures": ["oe-ratio", "auroc"], "interval": 0.9, "resamples": 100}
+    local = calibrant.evaluate(P, Y, groups=groups, **options).to_dict()["pooled"]
+    body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups} | options
+    assert _post(http, "/evaluate", body).json()["pooled"] == local
+    answer = client.evaluate(predictions=P, labels=Y, groups=groups, **options)
+    assert answer.pooled is not None
+    assert answer.pooled["oe-ratio"].prediction_interval == tuple(local["oe-ratio"]["prediction_interval"])
+
+
 def test_a_long_evaluation_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:
     groups = ["a", "b"] * (len(P) // 2)
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups, "interval": 0.9, "resamples": 100}

@@ -101,7 +101,8 @@ class Distance:
     gaps, summed over the rows of each group: ``(groups, d)``. ``size`` maps ``(..., d)`` to ``(...)`` and must be
     absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size minus the effect of the noise,
     if that depends on the gaps and has a closed form. ``spread`` maps true gaps ``(d,)`` to the standard deviation of
-    the noise that they have, relative to that of ``noise``; None if it is 1.
+    the noise that they have, relative to that of ``noise``; None if it is 1. A size is ``local`` if it follows a few of
+    the gaps, as a median does.
     """
 
     gap: Floats
@@ -109,6 +110,7 @@ class Distance:
     size: Callable[[Floats], Floats]
     debiased: Callable[[Floats], Floats] | None = None
     spread: Callable[[Floats], Floats] | None = None
+    local: bool = False
 
 
 def has_width(interval: tuple[float, float]) -> bool:
@@ -146,6 +148,7 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
         together([part.size for part in parts]),
         together(known) if len(known) == len(parts) else None,
         spread if any(part.spread is not None for part in parts) else None,
+        any(part.local for part in parts),
     )
 
 
@@ -157,7 +160,9 @@ def distance_interval(
     Percentile intervals of resampled distances are not valid: the value is biased upward, and resamples are biased
     upward again, so that for 1,000 rows of a calibrated model they never cover the truth. Instead, a size is in the
     interval if the observed value lies between the tails of its distribution under gaps of that size, in the direction
-    of the observed gaps, plus noise. The lower end may be 0 (calibration). Bins and their number are fixed.
+    of the observed gaps, plus noise. The lower end may be 0 (calibration). Bins and their number are fixed. The
+    direction is more even than the true gaps, so that a median of gaps in it varies too little: the interval of a
+    ``local`` size also holds the percentile interval.
 
     Raises ``CalibrationError`` for a value of 0 that even calibrated predictions do not have, which only an in-sample
     map reaches.
@@ -182,7 +187,11 @@ def distance_interval(
         raise CalibrationError("the value is 0, which calibrated predictions exceed by chance")
     low = _solve(lambda size: quantile(size, high_tail), observed)
     high = _solve(lambda size: quantile(size, low_tail), observed)
-    return float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)
+    ends = float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)
+    if not distance.local:
+        return ends
+    resampled = distance.size(distance.gap + draws)
+    return min(ends[0], _quantile(resampled, low_tail)), max(ends[1], _quantile(resampled, high_tail))
 
 
 def _quantile(values: Floats, tail: float) -> float:

@@ -304,11 +304,11 @@ class MeasureRequest:
             definition["clusters"] = len(np.unique(subject.clusters))
             if self.measure.influence is not None:
                 definition["cluster_variance"] = resampling.cluster_variance
-        if self.measure.family == CLINICAL and isinstance(subject, Event) and result.problem is None:
+        if self.measure.family == CLINICAL and isinstance(subject, Event) and result.value is not None:
             events, others = subject.cells.outcomes
             if min(events, others) < _FEWEST:
-                problem = f"imprecise: {events:,.0f} events and {others:,.0f} other rows; {_FEWEST} of each are advised"
-                result = replace(result, problem=problem)
+                few = f"imprecise: {events:,.0f} events and {others:,.0f} other rows; {_FEWEST} of each are advised"
+                result = replace(result, problem=f"{result.problem}; {few}" if result.problem else few)
         return replace(result, definition=definition)
 
     def _interval(

@@ -143,7 +143,7 @@ def _entry(name: str, title: str, what: str, share: float | None) -> Measure:
             sums = np.column_stack([np.bincount(group, column, groups) for column in moves.T])
             return np.asarray(sums @ basis.T)
 
-        return Distance(value - points, noise, size)
+        return Distance(value - points, noise, size, local=share == 0.5)
 
     return Measure(
         name,

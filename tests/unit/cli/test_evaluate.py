@@ -58,6 +58,15 @@ def test_groups_have_a_table_with_their_largest_gap(run: Run, csv: Path) -> None
     assert "largest gap" in found.stdout
 
 
+def test_measures_are_pooled_over_groups(run: Run, csv: Path) -> None:
+    options = ("--group", "site", "--measure", "oe-ratio", "--interval", "0.95", "--resamples", "100")
+    pooled = json.loads(run("evaluate", csv, *options, "--json").stdout)["pooled"]["oe-ratio"]
+    assert (pooled["groups"], pooled["scale"], pooled["prediction_interval"]) == (2, "log", None)
+    shown = run("evaluate", csv, *options).stdout
+    low, high = pooled["interval"]
+    assert f"oe-ratio, pooled: {pooled['value']:.4f}, interval {low:.4f} to {high:.4f}, of another group -" in shown
+
+
 def test_groups_have_intervals_before_and_after_a_map(run: Run, csv: Path, tmp_path: Path) -> None:
     assert run("fit", csv, "--method", "platt", "--out", tmp_path / "map.json").exit_code == 0
     options = ("--group", "site", "--map", tmp_path / "map.json", "--measure", "ece", "--interval", "0.9")

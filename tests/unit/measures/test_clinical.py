@@ -221,3 +221,25 @@ def test_the_penalty_of_firth_does_not_depend_on_the_largest_importance_weight(n
     of_group = report.groups["1"]["m"]
     assert of_group.value == pytest.approx(alone["m"].value, abs=1e-9)
     assert of_group.interval == pytest.approx(alone["m"].interval, abs=1e-9)
+
+
+@pytest.mark.parametrize("measure", ["calibration-slope", "oe-ratio", "ici", "spiegelhalter", "normalised-entropy"])
+def test_results_of_fewer_than_100_events_or_other_rows_are_kept_with_a_warning(measure: str) -> None:
+    p, y = _drawn(400, 3)
+    events = int(y.sum())
+    assert 100 <= events <= 300
+    few, fewer = np.flatnonzero(y == 1)[:99], np.flatnonzero(y == 0)
+    found = _measure(np.r_[p[few], p[fewer]], np.r_[y[few], y[fewer]], measure)
+    before = "no interval: not defined for this measure; " if measure == "spiegelhalter" else ""
+    assert found.problem == f"{before}imprecise: 99 events and {len(fewer)} other rows; 100 of each are advised"
+    assert found.value is not None
+    assert (found.interval is None) == (measure == "spiegelhalter")
+    assert "imprecise" not in str(_measure(p, y, measure).problem)
+    assert calibrant.evaluate(p[:50], y[:50], measures=["log-loss"])["log-loss"].problem is None
+
+
+def test_importance_weights_warn_by_their_effective_numbers() -> None:
+    p, y = _drawn(400, 3)
+    assert _measure(p, y, "oe-ratio", weights=np.full(400, 0.01)).problem is None
+    heavy = np.where(np.arange(400) % 20 == 0, 1.0, 1e-6)
+    assert str(_measure(p, y, "oe-ratio", weights=heavy).problem).startswith("imprecise: ")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import calibrant
 from calibrant.core.loess import vertices
+from calibrant.core.reductions import Event
+from calibrant.measures.catalogue import MEASURES
+from calibrant.measures.intervals import Resampling, distance_interval
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
 #: Key of R's values -> curve.
@@ -92,3 +97,37 @@ def test_intervals_hold_their_value() -> None:
     for result in _distances(p, y, None, interval=0.95, resamples=200).values():
         low, high = result.interval
         assert 0.0 <= low <= result.value <= high
+
+
+def test_the_interval_of_the_median_also_holds_the_resampled_medians() -> None:
+    """The direction of the test inversion is more even than the true gaps, so that its medians vary too little."""
+    p, y = _rows("moderate_n500")
+    event, resampling = Event(p, y.astype(np.int8)).in_order(), Resampling(0.95, 400, 0)
+    for name, holds in (("e50", True), ("ici", False)):
+        distance = MEASURES[name].distance
+        assert distance is not None
+        found = distance(event, resampling, curve=None)
+        assert found.local == holds
+        ends = distance_interval(found, event, resampling)
+        inverted = distance_interval(replace(found, local=False), event, resampling)
+        assert ends[0] <= inverted[0] <= inverted[1] <= ends[1]
+        assert (ends != inverted) == holds
+
+
+@pytest.mark.slow
+def test_the_interval_of_the_median_covers_the_limit_of_the_smoother() -> None:
+    random = np.random.default_rng(0)
+    z = random.normal(0.0, 1.0, 100_000)
+    both, weights = np.concatenate([z, z]), np.concatenate([expit(0.4 + 0.7 * z), expit(-0.4 - 0.7 * z)])
+    limit = calibrant.evaluate(
+        both, np.repeat([1, 0], 100_000), scale="logit", weights=weights, measures=[{"name": "e50", "curve": "loess"}]
+    )["e50"].value
+    assert limit is not None
+    covered = 0
+    for _ in range(100):
+        z = random.normal(0.0, 1.0, 1000)
+        y = (random.random(1000) < expit(0.4 + 0.7 * z)).astype(int)
+        ends = calibrant.evaluate(z, y, scale="logit", measures=["e50"], interval=0.95, resamples=200)["e50"].interval
+        assert ends is not None
+        covered += ends[0] <= limit <= ends[1]
+    assert covered >= 88
