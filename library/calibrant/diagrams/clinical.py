@@ -98,9 +98,10 @@ def calibration_belt(event: Event, _: Resampling, *, level: float, inner_level: 
 def _moments(logit: Floats, w: Floats) -> tuple[float, float]:
     """Return the weighted mean and standard deviation of logits, in units of which powers stay small."""
     centre = float(w @ logit / w.sum())
-    spread = math.sqrt(float(w @ (logit - centre) ** 2 / w.sum()))
-    if not math.isfinite(spread) or spread <= 0.0:
-        raise NotConverged("a belt needs at least two different predictions")
+    with np.errstate(over="ignore"):
+        spread = math.sqrt(float(w @ (logit - centre) ** 2 / w.sum()))
+    if not 0.0 < spread < math.inf:
+        raise NotConverged("a belt needs at least two different predictions, with logits whose squares are finite")
     return centre, spread
 
 

@@ -99,11 +99,12 @@ def _logistic(name: CurveName, cells: Cells, features: Callable[[Floats], Floats
 
 def _restricted(x: Floats, knots: Floats) -> Floats:
     """Return the basis of a cubic spline that is linear beyond its K knots: ``(n, K)``, the first column 1."""
-    cubes = np.maximum(x[:, None] - knots, 0.0) ** 3
-    last, width = knots[-1] - knots[-2], (knots[-1] - knots[0]) ** 2
-    bent = cubes[:, :-2] - np.outer(cubes[:, -2], knots[-1] - knots[:-2]) / last
-    bent += np.outer(cubes[:, -1], knots[-2] - knots[:-2]) / last
-    return np.column_stack([np.ones_like(x), x, bent / width])
+    last = knots[-1] - knots[-2]
+    with np.errstate(over="ignore", invalid="ignore"):  # fits to what is not finite do not converge
+        cubes = np.maximum(x[:, None] - knots, 0.0) ** 3
+        bent = cubes[:, :-2] - np.outer(cubes[:, -2], knots[-1] - knots[:-2]) / last
+        bent += np.outer(cubes[:, -1], knots[-2] - knots[:-2]) / last
+        return np.column_stack([np.ones_like(x), x, bent / (knots[-1] - knots[0]) ** 2])
 
 
 def _size(share: float | None) -> Callable[[Floats], Floats]:

@@ -170,6 +170,27 @@ def test_rows_without_a_belt_are_refused_with_a_reason(p: list[float], y: list[i
     assert problem in drawn["problem"]
 
 
+@pytest.mark.parametrize("scale", [1e20, 1e200])
+@pytest.mark.parametrize("request_", ["calibration-belt", {"name": "calibration-curve", "curve": "rcs"}])
+def test_logits_beyond_all_squares_are_refused_with_a_reason(scale: float, request_: Any) -> None:
+    event = _drawn(300, 0.0, 1.0)
+    z = logit(event.p) * scale
+    drawn = read_diagrams([request_])[0].drawn(Event(expit(z), event.y, logit=z))
+    assert drawn["data"] is None
+    assert drawn["problem"].startswith("no diagram: ")
+
+
+@pytest.mark.parametrize("diagram", ["calibration-belt", "calibration-curve"])
+def test_rows_in_clusters_have_a_curve_without_bands(diagram: str) -> None:
+    event = _drawn(600, 0.3, 0.9)
+    drawn = calibrant.evaluate(
+        event.p, event.y, clusters=np.arange(600) // 4, measures=["brier"], diagrams=[diagram]
+    ).diagrams[diagram]
+    assert drawn["data"]["low"] is None
+    assert drawn["data"].get("p_value") is None
+    assert "rows of a cluster are dependent" in drawn["problem"]
+
+
 def test_importance_weights_count_as_their_effective_number_of_rows() -> None:
     event = _drawn(600, 0.3, 0.8, seed=5)
     equal = calibrant.evaluate(
