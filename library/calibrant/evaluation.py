@@ -593,7 +593,9 @@ class Evaluation:
     ) -> Report:
         with begin("groups"):
             before = self._by_group(raw, members)
-        report = replace(report, pooled=pooled_groups(self.measures, before, self.resampling.level))
+        found = [np.unique(clusters) for own in members.values() if (clusters := raw.rows(own).clusters) is not None]
+        shared = len(found) > 0 and sum(map(len, found)) > len(np.unique(np.concatenate(found)))
+        report = replace(report, pooled=pooled_groups(self.measures, before, self.resampling.level, shared=shared))
         with begin("gaps"):
             gaps = self._gaps(raw, members, before)
         if applied is None:

@@ -112,9 +112,16 @@ def _between(y: Floats, variance: Floats) -> float:
 
 
 def pooled_groups(
-    requests: Sequence[MeasureRequest], by_group: Mapping[str, Mapping[str, MeasureResult]], level: float | None
+    requests: Sequence[MeasureRequest],
+    by_group: Mapping[str, Mapping[str, MeasureResult]],
+    level: float | None,
+    *,
+    shared: bool = False,
 ) -> dict[str, Pooled] | None:
-    """Return each measure that has a scale for it, pooled; None without such a measure or without intervals."""
+    """Return each measure that has a scale for it, pooled; None without such a measure or without intervals.
+
+    Groups that have ``shared`` clusters are dependent, and are not pooled.
+    """
     scales = {request.key: request.measure.pooled for request in requests if request.measure.pooled is not None}
     if level is None or not scales or len(by_group) < 2:
         return None
@@ -125,6 +132,9 @@ def pooled_groups(
         known = [(value, ends) for value, ends in known if least < ends[0] and ends[1] < most]
         out = len(by_group) - len(known)
         problem = f"{out} of {len(by_group)} groups without an interval are left out" if out else None
+        if shared:
+            found[key] = Pooled(None, scale=scale, problem="no value: groups have rows of the same cluster")
+            continue
         if len(known) < 2:
             found[key] = Pooled(None, groups=len(known), scale=scale, problem=f"no value: {problem}")
             continue

@@ -260,6 +260,16 @@ def test_gaps_between_groups_have_intervals_but_no_p_value() -> None:
         assert gap.interval[0] <= gap.value <= gap.interval[1]
 
 
+def test_groups_that_share_clusters_are_not_pooled() -> None:
+    (p, y), clusters = _drawn(600), np.arange(600) // 6
+    options: dict[str, Any] = {"measures": ["oe-ratio"], "interval": 0.95, "clusters": clusters}
+    apart = _evaluated(p, y, groups=clusters % 2, **options).pooled["oe-ratio"]
+    assert apart.value is not None
+    shared = _evaluated(p, y, groups=np.arange(600) % 2, **options).pooled["oe-ratio"]
+    assert shared.value is None
+    assert "the same cluster" in shared.problem
+
+
 def test_improvements_by_a_map_have_intervals_of_clusters() -> None:
     (p, y), (q, z) = _drawn(), _drawn(300, 7)
     fitted = calibrant.fit("platt", q, z)
