@@ -355,8 +355,11 @@ def stored_kind(record: BatchRecord, arrays: Mapping[str, Any]) -> WeightsKind |
 
 
 def read_stored_batch(batches: BatchStore, batch_id: str, *, where: str = "/batch") -> Batch:
-    """Read and validate the predictions, labels and weights of a stored batch; errors are at ``where``."""
-    return _labelled(*batches.arrays(batch_id), where).labelled
+    """Read and validate the rows of a stored batch for a monitor, without clusters; errors are at ``where``."""
+    batch = _labelled(*batches.arrays(batch_id), where).labelled
+    if batch.clusters is not None:
+        raise InvalidOption.at(where, "has clusters, which monitors do not support")
+    return batch
 
 
 def _labelled(record: BatchRecord, arrays: Arrays, where: str = "/batch") -> ClassRows:

@@ -111,6 +111,10 @@ def test_rows_of_monitors_have_no_clusters(http: httpx.Client) -> None:
     rows = {"rows": [{"id": "1", "prediction": 0.5, "label": 1, "cluster": "a"}]}
     answer = http.post("/monitors/clustered/rows", json=rows).json()
     assert answer["accepted"] == 0
+    batch = http.post("/batches", json=BODY).json()["id"]
+    refused = http.post("/monitors", json={"name": "beside", "reference": {"batch": batch}}).json()
+    assert refused["errors"][0]["pointer"] == "/reference/batch"
+    assert "clusters" in refused["errors"][0]["detail"]
     assert "cluster" in json.dumps(answer)
 
 

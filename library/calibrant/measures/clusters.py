@@ -46,10 +46,7 @@ class ClusterDeviation:
 
 
 def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the cluster of each row, numbered by their first rows, and how many there are. O(n log n).
-
-    Raises ``TooFewRows`` for one cluster.
-    """
+    """Return the cluster of each row, numbered by first rows, and their number; raises ``TooFewRows`` for one."""
     _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
     if len(first) < 2:
         raise TooFewRows("all rows are of one cluster, and at least two clusters are needed")

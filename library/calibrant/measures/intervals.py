@@ -119,10 +119,15 @@ def has_width(interval: tuple[float, float]) -> bool:
 
 
 def row_scale(rows: Event | Vector) -> Floats | float:
-    """Return the scale of the deviation of a row: a frequency weight of w counts as w rows, independent or not."""
-    if rows.w is None:
-        return 1.0
-    return np.sqrt(rows.w) if rows.kind == "frequency" and rows.clusters is None else rows.w
+    """Return the scale of the deviation of a row: a frequency weight of w counts as w rows, independent or not.
+
+    That of G clusters has the factor (G / (G - 1))^1/2.
+    """
+    if rows.clusters is None:
+        return 1.0 if rows.w is None else np.sqrt(rows.w) if rows.kind == "frequency" else rows.w
+    clusters = number_of_clusters(rows.clusters)[1]
+    factor = float(np.sqrt(clusters / (clusters - 1.0)))
+    return factor if rows.w is None else factor * rows.w
 
 
 def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Distance:
@@ -170,7 +175,7 @@ def distance_interval(
     With ``triangle`` it is the value plus and minus a quantile of size(noise), which is valid if the size satisfies the
     triangle inequality.
     """
-    draws = _noise(distance, subject, resampling)
+    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
     low_tail, high_tail = resampling.tails
     observed = float(distance.size(distance.gap))
     if triangle:
@@ -316,7 +321,7 @@ def distance_draws(
     deviation that they have for large gaps, since those of a supremum close to the noise are too small. Draws are
     paired as those of ``influence_draws``. O(n + resamples (groups + d)).
     """
-    draws = _noise(distance, subject, resampling)
+    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
     resampled = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, observed = _direction(distance, draws), float(distance.size(distance.gap))
 
@@ -415,15 +420,6 @@ def _groups(n: int, resampling: Resampling) -> Integers:
     group = np.arange(n) % min(n, GROUPS)
     np.random.default_rng([resampling.seed, 1]).shuffle(group)
     return group
-
-
-def _noise(distance: Distance, subject: Subject, resampling: Resampling) -> Floats:
-    """Return the deviations of the gaps in resamples: ``(resamples, d)``; those of clusters have Bessel's factor."""
-    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
-    if subject.clusters is not None:
-        clusters = number_of_clusters(subject.clusters)[1]
-        draws *= np.sqrt(clusters / (clusters - 1.0))
-    return draws
 
 
 def _multiplied(sums: Floats, resampling: Resampling) -> Floats:

@@ -54,6 +54,7 @@ class EvaluateFlags:
     interval: float | None = None
     resamples: int = RESAMPLES
     seed: int = SEED
+    cluster_variance: Any = None
 
 
 def evaluated(engine: Engine, rows: Sheet, request: EvaluateFlags) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def evaluated(engine: Engine, rows: Sheet, request: EvaluateFlags) -> dict[str, 
         read_requests(request.measures, request.reduction),
         request.reduction,
         fitted,
-        Resampling.read(request.interval, request.resamples, request.seed),
+        Resampling.read(request.interval, request.resamples, request.seed, request.cluster_variance or "cr2"),
         diagrams=read_diagrams(request.diagrams),
         training=UNKNOWN if fitted is None else training_of(fitted),
     )
@@ -187,6 +188,9 @@ ScoreOf = Annotated[
         "quantile-score if either has quantiles, otherwise crps.",
     ),
 ]
+Variance = Annotated[
+    str | None, typer.Option("--cluster-variance", help="With --cluster: cr2 (default), cr1 as in statsmodels, or cr0.")
+]
 Lags = Annotated[
     int,
     typer.Option(
@@ -206,6 +210,7 @@ def evaluate(
     measure: Measure = None,
     interval: Interval = None,
     resamples: Resamples = RESAMPLES,
+    cluster_variance: Variance = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
     against: Against = None,
@@ -220,6 +225,8 @@ def evaluate(
     if time is not None and columns["groups"]:
         raise typer.BadParameter("cannot be combined with --group", param_hint="--time")
     check_alone(regression=regression, columns=columns)
+    if cluster_variance is not None and (regression or columns["clusters"] is None):
+        raise typer.BadParameter("needs --cluster, without --regression", param_hint="--cluster-variance")
     grouped_by = "group" if time is None else "period"
     if regression:
         with engine_of(server) as engine:
@@ -243,7 +250,8 @@ def evaluate(
         from calibrant.measures.intervals import Resampling
 
         # Check the options before a long file is read or sent.
-        Resampling.read(interval, resamples, seed)
+        variance: Any = cluster_variance
+        Resampling.read(interval, resamples, seed, variance or "cr2")
         measures = read_measures(measure)
         measures = [str(each) for each in applicable("all", reduction) or ()] if measures == ["all"] else measures
         keys = [request.key for request in read_requests(measures, reduction)]
@@ -251,7 +259,9 @@ def evaluate(
         applied = read_map(map_of, server)
         rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
         reduction = reduction_of(rows, reduction)
-        report = evaluated(engine, rows, EvaluateFlags(measures, None, reduction, applied, interval, resamples, seed))
+        report = evaluated(
+            engine, rows, EvaluateFlags(measures, None, reduction, applied, interval, resamples, seed, variance)
+        )
     _finish(report, gate, rows.classes, grouped_by, interval, as_json=as_json)
 
 
