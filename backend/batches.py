@@ -12,7 +12,9 @@ from backend.store.errors import BatchFull
 from calibrant.core.batch import (
     counted_kind,
 )
+from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import InvalidField
+from calibrant.io.strict import CLASSIFICATION
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, DistributionRowsOptions, RowsOptions
 from schemas.distributions import PredictionKind
 
@@ -55,6 +57,26 @@ def find_rows(requester: Scorer, arrays: Arrays, options: RowOptions, *, labelle
     if not labelled:
         stored = {name: stored[name] for name in kind.applied if name in stored}
     return kind.check_stored(record, stored, options, labelled=labelled)
+
+
+def rows_of_models(requester: Scorer, arrays: Arrays, options: RowOptions) -> dict[str, Rows]:
+    """Check the rows of the models of a request by name; empty without models. Raises as ``find_rows``."""
+    models = [name for name in arrays if CLASSIFICATION.is_model(name)]
+    if not models:
+        return {}
+    if options.batch is not None or "predictions" in arrays:
+        where = "/predictions" if options.batch is None else "/batch"
+        raise InvalidField.at(where, "cannot be combined with models; labels are sent with them")
+    reserve_work(requester, arrays)
+    kind, rows = kind_of(options.prediction_kind), {}
+    shared = {name: array for name, array in arrays.items() if name not in models}
+    for field in models:
+        try:
+            checked = kind.check({"predictions": arrays[field], **shared}, options, labelled=True)
+        except CalibrationError as error:
+            raise error.about("predictions", field) from None
+        rows[field.removeprefix(CLASSIFICATION.models).replace("~1", "/").replace("~0", "~")] = checked
+    return rows
 
 
 def reserve_work(requester: Scorer, arrays: Arrays) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from backend.batches import find_rows
+from backend.batches import find_rows, rows_of_models
 from backend.kinds import Arrays, inline_bytes
 from backend.requester import Requester
 from backend.telemetry.observed import traced
 from calibrant.decisions.costs import event_of
-from calibrant.decisions.decision_curve import curve_of, read_thresholds
+from calibrant.decisions.decision_curve import check_models, curve_of, read_thresholds
 from calibrant.decisions.thresholds import read_criterion, threshold_of
 from calibrant.io.errors import InvalidField
 from schemas.decisions import DecideOptions
@@ -25,10 +25,15 @@ def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict
     criterion = read_criterion(**criteria) if any(value is not None for value in criteria.values()) else None
     if criterion is not None and options.thresholds is not None:
         raise InvalidField.at("/thresholds", f"cannot be combined with {criterion.name}")
-    rows = find_rows(requester, arrays, options)
-    requester.take_slot(_NUMBER * rows.numbers)
-    requester.reserve(inline_bytes(len(rows), rows.numbers))
-    event = event_of(rows.labelled, options.reduction, rows.class_names)
+    models = rows_of_models(requester, arrays, options)
+    if models and criterion is not None:
+        raise InvalidField.at("/models", f"cannot be combined with {criterion.name}, which is for one model")
+    rows = models or {"model": find_rows(requester, arrays, options)}
+    n, numbers = len(next(iter(rows.values()))), sum(own.numbers for own in rows.values())
+    requester.take_slot(_NUMBER * numbers)
+    requester.reserve(inline_bytes(n, numbers))
+    events = {name: event_of(own.labelled, options.reduction, own.class_names) for name, own in rows.items()}
     if criterion is not None:
-        return threshold_of(event, criterion, options.interval, options.seed).to_dict()
-    return curve_of({"model": event}, read_thresholds(options.thresholds), options.interval).to_dict()
+        return threshold_of(events["model"], criterion, options.interval, options.seed).to_dict()
+    check_models(events, "/models")
+    return curve_of(events, read_thresholds(options.thresholds), options.interval).to_dict()

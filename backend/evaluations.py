@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, NamedTuple, cast
 
-from backend.batches import UNQUEUED_SECONDS, batch_for_job, find_rows, record_of, reserve_work, store_rows
+from backend.batches import UNQUEUED_SECONDS, batch_for_job, find_rows, record_of, rows_of_models, store_rows
 from backend.jobs import place_for_job, queue, run_inline
 from backend.kinds import Arrays, Rows, Work, kind_of
 from backend.kinds.classes import CLASSES, EvaluationRequest, of_batches
@@ -15,7 +15,7 @@ from backend.store.jobs.runs import Run
 from backend.store.server.connection import patiently
 from backend.store.store import Store
 from backend.telemetry.observed import span, traced
-from calibrant.core.errors import CalibrationError, WrongShape, token
+from calibrant.core.errors import WrongShape, token
 from calibrant.core.progress import Progress, reporting
 from calibrant.decisions.costs import SharedRows
 from calibrant.io.errors import InvalidField
@@ -97,7 +97,7 @@ def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptio
     if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
         where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
         raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")
-    rows, parts = _rows_of_models(requester, arrays, options, models)
+    rows, parts = _rows_of_models(requester, arrays, options)
     request = CLASSES.comparison(requester, options, rows)
     found = run_inline(requester, request)
     if found is not None:
@@ -113,21 +113,10 @@ def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptio
         return queue(requester, "evaluate", job_id, spec, seconds=request.seconds, temporary=temporary)
 
 
-def _rows_of_models(
-    requester: Requester, arrays: Arrays, options: CompareOptions, models: list[str]
-) -> tuple[dict[str, Rows], list[int]]:
+def _rows_of_models(requester: Requester, arrays: Arrays, options: CompareOptions) -> tuple[dict[str, Rows], list[int]]:
     """Check the rows of the models of a request, or of the batches that it names, with the parts of these batches."""
-    if models:
-        reserve_work(requester, arrays)
-        shared = {name: array for name, array in arrays.items() if name not in models}
-        rows = {}
-        for field in models:
-            try:
-                checked = CLASSES.check({"predictions": arrays[field], **shared}, options, labelled=True)
-            except CalibrationError as error:
-                raise error.about("predictions", field) from None
-            rows[field.removeprefix(CLASSIFICATION.models).replace("~1", "/").replace("~0", "~")] = checked
-        return rows, []
+    if models := rows_of_models(requester, arrays, options):
+        return models, []
     rows, parts, first = {}, [], None
     for name, batch_id in (options.batches or {}).items():
         where = f"/batches/{token(name)}"

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base import Document, Seed
-from schemas.batches import ArraysOrBatch, RowsOrBatch
-from schemas.evaluations import Measures
+from schemas.batches import RowsOrBatch
+from schemas.evaluations import ArraysOrModels, Measures
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
@@ -36,7 +36,7 @@ class DecideOptions(RowsOrBatch):
     seed: Seed = Field(0, description="seed of the folds of the recalibration, for costs")
 
 
-class DecideBody(DecideOptions, ArraysOrBatch):
+class DecideBody(DecideOptions, ArraysOrModels):
     """The body of ``POST /decisions``."""
 
 
@@ -49,7 +49,7 @@ class CurveAnswer(Document):
 
 
 class DecisionCurveAnswer(Document):
-    """A decision curve. Curves are those of ``model`` and of the strategies ``treat all`` and ``treat none``."""
+    """A decision curve: curves of each model, or of ``model``, and of the strategies treat all and treat none."""
 
     n: int
     prevalence: float = Field(description="rate of events")

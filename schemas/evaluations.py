@@ -191,8 +191,8 @@ class EvaluateBody(EvaluateOptions, ArraysOrBatch):
     """The body of ``POST /evaluate``."""
 
 
-class CompareBody(CompareOptions, ArraysOrBatch):
-    """The body of ``POST /compare``."""
+class ArraysOrModels(ArraysOrBatch):
+    """The arrays of a call as JSON, or those of several models, unless its rows are those of a batch."""
 
     models: dict[ModelName, Predictions] | None = Field(
         None,
@@ -202,6 +202,10 @@ class CompareBody(CompareOptions, ArraysOrBatch):
         "other formats than JSON, arrays or columns named `models/NAME`",
         examples=[{"forest": [0.2, 0.3, 0.7, 0.8], "boosting": [0.1, 0.4, 0.6, 0.9]}],
     )
+
+
+class CompareBody(CompareOptions, ArraysOrModels):
+    """The body of ``POST /compare``."""
 
 
 class MeasureAnswer(Document):

@@ -16,6 +16,7 @@ from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.errors import Offence
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.base import REQUEST, Document, Instant
+from schemas.decisions import DecideOptions
 from schemas.evaluations import CompareOptions
 from schemas.monitor_rules import RuleKind
 from service.errors import InvalidField
@@ -45,7 +46,7 @@ def read_options_of_kind(payload: Payload, model: type[Options], distributions: 
 
 def read_options(payload: Payload, model: type[Options]) -> Options:
     """Validate the options; raises ``InvalidField``, which names each invalid field but never its value."""
-    if not issubclass(model, CompareOptions) and any(map(CLASSIFICATION.is_model, payload.arrays)):
+    if not issubclass(model, CompareOptions | DecideOptions) and any(map(CLASSIFICATION.is_model, payload.arrays)):
         raise InvalidField.at("/models", "is not a field of this request")
     if len(payload.options) > _MOST_FIELDS:
         raise InvalidField.at("", f"may have at most {_MOST_FIELDS} fields")

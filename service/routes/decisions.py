@@ -29,10 +29,10 @@ _CRITERIA = ("costs", "capacity", "precision", "recall", "seed")
         client=(
             ClientMethod(
                 "decision_curve",
-                rows=DecideOptions,
+                rows=DecideBody,
                 without=_CRITERIA,
                 answer=DecisionCurveAnswer,
-                summary="Judge a model by the net benefit of decisions at thresholds.",
+                summary="Judge models by the net benefit of decisions at thresholds.",
             ),
             ClientMethod(
                 "best_threshold",
@@ -60,14 +60,19 @@ async def post_decisions(request: Request, here: Here) -> Response:
     """Judge decisions at thresholds, or return the threshold that a criterion determines.
 
     Without a criterion, the answer is the decision curve: the net benefit of positive decisions at each threshold, and
-    that of positive decisions for all rows or none. A criterion is ``costs``, ``capacity``, ``precision`` or
-    ``recall``; a bound of the last two is guaranteed at the level of ``interval``, or the request is refused.
+    that of positive decisions for all rows or none. With ``models``, predictions by name, it has the curve of each
+    model, and the differences of all pairs. A criterion is ``costs``, ``capacity``, ``precision`` or ``recall``; a
+    bound of the last two is guaranteed at the level of ``interval``, or the request is refused.
 
     Examples
     --------
     >>> curve = client.decision_curve(predictions=p, labels=y, thresholds=[0.2])
     >>> sorted(curve.net_benefit)
     ['model', 'treat all', 'treat none']
+
+    >>> curve = client.decision_curve(models={"a": p, "b": 1 - p}, labels=y, thresholds=[0.2])
+    >>> list(curve.differences)
+    ['a - b']
 
     >>> best = client.best_threshold(predictions=p, labels=y, costs=[1, 4])
     >>> best.threshold, best.measures["cost"].interval is not None

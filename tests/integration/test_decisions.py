@@ -39,6 +39,26 @@ def test_a_curve_is_that_of_the_library(http: httpx.Client, client: Calibrant) -
     assert len(body_of(http.post("/decisions", json=ROWS))["thresholds"]) == 99
 
 
+def test_curves_of_models_are_those_of_the_library(http: httpx.Client, client: Calibrant) -> None:
+    models = {"a": P, "b/c": P**2}
+    local = calibrant.decision_curve(models, Y, thresholds=[0.1, 0.5]).to_dict()
+    body = {"models": {name: p.tolist() for name, p in models.items()}, "labels": Y.tolist(), "thresholds": [0.1, 0.5]}
+    assert body_of(http.post("/decisions", json=body)) == local
+    assert client.decision_curve(models=models, labels=Y, thresholds=[0.1, 0.5]).to_dict() == local
+    assert client.decision_curve(models, Y, thresholds=[0.1, 0.5]).to_dict() == local  # type: ignore[arg-type]
+    refused = {
+        "/predictions": body | {"predictions": P.tolist()},
+        "/models": body | {"models": {"treat all": P.tolist()}},
+        "/models/b~1c/0": body | {"models": {"a": P.tolist(), "b/c": [2.0] * 300}},
+        "/thresholds": body | {"costs": [1, 2]},
+    }
+    for pointer, wrong in refused.items():
+        status, _, place = problem_of(http.post("/decisions", json=wrong))
+        assert (status, place) == (422, pointer)
+    del body["thresholds"]
+    assert problem_of(http.post("/decisions", json=body | {"costs": [1, 2]})) == (422, "invalid-field", "/models")
+
+
 @pytest.mark.parametrize("criterion", CRITERIA, ids=lambda one: next(iter(one)))
 def test_a_threshold_is_that_of_the_library(client: Calibrant, criterion: dict[str, Any]) -> None:
     local = calibrant.best_threshold(P, Y, seed=3, **criterion).to_dict()
@@ -102,7 +122,8 @@ def test_rows_without_labels_or_of_an_unknown_batch_are_refused(http: httpx.Clie
 @pytest.fixture(scope="module")
 def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("decide") / "scores.csv"
-    path.write_text("\n".join(["y,p", *(f"{y},{p!r}" for y, p in zip(Y, P.tolist(), strict=True)), ""]), "utf-8")
+    lines = [f"{y},{p!r},{p**2!r}" for y, p in zip(Y, P.tolist(), strict=True)]
+    path.write_text("\n".join(["y,p,q", *lines, ""]), "utf-8")
     return path
 
 
@@ -114,6 +135,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
     "flags",
     [
         ["--thresholds", "0.1,0.5", "--interval", "0.9"],
+        ["--thresholds", "0.1,0.5", "--prediction", "p", "--prediction", "q"],
         ["--costs", "1,4", "--seed", "3"],
         ["--capacity", "30"],
         ["--capacity", "0.1"],
@@ -124,6 +146,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
 )
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, flags: list[str], form: list[str]) -> None:
+    flags = ["--label", "y", *([] if "--prediction" in flags else ["--prediction", "p"]), *flags]
     here, there = (_run(server, "decide", csv, *flags, *form) for server in (None, service.url))
     assert (here.exit_code, there.exit_code) == (0, 0), here.stderr + there.stderr
     assert here.stdout == there.stdout
@@ -143,10 +166,11 @@ def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, fla
         (["--capacity", "1.5"], "must be a whole number of rows"),
         (["--recall", "0.9999"], "cannot be guaranteed"),
         (["--interval", "1"], "--interval"),
+        (["--costs", "1,5", "--prediction", "q"], "--prediction"),
     ],
 )
 def test_flags_that_cannot_be_met_are_named(csv: Path, flags: list[str], text: str) -> None:
-    found = _run(None, "decide", csv, *flags)
+    found = _run(None, "decide", csv, "--label", "y", "--prediction", "p", *flags)
     assert found.exit_code != 0
     assert text in found.stderr
     assert found.stdout == ""

@@ -839,6 +839,7 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: Any,
+        models: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
@@ -851,7 +852,6 @@ class Calibrant(Connection):
         batches: Mapping[str, str | BatchRecord] | None = None,
         rank_by: str | None = None,
         correction: str | None = None,
-        models: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -864,6 +864,9 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like, and sequence of str
             Labels, after predictions; then maps.
+        models : mapping, optional
+            Predictions of the models by name; each P(Y=1) of each row, or K class probabilities each. In other formats
+            than JSON, arrays or columns named ``models/NAME``.
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
@@ -892,9 +895,6 @@ class Calibrant(Connection):
             Proper score that ranks; default for models: log-loss, or brier if a label had probability 0.
         correction : {"max-t", "holm"}, optional
             Correction for all pairs of a measure; default: holm, but max-t for maps.
-        models : mapping, optional
-            Predictions of the models by name; each P(Y=1) of each row, or K class probabilities each. In other formats
-            than JSON, arrays or columns named ``models/NAME``.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -933,6 +933,7 @@ class Calibrant(Connection):
                     "/compare",
                     rows,
                     {
+                        "models": models,
                         "keep_batch": keep_batch,
                         "measures": measures,
                         "reduction": reduction,
@@ -945,7 +946,6 @@ class Calibrant(Connection):
                         "batches": batches,
                         "rank_by": rank_by,
                         "correction": correction,
-                        "models": models,
                     },
                     batch,
                     own_labels,
@@ -1298,12 +1298,13 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        models: Mapping[str, Any] | None = None,
         thresholds: list[float] | None = None,
         reduction: str | None = None,
         interval: float | None = None,
         **rows: Unpack[RowArguments],
     ) -> DecisionCurveAnswer:
-        """Judge a model by the net benefit of decisions at thresholds.
+        """Judge models by the net benefit of decisions at thresholds.
 
         Parameters
         ----------
@@ -1311,6 +1312,9 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
+        models : mapping, optional
+            Predictions of the models by name; each P(Y=1) of each row, or K class probabilities each. In other formats
+            than JSON, arrays or columns named ``models/NAME``.
         thresholds : sequence of float, optional
             Of a decision curve; default: 0.01, 0.02, ..., 0.99.
         reduction : str, optional
@@ -1324,13 +1328,17 @@ class Calibrant(Connection):
         Returns
         -------
         DecisionCurveAnswer
-            A decision curve. Curves are those of ``model`` and of the strategies ``treat all`` and ``treat none``.
+            A decision curve: curves of each model, or of ``model``, and of the strategies treat all and treat none.
 
         Examples
         --------
         >>> curve = client.decision_curve(predictions=p, labels=y, thresholds=[0.2])
         >>> sorted(curve.net_benefit)
         ['model', 'treat all', 'treat none']
+
+        >>> curve = client.decision_curve(models={"a": p, "b": 1 - p}, labels=y, thresholds=[0.2])
+        >>> list(curve.differences)
+        ['a - b']
         """
         return self._run(
             answered(
@@ -1338,7 +1346,7 @@ class Calibrant(Connection):
                     self._patience,
                     "/decisions",
                     rows,
-                    {"thresholds": thresholds, "reduction": reduction, "interval": interval},
+                    {"models": models, "thresholds": thresholds, "reduction": reduction, "interval": interval},
                     batch,
                     own_labels,
                 ),

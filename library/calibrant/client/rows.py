@@ -111,13 +111,14 @@ def _check_method(fields: Mapping[str, Any], call: str) -> None:
 def _compared(
     fields: Mapping[str, Any], batch: Any, own_labels: Sequence[Any]
 ) -> tuple[Mapping[str, Any], Sequence[Any], Any, Any]:
-    """Return the fields of a comparison, the labels, the models, and the batch or predictions.
+    """Return the fields of a comparison or of curves, the labels, the models, and the batch or predictions.
 
     Models may be the first argument by position, and maps the last one.
     """
     fields = dict(fields)
-    models, maps, batches = fields.pop("models"), fields["maps"] or (), fields["batches"]
-    if models is None and not maps and len(own_labels) < 2 and (isinstance(batch, Mapping) or is_frame(batch)):
+    models, maps, batches = fields.pop("models"), fields.get("maps") or (), fields.get("batches")
+    are_models = isinstance(batch, Mapping) or ("maps" in fields and is_frame(batch))
+    if models is None and not maps and len(own_labels) < 2 and are_models:
         models, batch = batch, None
     if own_labels and not maps and (isinstance(batch, str | BatchRecord) or len(own_labels) > 1):
         *own_labels, maps = own_labels

@@ -172,10 +172,7 @@ def decision_curve(
     (0.25, [0.0625])
     """
     models = dict(predictions) if isinstance(predictions, Mapping) else {"predictions": predictions}
-    named = all(isinstance(name, str) and name not in (TREAT_ALL, TREAT_NONE) for name in models)
-    if not named or not 1 <= len(models) <= _MOST_MODELS:
-        text = f"must be of 1 to {_MOST_MODELS} models, whose names are strings other than {TREAT_ALL} and {TREAT_NONE}"
-        raise InvalidOption.at("/predictions", text)
+    check_models(models, "/predictions")
     at, level = read_thresholds(thresholds), read_fraction(interval, "/interval")
     events = read_models(
         models,
@@ -189,6 +186,14 @@ def decision_curve(
         scale=scale,
     )
     return curve_of(events if isinstance(predictions, Mapping) else {"model": events["predictions"]}, at, level)
+
+
+def check_models(models: Mapping[str, Any], where: str) -> None:
+    """Raise ``InvalidOption`` at ``where`` for too many models, or for names that are not allowed."""
+    named = all(isinstance(name, str) and name not in (TREAT_ALL, TREAT_NONE) for name in models)
+    if not named or not 1 <= len(models) <= _MOST_MODELS:
+        text = f"must be of 1 to {_MOST_MODELS} models, whose names are strings other than {TREAT_ALL} and {TREAT_NONE}"
+        raise InvalidOption.at(where, text)
 
 
 def read_thresholds(thresholds: Sequence[float] | None) -> Floats:

@@ -1,7 +1,8 @@
 """Judge decisions at thresholds, or find the threshold that costs, a capacity, or a bound determine.
 
 With --costs, --capacity, --precision or --recall, prints the threshold and what the decisions are like. Otherwise
-prints the decision curve: the net benefit of the model at each threshold, and of positive decisions for all rows.
+prints the decision curve: the net benefit of the model at each threshold, and of positive decisions for all rows. If
+--prediction is given several times, each column is that of a model, and the curves of pairs are compared.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import typer
 from calibrant.cli.engine import engine_of
 from calibrant.cli.options import SEED, Seed
 from calibrant.cli.output import Json, table, write_json, write_lines
-from calibrant.cli.rows import Columns, File, note_reduction, read_rows, reads_a_file, reduction_of
+from calibrant.cli.rows import Columns, File, note_reduction, read_model_rows, read_rows, reads_a_file, reduction_of
 from calibrant.cli.server_url import Server
 from calibrant.core.results import interval_of, text_of
 
@@ -63,6 +64,9 @@ def decide(
     at = _numbers(thresholds, "--thresholds")
     if criteria and at is not None:
         raise typer.BadParameter("is of a decision curve, without a criterion", param_hint="--thresholds")
+    several = len(columns["predictions"] or ()) > 1
+    if criteria and several:
+        raise typer.BadParameter("must be one column: a threshold is for one model", param_hint="--prediction")
     with engine_of(server) as engine:
         from calibrant.decisions.decision_curve import read_thresholds
         from calibrant.decisions.thresholds import read_criterion
@@ -72,8 +76,14 @@ def decide(
             criteria["seed"] = seed
         else:
             read_thresholds(at)
-        rows = note_reduction(read_rows(file, columns), columns["reduction"])
+        models = dict(read_model_rows(file, columns).sheets) if several else {}
+        rows = (
+            next(iter(models.values())) if several else note_reduction(read_rows(file, columns), columns["reduction"])
+        )
         shared: dict[str, Any] = {"reduction": reduction_of(rows, columns["reduction"]), "interval": interval}
+        if several:
+            predictions = {name: sheet.predictions for name, sheet in models.items()}
+            shared |= {"predictions": None, "models": predictions} if server else {"predictions": predictions}
         name, own = ("best_threshold", criteria) if criteria else ("decision_curve", {"thresholds": at})
         found = engine.call(name, replace(rows, groups=None), **own, **shared).to_dict()
     if as_json:
@@ -90,9 +100,13 @@ def _of_threshold(found: dict[str, Any]) -> list[Any]:
 
 
 def _of_curve(found: dict[str, Any]) -> list[Any]:
-    lines = table("threshold", "net benefit", "interval", "treat all", "interventions avoided", "interval")
-    curves = [found["net_benefit"]["model"], found["interventions_avoided"]["model"]]
-    for i, at in enumerate(found["thresholds"]):
-        model, avoided = ((text_of(c["value"][i]), interval_of((c["low"][i], c["high"][i]))) for c in curves)
-        lines.add_row(f"{at:g}", *model, text_of(found["net_benefit"]["treat all"]["value"][i]), *avoided)
-    return [f"prevalence {text_of(found['prevalence'])}; treating none has net benefit 0", lines]
+    models, at, over = [*found["over_treat_all"]], found["thresholds"], len(found["over_treat_all"]) == 1
+    curves = [("net benefit" if over else name, found["net_benefit"][name]) for name in models]
+    curves += [("interventions avoided", found["interventions_avoided"][models[0]])] if over else []
+    curves += found["differences"].items()
+    lines = table("threshold", *(name for title, _ in curves for name in (title, "interval")), "treat all")
+    for i, threshold in enumerate(at):
+        cells = ((text_of(c["value"][i]), interval_of((c["low"][i], c["high"][i]))) for _, c in curves)
+        treat_all = text_of(found["net_benefit"]["treat all"]["value"][i])
+        lines.add_row(f"{threshold:g}", *(text for pair in cells for text in pair), treat_all)
+    return [f"net benefit; prevalence {text_of(found['prevalence'])}; treating none has net benefit 0", lines]

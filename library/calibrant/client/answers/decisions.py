@@ -20,7 +20,7 @@ class CurveAnswer(WireAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCurveAnswer(WireAnswer):
-    """A decision curve. Curves are those of ``model`` and of the strategies ``treat all`` and ``treat none``."""
+    """A decision curve: curves of each model, or of ``model``, and of the strategies treat all and treat none."""
 
     n: int  # number of rows
     prevalence: float  # rate of events
