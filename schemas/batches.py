@@ -13,6 +13,8 @@ from schemas.pages import PageQuery
 # --- Batches
 
 Scale = Literal["probability", "logit"]
+#: Of predictions in a request; percentages, from 0 to 100, become probabilities.
+InputScale = Literal["probability", "percent", "logit"]
 WeightsKind = Literal["importance", "frequency"]
 #: What the two kinds mean.
 WEIGHTS_KIND = (
@@ -69,7 +71,9 @@ class RowsOrBatch(Document):
 
     prediction_kind: Literal["classification"] = "classification"
     batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
-    scale: Scale | None = Field(None, description="default: that of the batch, otherwise probability")
+    scale: InputScale | None = Field(
+        None, description="default: that of the batch, otherwise probability; percent: from 0 to 100"
+    )
     weights_kind: RequestWeightsKind = None
     class_names: ClassNames | None = None
 
@@ -112,7 +116,7 @@ class BatchOptions(Document):
     """How the arrays are interpreted, and how long they are kept."""
 
     prediction_kind: Literal["classification"] = "classification"
-    scale: Scale = "probability"
+    scale: InputScale = Field("probability", description="percent: from 0 to 100, stored as probabilities")
     weights_kind: WeightsKind = Field("importance", description=WEIGHTS_KIND)
     class_names: ClassNames | None = None
     ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")

@@ -94,7 +94,11 @@ class MeasuredOptions(RowsOrBatch):
         "debiased", description="for a comparison: compare debiased values, if every contestant has one, or plain ones"
     )
     interval: float | None = Field(
-        None, gt=0, lt=1, description="confidence level; default: none, but 0.95 of a comparison", examples=[0.95]
+        None,
+        gt=0,
+        lt=1,
+        description="confidence level; default: 0.95 for the default measures and comparisons, otherwise none",
+        examples=[0.95],
     )
     resamples: int = Field(1000, ge=100, le=100_000)
     cluster_variance: ClusterVariance = Field(

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
-from schemas.batches import ArraysOrBatch, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, Scale
+from schemas.batches import ArraysOrBatch, InputScale, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, Scale
 from schemas.distributions import (
     DistributionArrays,
     ForecastFields,
@@ -276,7 +276,9 @@ class CalibrateOptions(Document):
     prediction_kind: Literal["classification"] = "classification"
     map: Reference = Field(description="id, name, `name:version` or `name@alias`")
     batch: str | None = Field(None, description="id of a stored batch, instead of the predictions")
-    scale: Scale | None = Field(None, description="default: that of the map; any other value is rejected")
+    scale: InputScale | None = Field(
+        None, description="default: that of the map; any other value is rejected, but percent of a map of probabilities"
+    )
     bounds: bool = Field(False, description="also return p0 and p1, the two probabilities that a Venn-Abers map merges")
 
 

@@ -26,7 +26,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "created_by": "name of the API key that created it; null without keys",
         "data": "data of the diagram",
         "datatype": "type of the numbers",
-        "debiased": "value corrected for its bias; null if the measure has no correction",
+        "debiased": "value from which a part of its bias is removed; null if the measure has no correction",
         "definition": "definition",
         "description": "free text",
         "detail": "what is wrong",

@@ -84,6 +84,7 @@ class ReliabilityReading(Document):
     ece: float = Field(description="expected calibration error of these bins")
     ece_debiased: float | None = Field(description="its debiased value")
     histogram: HistogramReading = Field(description="histogram of the predictions")
+    axes: Literal["linear", "logit"] = Field("linear", description="axes of the diagram; of a rare event logit")
 
 
 class RowsReading(Document):

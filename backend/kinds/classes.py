@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from calibrant.evaluation import CheckedBatch, Evaluation, Groups
 from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap, load
-from calibrant.measures.catalogue import read_requests
+from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS
@@ -69,8 +69,6 @@ if TYPE_CHECKING:  # scoring needs no store
     from backend.store.jobs.runs import Run
     from backend.store.store import Store
 
-#: Default confidence level of comparisons and power laws.
-LEVEL = 0.95
 #: Evaluation options that suffice to reproduce a report.
 _REPRODUCED = (
     *("batch", "reduction", "classes", "map", "measures", "diagrams"),
@@ -86,13 +84,16 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     """Validate an evaluation and load its maps; raises ``UnknownMap`` and ``CalibrationError``."""
     if spec.picture is not None:
         return _picture(spec.picture, spec.reduction, spec.seed, None if spec.map is None else find_map(spec.map))
-    level = LEVEL if spec.interval is None and (spec.maps or spec.batches) else spec.interval
+    # Comparisons and power laws have intervals too.
+    several = bool(spec.maps or spec.batches)
+    level = level_of(spec.interval, None if several else spec.measures)
     resampling = Resampling.read(level, spec.resamples, spec.seed, spec.cluster_variance)
     measures = read_requests(spec.measures, spec.reduction)
     diagrams = read_diagrams(spec.diagrams) if spec.diagrams is not None else ()
     record = None if spec.map is None else find_map(spec.map)
     fitted, training = (None, UNKNOWN) if record is None else (classifier_of(record), training_of(record))
-    evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training)
+    of_groups = None if several else replace(resampling, level=spec.interval)
+    evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training, of_groups)
     if spec.maps is None:
         return ClassEvaluation(evaluation, {} if record is None else {"map": record.id}, spec.by_group)
     from calibrant.comparison import Comparison, read_contestants
@@ -108,8 +109,7 @@ def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEva
     """Return the comparison of models, whose batches are those of the spec; raises ``CalibrationError``."""
     from calibrant.comparison import Comparison
 
-    level = LEVEL if spec.interval is None else spec.interval
-    resampling = Resampling.read(level, spec.resamples, spec.seed, spec.cluster_variance)
+    resampling = Resampling.read(level_of(spec.interval, None), spec.resamples, spec.seed, spec.cluster_variance)
     given = (spec.measures, spec.reduction, resampling, spec.correction, spec.of, spec.rank_by)
     field = "models" if spec.batches is None else "batches"
     return ClassEvaluation(Comparison.of_models(models, *given, field=field))

@@ -158,7 +158,7 @@ def panels() -> tuple[list[str], list[Goal]]:
                 memory.uncertainty_calibration
             ),
         }
-        costs = {"`calibrant.evaluate`, the four default measures": ours}
+        costs = {"`calibrant.evaluate`, the default measures": ours}
         costs |= {name: in_child(work, folder) for name, work in peers.items()}
     for name, cost in costs.items():
         by_class = f"{cost.seconds['classwise']:.2f}" if "classwise" in cost.seconds else ""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.arguments import explained
-from calibrant.core.batch import Batch, Scale, refuse_clusters
+from calibrant.core.batch import Batch, InputScale, refuse_clusters
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import InvalidOption, UnknownReduction
 from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
@@ -302,7 +302,7 @@ def measure_by_size(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     seed: int = 0,
 ) -> MeasuresBySize:
     """Compute measures on random subsamples of increasing size.
@@ -334,7 +334,7 @@ def measure_by_size(
         "paper" draws the 70,970 subsamples of the paper instead.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
-    scale : {"probability", "logit"}, default "probability"
+    scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
         Seed of the subsamples, and of measures that use random numbers.

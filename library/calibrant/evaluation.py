@@ -15,7 +15,7 @@ import numpy.typing as npt
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import distinct_names
-from calibrant.core.batch import MAX_NAME, Batch, Scale, read_classes, restrict
+from calibrant.core.batch import MAX_NAME, Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
@@ -38,7 +38,7 @@ from calibrant.core.results import (
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
-from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, read_requests
+from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, level_of, read_requests
 from calibrant.measures.clusters import ClusterVariance
 from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, training_of, unproven
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
@@ -129,7 +129,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     >>> import calibrant
     >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1])
     >>> report.n, report.reduction, list(report.measures)
-    (4, 'binary', ['ece', 'ece-equal-width', 'ece-sweep', 'ks'])
+    (4, 'binary', ['ece', 'log-loss', 'brier', 'auroc', 'smooth-test'])
     >>> calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["brier", "ks"])
     Report: 4 rows, reduction binary
     measure  value  p-value
@@ -431,7 +431,10 @@ class CheckedBatch:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The checked options of ``evaluate``, without the rows; ``check`` returns the rows that the other methods take."""
+    """The checked options of ``evaluate``, without the rows; ``check`` returns the rows that the other methods take.
+
+    ``of_groups`` is the resampling of groups, if it differs: default intervals of many groups would take minutes.
+    """
 
     measures: tuple[MeasureRequest, ...]
     reduction: str | None = None
@@ -440,6 +443,12 @@ class Evaluation:
     classes: Sequence[int] | None = None
     diagrams: tuple[DiagramRequest, ...] = ()
     training: Training = UNKNOWN
+    of_groups: Resampling | None = None
+
+    @property
+    def by_group(self) -> Evaluation:
+        """The evaluation of the groups."""
+        return replace(self, resampling=self.of_groups or self.resampling)
 
     @property
     def inline(self) -> bool:
@@ -538,7 +547,7 @@ class Evaluation:
             found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved)
             found = replace(found, in_sample=in_sample, warning=self.map.warning)
         if members is not None:
-            found = self._with_groups(found, raw, applied, held_out, members, begin)
+            found = self.by_group._with_groups(found, raw, applied, held_out, members, begin)
         report(1, 1, "done")
         return found
 
@@ -568,7 +577,7 @@ class Evaluation:
         if members is not None:
             together = batch.weights is None and name != "pooled"
             once += sum(
-                grouped_seconds(request, extent, len(members), self.resampling, together=together)
+                grouped_seconds(request, extent, len(members), self.by_group.resampling, together=together)
                 for request in self.measures
             )
         drawn = sum(request.seconds(extent, self.resampling) for request in self.diagrams)
@@ -693,7 +702,7 @@ def evaluate(
     groups: Any = None,
     clusters: Any = None,
     map: CalibrationMap | None = None,
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     interval: float | None = None,
     resamples: int = 1000,
     seed: int = 0,
@@ -709,6 +718,7 @@ def evaluate(
         0 or 1, or 0 to K - 1. Other values need ``class_names``, ``pos_label`` or a frame with labels as column names.
     measures, diagrams : str, or sequence of str or mapping, optional
         Names in ``MEASURES`` and ``DIAGRAMS``, or mappings of ``name``, options and the key ``as``; ``"all"``: if fast.
+        The default measures are ``ece``, ``log-loss``, ``brier``, ``auroc`` and ``smooth-test``.
     reduction : str, optional
         ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``, ``within-top:r``,
         ``pooled``, ``classwise`` or ``canonical`` (the whole vector). A map fitted to one event sets the default.
@@ -729,10 +739,10 @@ def evaluate(
         Cluster of each row, such as its patient: rows of a cluster may depend on each other.
     map : CalibrationMap, optional
         Map to apply. The report then has the results before and after it.
-    scale : {"probability", "logit"}, default "probability"
+    scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     interval : float, optional
-        Level of confidence intervals, in (0, 1). By default there are none.
+        Level of confidence intervals, in (0, 1). By default 0.95 for the default measures of all rows, otherwise none.
     resamples, seed : int, default 1000 and 0
         Number of resamples, from 100 to 100,000, and seed of resamples, folds and simulated labels.
     cluster_variance : {"cr2", "cr1", "cr0"}, default "cr2"
@@ -764,7 +774,7 @@ def evaluate(
     >>> round(report.measures["ks"].value, 3)
     0.25
     """
-    resampling = Resampling.read(interval, resamples, seed, cluster_variance)
+    resampling = Resampling.read(level_of(interval, measures), resamples, seed, cluster_variance)
     rows = read_rows(
         predictions,
         labels,
@@ -791,6 +801,7 @@ def evaluate(
         chosen,
         read_diagrams(diagrams),
         training_of(map) if isinstance(map, CalibrationMap) else UNKNOWN,
+        replace(resampling, level=interval),
     )
     found = evaluation.run(evaluation.check(rows.batch, rows.groups))
     named = reduction_with_name(found.reduction, rows.class_names, chosen)

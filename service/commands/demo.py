@@ -25,7 +25,7 @@ from calibrant.client.answers import JobAnswer, MeasureAnswer
 from service.stack import stack
 
 METHODS = ("averaged", "pl3", "pl")
-MEASURES = ("ece", "ece-equal-width", "ece-sweep", "ks")
+MEASURES = ("ece", "log-loss", "brier")
 #: Maximum seconds of a fit in the demo.
 _FIT_SECONDS = 120.0
 #: Columns of the output in a pipe or a file; the table is as narrow as a terminal of 80.

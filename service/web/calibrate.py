@@ -121,7 +121,8 @@ def _calibrated_predictions(
     here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
 ) -> Calibrated:
     fitted = here.find_map(record.id).map
-    options = replace(choices.options(), scale=fitted.scale, class_names=fitted.class_names)
+    scale = "percent" if choices.scale == "percent" and fitted.scale == "probability" else fitted.scale
+    options = replace(choices.options(), scale=scale, class_names=fitted.class_names)
     sheet = read_sheet(file, options=options, **limits)
     note_rows(sheet.predictions.shape)
     _take_slot(here, sheet.predictions.size)

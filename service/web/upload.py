@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from io import BytesIO
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
 import numpy as np
 from fastapi import Request, Response
@@ -41,7 +41,7 @@ from calibrant.io.options import OPTIONS, PARTS, FileOptions
 from calibrant.io.periods import periods
 from calibrant.io.table import ForecastSheet, Sheet
 from calibrant.io.texts import join_names, plain, quoted, split_names
-from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, Scale, UploadRecord
+from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, InputScale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.maps import InOrder
 from schemas.problems import Problem
@@ -84,7 +84,7 @@ IN_ORDER_FIELDS: tuple[FormField, ...] = (
     *("support", "level", "shift", "widen", "narrow", "decimal"),
 )
 CALIBRATE_FIELDS: Mapping[PredictionKind, tuple[FormField, ...]] = {
-    "classification": ("file", "predictions", "decimal"),
+    "classification": ("file", "predictions", "scale", "decimal"),
     "regression": ("file", "predictions", "level", "by", "decimal"),
 }
 #: Numbers of a recalibration in the order of time.
@@ -138,7 +138,7 @@ class Choices:
     weights: str = ""
     weights_kind: WeightsKind = "importance"
     groups: str = ""
-    scale: Scale = "probability"
+    scale: InputScale = "probability"
     reduction: str = ""
     decimal: str = "."
     class_names: str = ""
@@ -167,7 +167,7 @@ class Choices:
             _chosen(form, "prediction_kind", ("classification", "regression")),
             **texts,
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
-            scale=_chosen(form, "scale", ("probability", "logit")),
+            scale=_chosen(form, "scale", get_args(InputScale)),
             weights_kind=_chosen(form, "weights_kind", ("importance", "frequency")),
             reduction=_chosen(form, "reduction", ("", *REDUCTIONS)),
             decimal=_chosen(form, "decimal", (".", ",")),

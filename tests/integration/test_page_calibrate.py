@@ -137,7 +137,7 @@ def test_a_map_of_logits_reads_logits(visitor: Visitor) -> None:
         (b"\x89PNG\r\n\x1a\n" + bytes(200), "file", "image"),
         (b"p,calibrated\n0.5,1\n", "file", "already has a column"),
         (b"p,note\n0.5\n", "file", "the header has 2"),
-        (b"p\n50\n75\n", "predictions", "percent"),
+        (b"p\n50\n75\n", "scale", "percent"),
         (b"prob_0,prob_1,prob_2\n0.5,0.25,0.25\n", "predictions", ""),
         (b"first,second\n0.5,0.25\n", "predictions", ""),
         (b"p\n" + b"0.5\n" * 6000, "file", "limit of 5,000 rows"),

@@ -312,7 +312,7 @@ GOOD: dict[str, Any] = {"predictions": [0.1, 0.9], "labels": [0, 1]}
         ("/evaluate", GOOD | {"bogus": 1}, (422, "invalid-field", "/bogus")),
         ("/evaluate", GOOD | {"interval": "0.9"}, (422, "invalid-field", "/interval")),
         ("/evaluate", GOOD | {"interval": 1.0}, (422, "invalid-field", "/interval")),
-        ("/evaluate", GOOD | {"scale": "percent"}, (422, "invalid-field", "/scale")),
+        ("/evaluate", GOOD | {"scale": "percents"}, (422, "invalid-field", "/scale")),
         ("/maps", GOOD, (422, "too-few-rows", "/predictions")),
         ("/maps", GOOD | {"method": "x"}, (422, "unknown-method", "/method")),
         ("/maps", GOOD | {"method": "pl", "options": {"folds": 0}}, (422, "invalid-option", "/options/folds")),

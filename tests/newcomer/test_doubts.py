@@ -94,6 +94,11 @@ def test_percentages_are_named(typed: Typed, scores: Any, name: str, digits: int
     frame.astype({name: int} if digits < 0 else {}).to_csv("answers.csv", index=False)
     error = error_of(typed("calibrant evaluate answers.csv"), 1)
     assert f"column '{name}' are above 1 but not above 100; they look like percentages" in error
+    assert "; add --scale percent" in error
+    command = "calibrant evaluate answers.csv --scale percent --reduction binary --json"
+    expected = calibrant.evaluate(np.round(100 * scores["p"], digits) / 100, scores["y"])["brier"].value
+    for text in (command, f"{command} --prediction {name}"):
+        assert json.loads(typed(text).stdout)["measures"]["brier"]["value"] == pytest.approx(expected)
     assert "like percentages" in typed(f"calibrant evaluate answers.csv --prediction {name} --scale logit").stderr
 
 

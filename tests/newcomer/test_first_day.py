@@ -110,11 +110,12 @@ def test_an_argument_of_another_library_gets_a_remedy(scores: Any, call: Any, re
 def test_the_options_of_a_default_measure_are_set_by_its_key(scores: Any) -> None:
     """Ask for one of the measures that the first report had, alone and with more bins."""
     p, y = scores["p"], scores["y"]
-    first = calibrant.evaluate(p, y)["ece-equal-width"].value
-    assert calibrant.evaluate(p, y, measures=["ece_equal_width"])["ece_equal_width"].value == first
-    finer = calibrant.evaluate(p, y, measures=[{"name": "ece-equal-width", "n_bins": 20}])["ece-equal-width"]
+    first = calibrant.evaluate(p, y)["log-loss"].value
+    assert calibrant.evaluate(p, y, measures=["log_loss"])["log_loss"].value == first
+    finer = calibrant.evaluate(p, y, measures=[{"name": "ece", "n_bins": 20}])["ece"]
     assert finer.definition["n_bins"] == 20
-    assert finer.definition["binning"] == "equal-width"
+    with pytest.raises(calibrant.CalibrationError, match='"binning": "equal-width"'):
+        calibrant.evaluate(p, y, measures=["ece-equal-width"])
 
 
 def test_names_of_classes_in_other_libraries_are_names_here(scores: Any) -> None:
@@ -204,7 +205,7 @@ def test_a_measure_is_a_number_where_a_number_is_needed(scores: Any) -> None:
     assert float(report["ece"]) == value
     assert round(report["ece"], 2) == round(value, 2)
     assert {key: found.value for key, found in report.items()} == {key: report[key].value for key in report}
-    assert len(report) == len(report.values()) == 4
+    assert len(report) == len(report.values()) == 5
 
 
 def test_catalogues_are_lists_in_a_terminal() -> None:
@@ -218,8 +219,8 @@ def test_batches_of_tensors_need_torch_cat(scores: Any) -> None:
     """Collect the outputs of an evaluation loop in lists, of one tensor a row or a batch."""
     p = torch.tensor(scores["p"].to_numpy(), requires_grad=True)
     y = scores["y"]
-    expected = calibrant.evaluate(p, y)["ks"].value
-    assert calibrant.evaluate(list(p), y)["ks"].value == expected
+    expected = calibrant.evaluate(p, y)["brier"].value
+    assert calibrant.evaluate(list(p), y)["brier"].value == expected
     with pytest.raises(ValueError, match=r"pass torch.cat\(predictions\)"):
         calibrant.evaluate([p[:250, None], p[250:, None]], y)
 
@@ -235,7 +236,7 @@ def test_predicted_classes_and_percentages_are_named(scores: Any) -> None:
     ]:
         with pytest.raises(ValueError, match=remedy):
             calibrant.evaluate(predictions, y)
-    assert calibrant.evaluate(scores["p"].astype(object), y.astype(float))["ks"].value is not None
+    assert calibrant.evaluate(scores["p"].astype(object), y.astype(float))["ece"].value is not None
 
 
 def test_a_map_is_read_from_its_path(scores: Any) -> None:

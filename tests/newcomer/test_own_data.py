@@ -50,7 +50,7 @@ def test_pos_label_finds_its_column() -> None:
     frame = pd.DataFrame({"yes": p, "no": 1 - p})
     report = calibrant.evaluate(frame, ["no", "no", "no", "yes"], pos_label="yes", reduction="binary")
     assert report.class_names == ("no", "yes")
-    assert report["ks"].value == calibrant.evaluate(p, [0, 0, 0, 1])["ks"].value
+    assert report["brier"].value == calibrant.evaluate(p, [0, 0, 0, 1])["brier"].value
 
 
 def test_a_hugging_face_pipeline_returns_dictionaries(matrix: tuple[Any, Any]) -> None:
@@ -71,7 +71,7 @@ def test_a_hugging_face_pipeline_returns_dictionaries(matrix: tuple[Any, Any]) -
     np.testing.assert_allclose(fitted.apply(ranked), fitted.apply(p))
     top = [{"label": "NEGATIVE", "score": 0.75}, {"label": "POSITIVE", "score": 0.625}]
     report = calibrant.evaluate(top, ["NEGATIVE", "POSITIVE"], pos_label="POSITIVE", reduction="binary")
-    assert report["ks"].value == calibrant.evaluate([0.25, 0.625], [0, 1])["ks"].value
+    assert report["brier"].value == calibrant.evaluate([0.25, 0.625], [0, 1])["brier"].value
 
 
 def test_half_precision_softmax_is_evaluated(matrix: tuple[Any, Any]) -> None:
@@ -95,11 +95,11 @@ def test_a_column_of_vectors_is_a_matrix(matrix: tuple[Any, Any]) -> None:
 def test_numbers_in_an_object_column_are_numbers() -> None:
     """Evaluate a column of type object, as a database leaves it; other objects are counted."""
     p, y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
-    expected = calibrant.evaluate(p, y)["ks"].value
-    assert calibrant.evaluate(pd.Series(p, dtype=object), y)["ks"].value == expected
+    expected = calibrant.evaluate(p, y)["brier"].value
+    assert calibrant.evaluate(pd.Series(p, dtype=object), y)["brier"].value == expected
     with pytest.raises(calibrant.CalibrationError, match="2 of 4 are not numbers; the first at /predictions/1"):
         calibrant.evaluate(pd.Series([0.1, "0.4", 0.6, "x"], dtype=object), y)
-    assert calibrant.evaluate(p, np.array([b"no", b"yes", b"no", b"yes"]), pos_label="yes")["ks"].value == expected
+    assert calibrant.evaluate(p, np.array([b"no", b"yes", b"no", b"yes"]), pos_label="yes")["brier"].value == expected
 
 
 @pytest.mark.parametrize(

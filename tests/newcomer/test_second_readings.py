@@ -231,11 +231,10 @@ def test_small_numbers_in_a_column_of_percentages_may_be_probabilities(typed: Ty
     frame = scores[["y"]].assign(**{name: scores["p"]})
     frame.to_csv("rare.csv", index=False)
     error = error_of(typed(f"calibrant evaluate rare.csv {_MEASURES}"), 2)
-    assert "divide percentages by 100" in error
-    expected = _of_library(scores["p"], scores["y"])
-    assert [values_of(typed, command) for command in commands_of(error)] == [expected]
+    expected = [_of_library(scores["p"] / of, scores["y"]) for of in (1.0, 100.0)]
+    assert [values_of(typed, command) for command in commands_of(error)] == expected
     frame.assign(**{name: 100.0 * scores["p"]}).to_csv("common.csv", index=False)
-    assert "divide by 100" in error_of(typed("calibrant evaluate common.csv"), 1)
+    assert "add --scale percent" in error_of(typed("calibrant evaluate common.csv"), 1)
 
 
 # --- Log-likelihoods of choices, and columns of classes that the labels number

@@ -24,7 +24,7 @@ from calibrant.calibrators.method import (
 )
 from calibrant.calibrators.smoothing import is_extreme, smoothed_fits
 from calibrant.core.arguments import explained, refuse_misspelt
-from calibrant.core.batch import Batch, Integers, Scale
+from calibrant.core.batch import Batch, InputScale, Integers
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.device import read_device
 from calibrant.core.digest import digest, sample_of
@@ -378,7 +378,7 @@ def fit(
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
     clusters: Any = None,
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     seed: int = 0,
     device: str = "cpu",
     progress: Progress | None = None,
@@ -412,7 +412,7 @@ def fit(
         Frequency weights are whole numbers of equal rows.
     clusters : array_like, shape (n,), or frame, optional
         Cluster of each row, such as its patient. Rows of a cluster are in the same fold of every cross-validation.
-    scale : {"probability", "logit"}, default "probability"
+    scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
         Seed of folds and random starts, if the method uses them.
@@ -466,7 +466,7 @@ def fit(
     )
     rows.warn_of_kind()
     warn_of_few(rows.batch)
-    if scale == "probability" and not are_classes(rows.batch.predictions.given):
+    if rows.batch.predictions.scale == "probability" and not are_classes(rows.batch.predictions.given):
         warn_of_certain(rows.batch.predictions.given)
     batch = rows.batch
     try:

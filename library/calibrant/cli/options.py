@@ -13,12 +13,16 @@ Measure = Annotated[
     typer.Option(
         "--measure",
         help='Measure: a name, such as ks, or a JSON object, such as {"name": "ece", "n_bins": 20, "as": "ece-20"}; '
-        "repeatable. Default: ece, ece-equal-width, ece-sweep and ks; under canonical brier, log-loss and "
+        "repeatable. Default: ece, log-loss, brier, auroc and smooth-test; under canonical brier, log-loss and "
         "ks-by-predicted-class.",
     ),
 ]
 Interval = Annotated[
-    float | None, typer.Option("--interval", help="Level of the confidence intervals, such as 0.95; none by default.")
+    float | None,
+    typer.Option(
+        "--interval",
+        help="Level of the confidence intervals, such as 0.9. Default: 0.95 for the default measures, none for others.",
+    ),
 ]
 Resamples = Annotated[int, typer.Option("--resamples", help="Number of bootstrap resamples for the intervals.")]
 AllowShapeChange = Annotated[

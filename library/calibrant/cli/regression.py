@@ -31,7 +31,8 @@ def check_alone(*, regression: bool, columns: Columns) -> None:
         ("classes", "cannot be combined with --regression") if regression else ("numbers", "needs --regression")
     )
     for name, option in OPTIONS.items():
-        if option.kind == other and option.default is None and columns.get(name) is not None:
+        value = columns.get(name)
+        if option.kind == other and value is not None and (option.default is None or value is True):
             raise typer.BadParameter(what, param_hint=option.flag)
 
 

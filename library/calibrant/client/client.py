@@ -421,7 +421,7 @@ class Calibrant(Connection):
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
         interval : float, optional
-            Confidence level; default: none, but 0.95 of a comparison.
+            Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
         cluster_variance : {"cr2", "cr1", "cr0"}, optional
@@ -518,7 +518,7 @@ class Calibrant(Connection):
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         interval : float, optional
-            Confidence level; default: none, but 0.95 of a comparison.
+            Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         cluster_variance : {"cr2", "cr1", "cr0"}, optional
             Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
             with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
@@ -602,7 +602,7 @@ class Calibrant(Connection):
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
         interval : float, optional
-            Confidence level; default: none, but 0.95 of a comparison.
+            Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
         cluster_variance : {"cr2", "cr1", "cr0"}, optional
@@ -880,7 +880,7 @@ class Calibrant(Connection):
             For a comparison: compare debiased values, if every contestant has one, or plain ones; by default
             ``debiased``.
         interval : float, optional
-            Confidence level; default: none, but 0.95 of a comparison.
+            Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
             Number of resamples for intervals; by default ``1000``.
         cluster_variance : {"cr2", "cr1", "cr0"}, optional

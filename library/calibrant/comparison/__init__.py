@@ -18,7 +18,7 @@ from calibrant.comparison.laws import LEAST_BATCHES, CalibrationLaw, Point, Powe
 from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
 from calibrant.comparison.results import ComparisonReport, ContestantReport, MeasureComparison, RankedValues
 from calibrant.core.arguments import explained
-from calibrant.core.batch import Scale
+from calibrant.core.batch import InputScale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name, rows_of_models
@@ -68,7 +68,7 @@ def compare(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     groups: Any = None,
     clusters: Any = None,
     cluster_variance: ClusterVariance = "cr2",

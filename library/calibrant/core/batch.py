@@ -35,7 +35,9 @@ from calibrant.core.errors import (
 from calibrant.core.results import n_rows
 
 Scale = Literal["probability", "logit"]
-_SCALES = get_args(Scale)
+#: How predictions may be passed; percentages, from 0 to 100, are divided by 100.
+InputScale = Literal["probability", "percent", "logit"]
+_SCALES = get_args(InputScale)
 Integers = npt.NDArray[np.int64]
 
 #: How far a probability may be outside [0, 1], or the sum of a row from 1: real classifiers emit such values.
@@ -80,8 +82,9 @@ class Predictions:
     scale: Scale
     clipped: int = 0
     renormalised: int = 0
-    #: Whether rounding explained why rows did not sum to 1; other rows beside them could say otherwise.
-    rounded: bool = False
+    #: Whether rounding explained why rows did not sum to 1, so that other rows beside them could say otherwise, or
+    #: percentages were passed: then these numbers are stored, not those that were passed.
+    rewritten: bool = False
 
     @cached_property
     def values(self) -> Floats:
@@ -143,7 +146,7 @@ def read_batch(
     labels: Any,
     weights: Any = None,
     *,
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     kind: WeightsKind | Fractional = "importance",
     clusters: Sequence[str] | None = None,
 ) -> Batch:
@@ -173,14 +176,14 @@ def refuse_clusters(batch: Batch, what: str) -> None:
         raise InvalidOption.at("/clusters", f"are not supported by {what}")
 
 
-def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predictions:
-    """Check probabilities or logits.
+def read_predictions(predictions: Any, *, scale: InputScale = "probability") -> Predictions:
+    """Check probabilities, percentages or logits; percentages become probabilities.
 
     Probabilities up to 1e-4 outside [0, 1] are clipped, rows whose sum is within 1e-4 of 1, or away from it by the
     rounding of ``without_rounding``, are divided by it, and both are counted.
     """
     if scale not in _SCALES:
-        raise InvalidOption.at("/scale", "must be one of: probability, logit")
+        raise InvalidOption.at("/scale", f"must be one of: {', '.join(_SCALES)}")
     values = read_numbers(predictions, "/predictions", keep_single=True)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 2):
         raise WrongShape.at("/predictions", "must have shape (n,) or (n, K) with K at least 2")
@@ -192,6 +195,11 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
         raise _invalid(NotFinite, "/predictions", ~np.isfinite(values), *_FINITE)
     if scale == "logit":
         return Predictions(values, scale)
+    if scale == "percent":
+        if low < -100.0 * TOLERANCE or high > 100.0 * (1.0 + TOLERANCE):
+            bad = (values < -100.0 * TOLERANCE) | (values > 100.0 * (1.0 + TOLERANCE))
+            raise _invalid(OutOfRange, "/predictions", bad, *(f"{are} [0, 100]" for are in _INSIDE))
+        return replace(read_predictions(values / values.dtype.type(100)), rewritten=True)
     if low < -TOLERANCE or high > 1.0 + TOLERANCE:
         raise _out_of_range(values, low, high)
     sums = None if values.ndim == 1 else _sums(values)
@@ -204,9 +212,9 @@ def read_predictions(predictions: Any, *, scale: Scale = "probability") -> Predi
         values = np.clip(values, 0.0, 1.0)
         sums = None if values.ndim == 1 else _sums(values)
     if sums is None:
-        return Predictions(values, scale, clipped)
+        return Predictions(values, "probability", clipped)
     values, renormalised = _renormalised(values, sums)
-    return Predictions(values, scale, clipped, renormalised)
+    return Predictions(values, "probability", clipped, renormalised)
 
 
 def _out_of_range(values: Floats, low: float, high: float) -> CalibrationError:
@@ -216,11 +224,14 @@ def _out_of_range(values: Floats, low: float, high: float) -> CalibrationError:
     if high <= TOLERANCE:
         hint = f"pass the exponential of log-probabilities; {hint}"
     elif low >= 0.0 and 1.5 < high <= 100.0:
-        hint = "divide percentages by 100"
+        hint = 'pass percentages with scale="percent"'
     if low >= 0.0 and values.ndim == 1 and (values == np.floor(values)).all():
-        hint = "divide percentages by 100, and in place of predicted classes pass those of predict_proba"
-    texts = (f"must be in [0, 1]; {hint}", f"is outside [0, 1]; {hint}", f"are outside [0, 1]; {hint}")
-    return _invalid(OutOfRange, "/predictions", bad, *texts)
+        hint = 'pass percentages with scale="percent", and in place of predicted classes those of predict_proba'
+    return _invalid(OutOfRange, "/predictions", bad, *(f"{are} [0, 1]; {hint}" for are in _INSIDE))
+
+
+#: What numbers must be, before their range, and what one or several invalid ones are.
+_INSIDE = ("must be in", "is outside", "are outside")
 
 
 def probabilities_of(logits: Floats) -> Floats:
@@ -313,7 +324,7 @@ def _without_rounding(values: Floats, sums: Floats) -> Predictions:
         texts = ("must sum to 1", "does not sum to 1", "do not sum to 1")
         raise _invalid(OutOfRange, "/predictions", away > TOLERANCE, *texts, noun="rows ")
     off = int(np.count_nonzero(away > SUM_ROUNDING))
-    return Predictions(rounded[0], "probability", renormalised=off, rounded=True)
+    return Predictions(rounded[0], "probability", renormalised=off, rewritten=True)
 
 
 #: How far from 1 the sum of a row may be if its softmax was computed in half precision, or in bfloat16.

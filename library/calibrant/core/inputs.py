@@ -23,7 +23,16 @@ from calibrant.core.arrays import (
     refuse_missing,
     text_names,
 )
-from calibrant.core.batch import TOLERANCE, Batch, Scale, check_kind, read_batch, read_class_names, read_predictions
+from calibrant.core.batch import (
+    TOLERANCE,
+    Batch,
+    InputScale,
+    Scale,
+    check_kind,
+    read_batch,
+    read_class_names,
+    read_predictions,
+)
 from calibrant.core.cells import WeightsKind
 from calibrant.core.column_names import booleans, class_readings, common_start, integer, is_reversed
 from calibrant.core.errors import (
@@ -77,6 +86,7 @@ class Rows:
     class_names: tuple[str, ...] | None = None
     #: Whether labels are numbers of columns that are named and not sorted by name.
     by_position: bool = False
+    scale: InputScale = "probability"
 
     def warn_of_kind(self, whose: str = "") -> None:
         """Warn the caller of a public function of predictions that are probably not those of class 1. O(n K).
@@ -90,6 +100,8 @@ class Rows:
                 f"{whose}labels are numbers and the columns {listing(self.class_names)}, in this order; if class 0 is "
                 f"not {self.class_names[0]!r}, pass class_names in the order of the numbers"
             )
+        if self.scale == "percent" and len(p) >= _MANY_ROWS and p.max() <= 0.01:
+            warn("all percentages are at most 1, like probabilities; if they are, leave out the scale")
         if are_classes(p):
             warn(
                 f"{whose}all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of "
@@ -185,7 +197,7 @@ def read_rows(
     clusters: Any = None,
     class_names: Any = None,
     pos_label: Any = None,
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     known: tuple[str, ...] | None = None,
 ) -> Rows:
     """Check rows of any of the accepted types; raise a ``CalibrationError`` for the first invalid argument. O(n K).
@@ -212,6 +224,8 @@ def read_rows(
     try:
         batch = read_batch(values, numbers, flat, scale=scale, kind=weights_kind, clusters=belonging)
     except OutOfRange as error:
+        if scale == "percent":
+            raise
         raise _with_columns(error, read.columns) from error
     except NotFinite as error:
         raise NotFinite(f"{error}; {FILL_IN}", error.offences) from error
@@ -225,7 +239,7 @@ def read_rows(
             remedy = "for other labels pass pos_label, or class_names=[negative, positive]"
         raise InvalidLabel(f"{error}; {remedy}", error.offences) from error
     names = None if groups is None else group_names(groups)
-    return Rows(batch, values, numbers, names, read.names, read.by_position)
+    return Rows(batch, values, numbers, names, read.names, read.by_position, scale)
 
 
 def _with_columns(error: OutOfRange, columns: _FrameColumns) -> OutOfRange:
@@ -491,8 +505,9 @@ def _check_predictions(predictions: Array, labels: Array) -> None:
         if labels.dtype.kind == "f":
             text = "hold numbers, and predictions strings; predictions are the first argument"
             raise InvalidLabel.at("/labels", text)
-        percent = str(predictions.flat[0]).rstrip().endswith("%")
-        hint = "remove percent signs and divide by 100" if percent else "pass those of predict_proba, not of predict"
+        hint = "pass those of predict_proba, not of predict"
+        if str(predictions.flat[0]).rstrip().endswith("%"):
+            hint = 'remove percent signs and pass scale="percent"'
         raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned
-from calibrant.core.batch import Batch, Scale, refuse_clusters
+from calibrant.core.batch import Batch, InputScale, refuse_clusters
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, WrongShape
 from calibrant.core.inputs import read_rows, reduction_by_name
@@ -40,7 +40,7 @@ def cost_plane(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
 ) -> CostPlane:
     """Compare the costs of two models that may abstain from their least confident decisions.
 
@@ -64,7 +64,7 @@ def cost_plane(
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
-    scale : {"probability", "logit"}, default "probability"
+    scale : {"probability", "percent", "logit"}, default "probability"
         Scale of the predictions.
 
     Returns

@@ -13,7 +13,7 @@ from calibrant.diagrams.corp import corp
 from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
 from calibrant.diagrams.fitted import fitted_curve
-from calibrant.diagrams.reliability import MAX_BARS, logit_reliability, reliability
+from calibrant.diagrams.reliability import MAX_BARS, RARE, logit_reliability, reliability
 from calibrant.diagrams.thresholds import decision_curve, murphy
 from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling
@@ -57,7 +57,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "Reliability diagram, flat and with diagonal filling",
                 "Observed frequency ybar against mean prediction pbar of each bin, with Wilson's interval at level for "
                 "the effective rows. Flat: bars of height ybar. Diagonal filling: the line p + ybar - pbar in each "
-                f"bin, whose mean distance from the diagonal over the rows is the ECE of the bins. {_CUTS}",
+                f"bin, whose mean distance from the diagonal over the rows is the ECE of the bins. {_CUTS} The axes "
+                f"auto are logit, without filling, if less than {RARE:.0%} of the labels are 1, and otherwise linear.",
                 f"{_KANGSEPP}, section 4.5 and theorem 2; Wilson (1927)",
                 reliability,
                 {
@@ -76,6 +77,7 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                     "ece": "expected calibration error, the sum of share |gap|",
                     "ece_debiased": "the same, debiased as in the measure ece",
                     "histogram": "edges of equal width, with the count and share of the rows between them",
+                    "axes": "axes on which the diagram is drawn: linear or logit",
                 },
                 "O(n log n)",
                 {
@@ -83,6 +85,7 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                     "closed": Option("left", choices=("left", "right")),
                     "level": _LEVEL,
                     "histogram": Option(20, high=MAX_BARS),
+                    "axes": Option("auto", choices=("auto", "linear", "logit")),
                 },
                 seconds=_cut_seconds,
             ),

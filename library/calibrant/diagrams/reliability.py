@@ -30,8 +30,11 @@ from calibrant.measures.binned import expected_calibration_error
 from calibrant.measures.fitted import fitted_error
 from calibrant.measures.intervals import Resampling
 
+Axes = Literal["linear", "logit"]
 BinningName = Literal["equal-mass", "equal-width", "adaptive"]
 Count = Literal["fixed", "sweep", "cross-validated"]
+#: An event with a smaller observed frequency is rare: on linear axes its bins would crowd at 0.
+RARE = 0.05
 #: The most bins and bars.
 MAX_BARS = 200
 #: Candidates and folds of a cross-validated number of bins.
@@ -77,6 +80,8 @@ class Reliability(Picture):
         Expected calibration error of the bins.
     histogram : Histogram
         Distribution of the predictions.
+    axes : {"linear", "logit"}
+        How the diagram is drawn.
     """
 
     start: Floats
@@ -94,6 +99,7 @@ class Reliability(Picture):
     ece: float
     ece_debiased: float | None
     histogram: Histogram
+    axes: Axes
 
 
 @dataclass(frozen=True)
@@ -134,16 +140,25 @@ class LogitReliability(Picture):
 
 
 def reliability(
-    event: Event, resampling: Resampling, *, level: float, histogram: int, closed: Closed, **cut: Any
+    event: Event,
+    resampling: Resampling,
+    *,
+    level: float,
+    histogram: int,
+    closed: Closed,
+    axes: Axes | Literal["auto"] = "auto",
+    **cut: Any,
 ) -> Reliability:
     """Compute the reliability diagram of an event, with the diagonal filling of Kangsepp, Valk & Kull (2022).
 
     By their theorem 2, the line of slope 1 through (mean prediction, observed frequency) of each bin minimizes the
     Brier score among such lines, and its mean distance from the diagonal over the rows is the ECE of the bins.
-    Intervals are Wilson's (1927) at ``level`` with the effective rows. Raises ``InvalidOption`` and ``TooFewRows``.
-    O(n log n).
+    Intervals are Wilson's (1927) at ``level`` with the effective rows. ``auto`` axes depend on the labels alone, so
+    that they are the same before and after a map. Raises ``InvalidOption`` and ``TooFewRows``. O(n log n).
     """
     bins, ends = _cut(event, resampling, closed=closed, **cut)
+    if axes == "auto":
+        axes = "logit" if float(bins.mass @ bins.mean_y / bins.mass.sum()) < RARE else "linear"
     start = ends[0]
     gap = bins.mean_y - bins.mean_p
     few = float(bins.rows.min()) < 1.0
@@ -166,6 +181,7 @@ def reliability(
         plain,
         None if few or event.clusters is not None else debiased,
         _histogram(event, histogram),
+        axes,
         problem=dependent,
     )
 

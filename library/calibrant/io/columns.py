@@ -200,7 +200,7 @@ def _beside_pipeline(cells: ColumnChoice) -> list[int]:
     if (label := _pipeline(cells)) is None:
         return []
     texts, score = cells.texts(label), [word(name) for name in cells.names].index("score")
-    if min(cells.numbers(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
+    if min(cells.shares(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
         return []
     others = [at for at in range(len(cells.names)) if at not in (label, score, *cells.chosen)]
     others = [at for at in others if not cells.is_predicted_class(at)]
@@ -369,10 +369,14 @@ def _like_a_probability(cells: ColumnChoice) -> list[Family]:
 @rule("Predictions", "r_glm.csv", ONE, fallback=True)
 def _other_name(cells: ColumnChoice) -> list[Family]:
     """A column of numbers in [0, 1] with a name that few tools use, or, without labels, the name of a target as in
-    files for Kaggle: the probability of class 1.
+    files for Kaggle, or, with the scale percent, a name with `percent` or `pct`: the probability of class 1.
     """
     known = FALLBACKS if cells.labelled else FALLBACKS | LABELS
-    free = [at for at in _free(cells) if word(cells.free_names[at]) in known and cells.is_probability(at)]
+    percent = cells.options.scale == "percent"
+    named = [
+        at for at in _free(cells) if word(name := cells.free_names[at]) in known or (percent and has_percent(name))
+    ]
+    free = [at for at in named if cells.is_probability(at)]
     return [Family((at,), (cells.free_names[at],)) for at in free]
 
 
@@ -434,7 +438,7 @@ def _note(cells: ColumnChoice) -> None:
         return
     form = SEVERAL if len(names) > 1 else VECTORS if cells.width > 1 else ONE
     is_event = is_negative(end) or (not are_digits(end) and bool(among({end}, sorted(cells.texts(cells.labels)))))
-    what = "logit" if cells.options.scale == "logit" else "probability"
+    what = {"percent": "percentage"}.get(cells.options.scale, cells.options.scale)
     event, name = quoted(end) if end and is_event else "class 1", quoted(names[0])
     cells.notes.append(form.format(columns=span(names), their="their names", name=name, what=what, event=event))
 
@@ -477,7 +481,7 @@ def _of_correctness(cells: ColumnChoice) -> list[int]:
     is_sure = options.reduction is not None or options.scale == "logit"
     if is_correct and not (is_sure or is_named or _pipeline(cells) is not None) and cells.is_probability(score):
         raise _unclear_reduction(cells, f"that {cells.quoted(labels)} is 1", "a predicted class")
-    if not is_correct and is_named and not is_sure and 0.0 < min(cells.numbers(score), default=0.0) < 0.5:
+    if not is_correct and is_named and not is_sure and 0.0 < min(cells.shares(score), default=0.0) < 0.5:
         others = [at for at in range(len(cells.names)) if at not in cells.chosen]
         if len(cells.texts(labels)) < 3 and not any(map(cells.is_predicted_class, others)):
             event, remedy = f"that {cells.quoted(labels)} is 1", "call the labels 'correct'"
@@ -496,7 +500,7 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     """
     labels, score = cells.labels or 0, cells.family.places[0]
     texts, name = cells.texts(labels), cells.names[score]
-    if suffix(name) in texts or min(cells.numbers(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
+    if suffix(name) in texts or min(cells.shares(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
         return []
     pipeline, classes = _pipeline(cells), {in_any_case(text): in_digits(text) for text in texts}
     hard = [at for at in range(len(cells.names)) if at not in cells.chosen and cells.is_predicted_class(at)]
@@ -613,9 +617,10 @@ def _check_percent(cells: ColumnChoice) -> None:
     inside = all(max(cells.numbers(at), default=2.0) <= 1 + TOLERANCE for at in places)
     if cells.options.scale == "probability" and any(map(has_percent, names)) and inside:
         raise UnclearColumns(
-            f"{span(names)} can be percentages of at most 1, or probabilities; divide percentages by 100, or name the "
+            f"{span(names)} can be percentages of at most 1, or probabilities; set the scale to percent, or name the "
             "predictions if they are probabilities",
-            readings=(names,),
+            options=("predictions", "scale"),
+            readings=(names, ("percent",)),
         )
 
 
@@ -645,7 +650,8 @@ def _none_found(cells: ColumnChoice) -> TabularError:
     if predicted := _hard_predictions(cells, free):
         return _of_hard(cells, predicted[0])
     for at in free:
-        if (error := scale_error(names[at], cells.numbers(at))) is not None:
+        error = scale_error(names[at], cells.numbers(at)) if cells.options.scale == "probability" else None
+        if error is not None:
             return error
     # Do not offer a column of labels or ids: a report on it would be meaningless.
     apart = LABELS | WEIGHTS | GROUPS

@@ -276,7 +276,7 @@ class LooksLikePercent(TabularError):
     """Predictions that look like percentages."""
 
     code = "looks-like-percent"
-    about = "predictions"
+    about = "scale"
 
 
 class LooksLikeLogits(TabularError):

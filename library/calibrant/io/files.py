@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from calibrant.core.arrays import NO_GROUP, joined
-from calibrant.core.batch import TOLERANCE, without_rounding
+from calibrant.core.batch import TOLERANCE, Scale, without_rounding
 from calibrant.core.inputs import are_of_other_class, of_other_class
 from calibrant.distributions.forecasts import FIELDS
 from calibrant.evaluation import MAX_GROUPS
@@ -252,12 +254,68 @@ def _read_sheet(table: OpenTable, options: FileOptions, *, labelled: bool | None
         try:
             return _sheet(table, chosen, options, table.read(chosen.places))
         except MissingValue as error:
+            if options.drop_missing:
+                return _without_missing(table, chosen, options, error)
             known = {name for names in chosen.classes for name in names}
             raise _all_missing(table, chosen.places, error, known) from error
     except (NotLabels, NoLabelColumn, LabelsNeedMapping, UnclearColumns) as error:
         if error.field in ("labels", "mapping"):
             _check_long(table, error)
         raise
+
+
+def _without_missing(table: OpenTable, chosen: ColumnChoice, options: FileOptions, error: MissingValue) -> Sheet:
+    """Return the rows without missing values; raises ``error`` if there are none.
+
+    Rows with missing values are read as copies of the first complete row, so that errors name the rows of the file.
+    """
+    places, known = chosen.places, {name for names in chosen.classes for name in names}
+    columns = [*places.numbers, *places.texts]
+    cells: dict[int, list[str]] = {at: [] for at in columns}
+    table.scan(columns, lambda at, block: cells[at].extend(block))
+    gaps = {
+        at: np.array([(lacks_number if at in places.numbers else is_missing)(cell) for cell in cells[at]])
+        & ~np.isin(cells[at], [*known])
+        for at in columns
+        if at not in places.groups
+    }
+    missing = np.any([*gaps.values()], axis=0)
+    if missing.all() or not missing.any():
+        raise error
+    source = np.where(missing, int(np.argmin(missing)), np.arange(len(missing)))
+    limits = FileLimits()
+    with spooled() as file:
+        names = [table.columns[at].name for at in columns]
+        rows = zip(*(map(of.__getitem__, source) for of in cells.values()), strict=True)
+        write_blocks(_csv_lines([names], rows), file, limits)
+        moved = {at: place for place, at in enumerate(columns)}
+        values = CsvTable(file, limits, options.decimal if isinstance(table, CsvTable | JoinedTable) else ".").read(
+            ColumnPlaces(
+                tuple(moved[at] for at in places.predictions),
+                None if places.labels is None else moved[places.labels],
+                None if places.weights is None else moved[places.weights],
+                tuple(moved[at] for at in places.groups),
+                None if places.predicted is None else moved[places.predicted],
+            )
+        )
+    lacking = listed([table.columns[at].name for at, empty in gaps.items() if empty.any()])
+    note = (
+        f"rows: {missing.sum():,} of {len(missing):,} left out, as values are missing in {lacking}, first in "
+        f"{row_of(int(np.argmax(missing)))}"
+    )
+    sheet = _sheet(table, chosen, options, values).taken(~missing)
+    return replace(sheet, notes=(*sheet.notes, note))
+
+
+def _csv_lines(*parts: Iterable[Iterable[str]]) -> Iterator[bytes]:
+    """Write rows of cells as CSV."""
+    line = io.StringIO()
+    writer = csv.writer(line, quoting=csv.QUOTE_ALL)
+    for row in chain(*parts):
+        writer.writerow(row)
+        yield line.getvalue().encode()
+        line.seek(0)
+        line.truncate()
 
 
 #: The most cells in which missing values are counted, or distinct values are looked for.
@@ -398,9 +456,12 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
     names = [table.columns[at].name for at in chosen.places.predictions]
     _check_shapes(values, len(values.predictions), "predictions")
     scale_notes = check_scale(values.predictions, options.scale, names)
-    if values.labels is not None and options.scale == "probability":
+    if options.scale == "percent":
+        values = replace(values, vectors={**values.vectors, "predictions": values.predictions / 100.0})
+    scale: Scale = "logit" if options.scale == "logit" else "probability"
+    is_probability = scale == "probability"
+    if values.labels is not None and is_probability:
         check_confidence(chosen.places, table.columns, values.predictions, len(values.labels.texts))
-    is_probability = options.scale == "probability"
     rounded = without_rounding(values.predictions) if is_probability and values.predictions.ndim == 2 else None
     predictions, what = (values.predictions, "") if rounded is None else rounded
     _check_models(table, chosen, options, predictions, values.labels)
@@ -409,13 +470,13 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
     if options.pos_label is not None and predictions.ndim == 2 and classes is not None:
         predictions = _positive_last(predictions, classes.names, _own_names(table), chosen)
     if classes is not None and are_of_other_class(predictions, classes.labels):
-        scale_notes = (*scale_notes, f"predictions: {of_other_class(predictions, options.scale)}")
+        scale_notes = (*scale_notes, f"predictions: {of_other_class(predictions, scale)}")
     return Sheet(
         predictions,
         None if classes is None else classes.labels,
         values.weights,
         _groups(values.groups, table, chosen.places),
-        options.scale,
+        scale,
         _own_names(table) if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
         None if chosen.times is None else _times(table, chosen.times),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 from calibrant.io.errors import Field, InvalidFileOption
 
 if TYPE_CHECKING:
     from calibrant.core.cells import WeightsKind
 
-Scale = Literal["probability", "logit"]
+Scale = Literal["probability", "percent", "logit"]
 #: The fields of predictive distributions, whose columns are named as ``part=column`` by the option ``predictions``.
 PARTS: tuple[Field, ...] = ("mean", "variance", "std", "quantiles", "samples", "lower", "upper")
 
@@ -35,7 +35,7 @@ class FileOption:
         The kind of predictions that the option is for; by default both.
     type : type
         The type of the flag.
-    default : str, optional
+    default : str or bool, optional
         What is meant if nothing is written.
     """
 
@@ -46,7 +46,7 @@ class FileOption:
     many: bool = False
     kind: Literal["classes", "numbers"] | None = None
     type: type = str
-    default: str | None = None
+    default: str | bool | None = None
 
 
 def _option(flag: str, help: str, *, choices: tuple[str, ...] = (), **rest: Any) -> Any:
@@ -54,7 +54,7 @@ def _option(flag: str, help: str, *, choices: tuple[str, ...] = (), **rest: Any)
 
     def one_of(written: str) -> str:
         if written not in choices:
-            raise ValueError(f"must be {' or '.join(choices)}")
+            raise ValueError(f"must be {', '.join(choices[:-1])} or {choices[-1]}")
         return written
 
     if choices:
@@ -150,9 +150,17 @@ class FileOptions:
     )
     scale: Scale = _option(  # noqa: RUF009 - a field
         "--scale",
-        "Scale of the predictions: probability or logit. Never inferred.",
+        "Scale of the predictions: probability, percent (from 0 to 100) or logit. Never inferred.",
         kind="classes",
-        choices=("probability", "logit"),
+        choices=get_args(Scale),
+    )
+    drop_missing: bool = _option(
+        "--drop-missing",
+        "Leave out rows in which a prediction, a label or a weight is missing; their number is printed.",
+        of="value",
+        kind="classes",
+        type=bool,
+        default=False,
     )
     mapping: Mapping[str, int] | None = _option(
         "--map-label",

@@ -232,6 +232,7 @@ class ColumnChoice(Choice):
         self.clusters = self.stated("clusters", options.clusters)
         self.ids = self.stated("ids", options.ids)
         self.classes: tuple[tuple[str, ...], ...] = ()
+        self._whole = 100.0 if options.scale == "percent" else 1.0
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}
 
@@ -271,7 +272,7 @@ class ColumnChoice(Choice):
         if len(places) < 2 or not all(samples):  # columns of vectors have no sample
             return False
         rows = zip(*samples, strict=True)
-        sums = [sum(map(float, row)) for row in rows if all(map(is_number, row))]
+        sums = [sum(map(float, row)) / self._whole for row in rows if all(map(is_number, row))]
         return bool(sums) and all(abs(total - 1) <= max(0.01, 0.005 * len(places)) for total in sums)
 
     def is_class(self, at: int) -> bool:
@@ -287,10 +288,14 @@ class ColumnChoice(Choice):
         return is_predicted_class(name) or (name[:2] in ("I_", "i_") and f"f_{name[2:].casefold()}" in folded)
 
     def is_probability(self, at: int) -> bool:
-        """Whether a column has numbers in [0, 1] that are not all whole."""
-        numbers = self.numbers(at)
+        """Whether a column has numbers in [0, 1] that are not all whole, or percentages if that is the scale."""
+        numbers = self.shares(at)
         inside = all(-TOLERANCE <= value <= 1 + TOLERANCE for value in numbers)
         return bool(self.columns[at].width > 1 or (numbers and inside and not are_integers(numbers)))
+
+    def shares(self, at: int | None) -> set[float]:
+        """Return ``numbers``, of which percentages are divided by 100."""
+        return {value / self._whole for value in self.numbers(at)}
 
     def could_be_labels(self, at: int, width: int) -> bool:
         """Whether a column has a name and at most ``width`` distinct values in its first rows, without fractions.

@@ -31,6 +31,7 @@ def check_scale(predictions: Floats, scale: Scale, names: Sequence[str]) -> tupl
     what = span(names)
     low, high = float(predictions.min()), float(predictions.max())
     inside = low >= -TOLERANCE and high <= 1 + TOLERANCE
+    most = _WHOLE if scale == "percent" else 1.0
     # The logarithms of the probabilities of all classes are logits too.
     if predictions.ndim == 1 and not inside and high <= TOLERANCE and is_log_probability(names[0]):
         raise logarithms(names[0])
@@ -38,21 +39,24 @@ def check_scale(predictions: Floats, scale: Scale, names: Sequence[str]) -> tupl
         like = "in [0, 1]" if inside else "in [0, 100], like percentages"
         odd = inside or (low >= 0.0 and _ODD_LOGIT < high <= _WHOLE)
         return (f"predictions: read as logits as requested, but all values of {what} are {like}",) if odd else ()
+    if scale == "percent" and low >= -most * TOLERANCE and high <= most * (1 + TOLERANCE):
+        note = f"predictions: read as percentages as requested, but all values of {what} are in [0, 1]"
+        return (note,) if inside else ()
     if inside:
         note = f"predictions: {what} has only the values 0 and 1, like predicted classes"
         return (note,) if _are_whole(predictions) else ()
-    if low < -TOLERANCE:
+    if low < -most * TOLERANCE:
         raise LooksLikeLogits(
             f"values of {what} are negative, so they are not probabilities; if they are logits, set the scale to logit",
             offer=("logit",),
         )
-    if high <= _WHOLE * (1 + TOLERANCE) and _sums_to_hundred(predictions):
+    if scale == "probability" and high <= _WHOLE * (1 + TOLERANCE) and _sums_to_hundred(predictions):
         classes = " (or predicted classes, which are not probabilities)" if _are_whole(predictions) else ""
         raise percentages(what, classes)
-    rows = np.flatnonzero((predictions > 1 + TOLERANCE).reshape(len(predictions), -1).any(axis=1))
+    rows = np.flatnonzero((predictions > most * (1 + TOLERANCE)).reshape(len(predictions), -1).any(axis=1))
     first = ", ".join(str(row + 1) for row in rows[:_ROWS_SHOWN])
     raise UnclearScale(
-        f"values of {what} are outside [0, 1] in {len(rows):,} of {len(predictions):,} rows, first in "
+        f"values of {what} are outside [0, {most:g}] in {len(rows):,} of {len(predictions):,} rows, first in "
         f"row{'s' if len(rows) > 1 else ''} {first}; if they are logits, set the scale to logit"
     )
 
@@ -71,7 +75,9 @@ def scale_error(name: str, numbers: AbstractSet[float]) -> TabularError | None:
 def percentages(what: str, or_: str = "") -> LooksLikePercent:
     """Return the error for columns of percentages."""
     return LooksLikePercent(
-        f"values of {what} are above 1 but not above 100; they look like percentages{or_}: divide by 100"
+        f"values of {what} are above 1 but not above 100; they look like percentages{or_}; if so, set the scale to "
+        "percent",
+        offer=("percent",),
     )
 
 

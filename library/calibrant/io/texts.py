@@ -201,7 +201,7 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
         remedy = "write 1200, not 1,200, or 0.5, not 0,5" if unclear else "write 0.5, not 0,5"
         return DecimalComma(f"column {quoted(name)} has {what}, first in {row_of(row, line)}; {remedy}", field=field)
     if _is_percentage(clean):
-        remedy = "divide by 100, so that each value is in [0, 1]" if field == "predictions" else "remove them"
+        remedy = "remove them" + (" and set the scale to percent" if field == "predictions" else "")
         return LooksLikePercent(
             f"column {quoted(name)} has percent signs, first in {row_of(row, line)}; {remedy}", field=field
         )

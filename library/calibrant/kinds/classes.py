@@ -13,9 +13,9 @@ import numpy.typing as npt
 from calibrant.core.batch import (
     Batch,
     Fractional,
+    InputScale,
     Integers,
     Predictions,
-    Scale,
     check_weights,
     clustered,
     read_batch,
@@ -71,9 +71,9 @@ class ClassRows:
     def stored(self) -> dict[str, Array]:
         """Return the arrays that store the rows, to which others may be appended: weights are not normalised.
 
-        Predictions are as given, or divided by their sums if they were rounded.
+        Predictions are as given; percentages are probabilities, and rounded rows are divided by their sums.
         """
-        given = self.predictions.given if self.predictions.rounded else np.asarray(self.arrays["predictions"])
+        given = self.predictions.given if self.predictions.rewritten else np.asarray(self.arrays["predictions"])
         found: dict[str, Array] = {"predictions": given}
         if self.labels is not None:
             found["labels"] = self.labels
@@ -93,7 +93,7 @@ def _names(column: Array) -> list[str]:
 def check_arrays(
     arrays: Mapping[str, Array],
     *,
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     weights_kind: WeightsKind | Fractional = "importance",
     class_names: Sequence[str] | None = None,
     labelled: bool = True,

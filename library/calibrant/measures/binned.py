@@ -104,11 +104,30 @@ def squared_bias(event: Event, bins: BinnedCells) -> float:
     V(p - y) = a (1 - a) (1 - 2 d) + V(p), with a the observed frequency of the bin and d the mean prediction of its
     positives minus that of its negatives. The lemma has (1 - d) by mistake; its derivation has (1 - 2 d). O(n).
     """
+    return float((bins.mass / bins.mass.sum()) @ (_spread_in_bins(event, bins) / bins.rows))
+
+
+def unbiased_square(event: Event, bins: BinnedCells) -> float:
+    """Return the unbiased estimate of the squared error, sum_k (m_k / m) (gap_k^2 - V_k / (n_k - 1)).
+
+    gap_k and V_k are the mean and the variance of y - p in a bin, so a term is the mean of (y_i - p_i)(y_j - p_j) over
+    pairs of different rows. Its expectation is the square of the true gap, for calibrated predictions 0, and it may be
+    negative. With V_k = ybar_k (1 - ybar_k) (Broecker 2012; Ferro & Fricker 2012; Kumar et al. 2019), predictions that
+    differ within a bin are corrected by too much. Bins of one row are left out. Raises ``TooFewRows``. O(n).
+    """
+    paired = bins.rows > 1.0 + 1e-9
+    if not paired.any():
+        raise TooFewRows("every bin has a single row, whose noise is unknown; use fewer bins")
+    square = (bins.mean_y - bins.mean_p)[paired] ** 2
+    noise = _spread_in_bins(event, bins)[paired] / (bins.rows[paired] - 1.0)
+    return float(bins.mass[paired] @ (square - noise) / bins.mass[paired].sum())
+
+
+def _spread_in_bins(event: Event, bins: BinnedCells) -> Floats:
+    """Return the variance of y - p in each bin, with the number of rows as its divisor."""
     place = bins.index_of(event)
-    w = np.ones(len(event)) if event.w is None else event.w
     off = event.p - event.y - (bins.mean_p - bins.mean_y)[place]
-    variance = np.bincount(place, w * off**2, len(bins)) / bins.mass
-    return float((bins.mass / bins.mass.sum()) @ (variance / bins.rows))
+    return np.bincount(place, off**2 if event.w is None else event.w * off**2, len(bins)) / bins.mass
 
 
 def binned_distance(event: Event, bins: BinnedCells, order: float, *, root: bool) -> Distance:
@@ -293,6 +312,12 @@ def _rmsce(event: Event, _: Resampling, **cut: Any) -> MeasureResult:
     return MeasureResult(plain**0.5, max(debiased, 0.0) ** 0.5, parts=parts, definition={"bins_used": len(bins)})
 
 
+def _square(event: Event, _: Resampling, **cut: Any) -> MeasureResult:
+    bins = _cut(event, **cut)
+    plain = expected_calibration_error(replace(bins, rows=np.ones(len(bins))), 2)[0]
+    return MeasureResult(plain, unbiased_square(event, _rows_enough(bins)), definition={"bins_used": len(bins)})
+
+
 def _cwce(event: Event, _: Resampling, *, p: float, form: str, **cut: Any) -> MeasureResult:  # noqa: ARG001
     bins = _cut(event, **cut)
     distance = binned_distance(event, bins, p, root=False)
@@ -421,6 +446,18 @@ MEASURES = (
         event=_rmsce,
         distance=partial(_rooted_distance, p=2.0),
         options={**_CUT, "n_bins": Option(30)},
+    ),
+    _entry(
+        "squared-ece",
+        "Squared calibration error, with its unbiased estimate",
+        "sum_k (n_k / n) gap_k^2 over bins, with gap_k the mean of y - p. Debiased: sum_k (n_k / n) (gap_k^2 - V_k / "
+        "(n_k - 1)), with V_k the variance of y - p in the bin, over bins of two rows or more. It is unbiased, so it "
+        f"may be negative, and it is 0 on average for calibrated predictions. {_FEW_WEIGHTS}. {_CUTS}",
+        "Kumar, Liang & Ma (2019); Broecker (2012); Ferro & Fricker (2012)",
+        cost="O(n log n)",
+        event=_square,
+        distance=partial(ece_distance, norm=2),
+        options=_CUT,
     ),
     _entry(
         "tce",

@@ -79,6 +79,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("adaece", "adaptive-ece", "equal-mass-ece"), "is unknown; ece has bins of equal mass by default"),
     **dict.fromkeys(("classwise-ece", "cw-ece"), 'is unknown; use ece with reduction="classwise"'),
+    "ece-equal-width": 'is unknown; use {"name": "ece", "binning": "equal-width"}',
     "all": "must be names of measures; only evaluate(predictions, labels) and calibrant evaluate take all",
 }
 
@@ -90,17 +91,11 @@ MEASURES: Mapping[str, Measure] = Catalogue(
     public="MEASURES",
 )
 
-#: The default measures of ``evaluate``.
-PANEL: tuple[str | Mapping[str, Any], ...] = (
-    "ece",
-    {"name": "ece", "binning": "equal-width", "as": "ece-equal-width"},
-    "ece-sweep",
-    "ks",
-)
-
-
-#: The default measures of ``evaluate`` under ``canonical``.
+#: The default measures of ``evaluate``, and those under ``canonical``.
+PANEL = ("ece", "log-loss", "brier", "auroc", "smooth-test")
 PANEL_OF_VECTORS = ("brier", "log-loss", "ks-by-predicted-class")
+#: The level of the intervals of the default measures.
+LEVEL = 0.95
 
 
 def applicable(
@@ -117,6 +112,11 @@ def applicable(
     return [name for name, compute in fitting.items() if compute is not None and MEASURES[name].runs == "inline"]
 
 
+def level_of(interval: float | None, measures: object) -> float | None:
+    """Return the level of the intervals: 0.95 for the default measures, and none for others, unless it is stated."""
+    return LEVEL if interval is None and measures is None else interval
+
+
 def read_requests(
     measures: str | Sequence[str | Mapping[str, Any]] | None, reduction: object = None
 ) -> tuple[MeasureRequest, ...]:
@@ -129,20 +129,10 @@ def read_requests(
     measures = [measures] if isinstance(measures, str | Mapping) else measures
     if isinstance(measures, Sequence) and not isinstance(measures, bytes):
         for i, item in enumerate(measures):
-            if isinstance(item, str) and item not in MEASURES and plain_name(item) in _ELSEWHERE:
-                raise UnknownMeasure.at(f"/measures/{i}", _ELSEWHERE[plain_name(item)])
-        measures = [_of_panel(item) for item in measures]
+            name = item.get("name") if isinstance(item, Mapping) else item
+            if isinstance(name, str) and name not in MEASURES and plain_name(name) in _ELSEWHERE:
+                raise UnknownMeasure.at(f"/measures/{i}", _ELSEWHERE[plain_name(name)])
     entries = read_entries(measures, MEASURES, "measure", most=MAX_MEASURES, unknown=UnknownMeasure, familiar=FAMILIAR)
     if not entries:
         raise InvalidOption.at("/measures", "must name at least one measure")
     return tuple(MeasureRequest(*parts) for parts in entries)
-
-
-def _of_panel(item: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return the request that a key of the default measures stands for; others as they are."""
-    name = item.get("name") if isinstance(item, Mapping) else item
-    for request in PANEL:
-        if isinstance(request, Mapping) and isinstance(name, str) and name.replace("_", "-") == request["as"]:
-            options = {**request, **(item if isinstance(item, Mapping) else {}), "name": request["name"]}
-            return {**options, "as": item["as"] if isinstance(item, Mapping) and "as" in item else name}
-    return item

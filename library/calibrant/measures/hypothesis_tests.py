@@ -17,6 +17,8 @@ from calibrant.measures.measure import Measure, MeasureResult
 MAX_TERMS = 16
 #: The weight of term j is (1 + j)^-DECAY.
 DECAY = 1.5
+#: Below this variance of the number of events, the test rejects too often.
+LEAST_VARIANCE = 10.0
 #: Eigenvalues below this fraction of the largest are left out.
 _LEAST = 1e-10
 #: Step along the contour. The relative error is 1e-13 for the weights above, and 1e-9 for 16 equal weights.
@@ -96,9 +98,13 @@ def _basis(v: Floats, n_terms: int) -> Floats:
 
 
 def _compute(event: Event, _: Resampling, *, n_terms: int) -> MeasureResult:
-    statistic, p_value = smooth_test(event.cells, n_terms)
+    cells = event.cells
+    statistic, p_value = smooth_test(cells, n_terms)
     if math.isfinite(statistic):
-        return MeasureResult(statistic, p_value=p_value)
+        rows = cells.w if cells.kind == "frequency" else cells.w2 * (cells.w.sum() / cells.w2.sum()) ** 2
+        variance = float(rows @ (cells.p * (1.0 - cells.p)))
+        few = f"approximate p-value: the variance of the number of events, {variance:.2g}, is below 10; ks is safer"
+        return MeasureResult(statistic, p_value=p_value, problem=few if variance < LEAST_VARIANCE else None)
     problem = "no value: the statistic is infinite, because a prediction of (almost) 0 or 1 was wrong"
     return MeasureResult(None, p_value=p_value, problem=problem)
 

@@ -78,7 +78,8 @@ class MeasureResult(Measured, Suggesting):
     value : float or None
         Value; None if it could not be computed; ``problem`` then gives the reason.
     debiased : float or None
-        Estimate corrected for the bias of finite samples; None if not defined for the measure.
+        Estimate from which a part of the bias of finite samples is removed; None if not defined for the measure. Only
+        that of ``squared-ece`` is 0 on average for calibrated predictions.
     interval : tuple of float or None
         Lower and upper end of the confidence interval; None if no level was given or there is none.
     p_value : float or None
@@ -293,7 +294,7 @@ class MeasureRequest:
         definition: dict[str, Any] = {"name": self.measure.name, **self.options, **result.definition}
         if resampling.level is not None:
             if result.value is not None and result.interval is None and result.problem in (None, DEPENDENT):
-                interval, problem = self._interval(result.value, subject, resampling)
+                interval, problem = self._interval(result, result.value, subject, resampling)
                 problem = "; ".join(text for text in (problem, result.problem) if text) or None
                 result = replace(result, interval=interval, problem=problem)
             labelled = self.measure.needs != "predictions only"
@@ -312,7 +313,7 @@ class MeasureRequest:
         return replace(result, definition=definition)
 
     def _interval(
-        self, value: float, subject: Subject, resampling: Resampling
+        self, result: MeasureResult, value: float, subject: Subject, resampling: Resampling
     ) -> tuple[tuple[float, float] | None, str | None]:
         entry, subject = self.measure, subject.in_order()
         try:
@@ -326,7 +327,8 @@ class MeasureRequest:
                 found = resampled_interval(value, lambda rows: self._value(rows, resampling), subject, resampling)
             else:
                 what = "it assumes independent rows" if entry.own_interval else "not defined for this measure"
-                return None, f"no interval: {what}"
+                # A test has no interval, so nothing is missing.
+                return None, f"no interval: {what}" if result.p_value is None or entry.own_interval else None
         except CalibrationError as error:
             return None, f"no interval: {error.detail}"
         low, high = found

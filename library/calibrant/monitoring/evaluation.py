@@ -22,7 +22,7 @@ from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.evaluation import GroupReport, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.maps.curves import calibrated
-from calibrant.measures.catalogue import read_requests
+from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.gaps import Gap, between_intervals, gap_of
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
@@ -85,7 +85,7 @@ def evaluate_tally(
     map : CalibrationMap, optional
         Map of the event of the tally. It is applied to the mean prediction of each cell.
     interval : float, optional
-        Level of confidence intervals, in (0, 1). By default there are none.
+        As for ``evaluate``.
     resamples : int, default 1000
         Number of resamples, from 100 to 100,000.
     seed : int, default 0
@@ -120,7 +120,8 @@ def evaluate_tally(
     >>> report.n, round(report.measures["brier"].value, 3), report.groups["a"].n
     (4, 0.135, 2)
     """
-    requests = _Requests(read_requests(measures), read_diagrams(diagrams), Resampling.read(interval, resamples, seed))
+    resampling = Resampling.read(level_of(interval, measures), resamples, seed)
+    requests = _Requests(read_requests(measures), read_diagrams(diagrams), resampling)
     check_tally(tally)
     if map is not None:
         _check_map(map, tally)

@@ -21,6 +21,7 @@ from calibrant.diagrams.diagram import read_argument
 from calibrant.evaluation import Report
 from calibrant.plots.canvas import BODY, DARK, LIGHT, NothingToDraw, shortened
 from calibrant.plots.diagram import plot_of
+from calibrant.plots.logit import RARE_EVENT, logits_of
 from calibrant.plots.panel import (
     AFTER,
     BEFORE,
@@ -355,8 +356,13 @@ def plot(
     places = np.ravel(np.asarray(axes, dtype=object))
     if len(places) != len(named):
         raise InvalidOption.at("/axes", f"must be {len(named)} axes, one for each report")
+    shared: str | None = None
     for ax, (name, report) in zip(places, named.items(), strict=True):
-        report.plot(diagram, ax, **options)
+        if diagram == "reliability":  # whose axes would otherwise depend on the labels of each report
+            draw_reliability(report, ax, options, axes=shared)
+            shared = _DRAWN[ax][0].axes
+        else:
+            report.plot(diagram, ax, **options)
         ax.set_title(shortened(str(name), 72.0 * _SIDE - 2.0 * MARGIN, BODY))
     limits = [(*ax.get_xlim(), *ax.get_ylim()) for ax in places]
     low, high = np.min(limits, axis=0), np.max(limits, axis=0)
@@ -466,10 +472,11 @@ def _sides(in_sample: bool) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Model:
-    """A model on axes: its name, and the label and the legend entry of each of its lines."""
+    """A model on axes: its name, the label and the legend entry of each of its lines, and the scale of the axes."""
 
     name: str | None
     lines: Sequence[tuple[str, Any]]
+    axes: str
 
 
 #: Axes with reliability diagrams -> the models on them; another model is drawn over them.
@@ -484,24 +491,30 @@ def draw_reliability(
     name: str | None = None,
     diagonal: bool = True,
     style: Mapping[str, Any] = MappingProxyType({}),
+    axes: str | None = None,
 ) -> Axes:
-    """Draw a reliability diagram; over another one, or with the ``style`` of a line, only its bins and intervals."""
+    """Draw a reliability diagram; over another one, or with the ``style`` of a line, only its bins and intervals.
+
+    ``axes`` are linear or logit, by default those of its data. Over another diagram they are those of the other one.
+    """
     if ax is not None:
         check_axes(ax)
     models = _DRAWN.get(ax, []) if ax is not None and ax.has_data() else []
     _, entries = entries_of(report, "reliability", options)
+    axes = models[0].axes if models else axes or data_of(entries[0]).get("axes", "linear")
+    entries = [{**entry, "data": {**data_of(entry), "axes": axes}} for entry in entries]
     in_sample = bool(report.in_sample) and len(entries) > 1
     if models or style:
         if ax is None or not models:
             ax = draw_entries("reliability", entries[-1:], ax, diagonal=diagonal, empty=True)
         line = _overlay(ax, data_of(entries[-1]), models, style)
-        models = [*models, _Model(name, [("in-sample" if in_sample else "", line)])]
+        models = [*models, _Model(name, [("in-sample" if in_sample else "", line)], axes)]
         _name_models(ax, models)
     else:
         ax = draw_entries("reliability", entries, ax, in_sample=in_sample, diagonal=diagonal)
         marks = [_handle(RELIABILITY.mark(data_of(entries[0]), look)) for look in (BEFORE, AFTER)]
         sides = _sides(in_sample) if len(entries) > 1 else ("",)
-        models = [_Model(name, list(zip(sides, marks, strict=False)))]
+        models = [_Model(name, list(zip(sides, marks, strict=False)), axes)]
     if len(models) == 1 and name is not None:
         ax.set_title(name)
     _DRAWN[ax] = models
@@ -520,13 +533,16 @@ def _overlay(ax: Axes, data: Data, models: Sequence[_Model], style: Mapping[str,
     free = [each for each in cycle if (np.abs(used - to_rgb(each)).sum(axis=1) > _UNLIKE).all()]
     free = free or [cycle[len(models) % len(cycle)]]
     look = {"color": free[0], "marker": "o", "zorder": 3, **normalize_kwargs(dict(style), Line2D)}
+    plot = plot_of("reliability", data)
+    (left, right), (bottom, top) = plot.window([data])
     x, y = values(data["mean_prediction"]), values(data["observed_frequency"])
-    ends = None
-    if data["low"] is not None:
-        ends = [np.maximum(y - values(data["low"]), 0), np.maximum(values(data["high"]) - y, 0)]
+    ends = None if data["low"] is None else np.stack([values(data["low"]), values(data["high"])], axis=1)
+    if plot is RARE_EVENT:
+        x, y, ends = logits_of(data)
+    if ends is not None:
+        ends = np.maximum([[-1.0], [1.0]] * (np.clip(ends.T, bottom, top) - y), 0.0)
     limits = (*ax.get_xlim(), *ax.get_ylim())
     line = ax.errorbar(x, y, ends, **look).lines[0]
-    (left, right), (bottom, top) = plot_of("reliability").window([data])
     ax.set(xlim=(min(limits[0], left), max(limits[1], right)), ylim=(min(limits[2], bottom), max(limits[3], top)))
     return line
 

@@ -25,7 +25,7 @@ from calibrant.plots.corp import CORP
 from calibrant.plots.fitted import FITTED
 from calibrant.plots.forecasts import FORECAST_PLOTS, fan_of
 from calibrant.plots.ks import KS, four_graphs, two_graphs
-from calibrant.plots.logit import LOGIT
+from calibrant.plots.logit import LOGIT, RARE_EVENT
 from calibrant.plots.panel import (
     BEFORE,
     MARGIN,
@@ -120,6 +120,8 @@ def plot_of(name: str, data: Data | None = None) -> Plot:
     """Return the plot with this name, for this data; raises ``UnknownPicture``."""
     if name == "fan" and data is not None:
         return fan_of(data)
+    if name == "reliability" and data is not None and data.get("axes") == "logit":
+        return RARE_EVENT
     if name in FORECAST_PLOTS:
         return FORECAST_PLOTS[name]
     if name not in PLOTS:
@@ -169,11 +171,12 @@ def draw_several(
     UnknownPicture, InvalidPicture
         As ``draw``, and for more than 24 diagrams.
     """
-    plot = plot_of(name)
+    plot_of(name)  # raises an error for an unknown name
     if not 1 <= len(shown) <= MOST:
         raise InvalidPicture(f"the number of diagrams must be from 1 to {MOST}")
     kept = [(one, about) for one, about in shown if one.get("data") is not None] or list(shown)
     every = [data_of(one) for one, _ in kept]
+    plot = plot_of(name, every[0] if name == "reliability" else None)
     canvas = Canvas(width, theme=theme, form=form)
     heading_title = plot.kind if title is None else cleaned(title)
     rows = {about.n for _, about in kept}

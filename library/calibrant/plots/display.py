@@ -289,6 +289,9 @@ class CalibrationDisplay(Suggesting):
         for key in normalize_kwargs(dict(line), Line2D):
             if not hasattr(Line2D, f"set_{key}"):
                 raise TypeError(f"the display has no argument {key}; {meant_by(key, known)}")
-        self.ax_ = draw_reliability(self.report, ax, self.options, name=self.name, diagonal=ref_line, style=line)
+        axes = None if "axes" in self.options else "linear"  # as in scikit-learn, so that other lines fit
+        self.ax_ = draw_reliability(
+            self.report, ax, self.options, name=self.name, diagonal=ref_line, style=line, axes=axes
+        )
         self.figure_ = self.ax_.figure
         return self

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from calibrant.maps.curves import clipped_logit
 from calibrant.plots.panel import (
     CALIBRATED,
     MINUS,
@@ -25,12 +28,13 @@ from calibrant.plots.panel import (
     ticks,
     values,
 )
-from calibrant.plots.reliability import radii
+from calibrant.plots.reliability import RELIABILITY, radii
 
 #: With more bins than this the alternative text describes some, evenly spaced.
 _DESCRIBED = 20
 #: The span of logits below which ticks are evenly spaced probabilities.
 _NARROW = 3.0
+Array = npt.NDArray[np.float64]
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLATT = (7.0, 2.0, 1.5, 2.0)
 
@@ -165,4 +169,50 @@ LOGIT = Plot(
     window,
     places=places,
     mark=mark,
+)
+
+# --- The bins of a reliability diagram of a rare event
+
+
+def logits_of(data: Data) -> tuple[Array, Array, Array | None]:
+    """Return the logits of the mean predictions, of the observed frequencies, and of the ends of their intervals.
+
+    Half a row of each label is added to a bin, so that its logit is finite; that of an end may be infinite.
+    """
+    rows, found = values(data["rows"]), values(data["observed_frequency"])
+    y = np.log(rows * found + 0.5) - np.log(rows * (1.0 - found) + 0.5)
+    x = clipped_logit(values(data["mean_prediction"]))
+    if data["low"] is None:
+        return x, y, None
+    ends = np.stack([values(data["low"]), values(data["high"])], axis=1)
+    with np.errstate(divide="ignore"):
+        return x, y, np.log(ends) - np.log1p(-ends)
+
+
+def _show_bins(panel: Panel, data: Data, look: Look) -> None:
+    x, y, ends = logits_of(data)
+    if ends is not None:
+        whiskers = np.clip(ends, *panel.y)
+        panel.pieces(np.stack([x, x], axis=1), whiskers, look.colour if look.hatch else "ink")
+    panel.dots(x, y, radii(values(data["share"])) * panel.grain, look.colour, stroke="paper", square=look.square)
+
+
+def _window_of_bins(shown: Sequence[Data]) -> tuple[Range, Range]:
+    parts = [logits_of(data) for data in shown]
+    x = np.concatenate([x for x, _, _ in parts])
+    y = np.concatenate([each.ravel() for _, y, ends in parts for each in (y, ends) if each is not None])
+    y = y[np.isfinite(y)]
+    return _widened(x.min(), x.max()), _widened(y.min(), y.max())
+
+
+RARE_EVENT = replace(
+    RELIABILITY,
+    kind="Reliability diagram, logit axes",
+    axes=LOGIT.axes,
+    show=_show_bins,
+    keys=lambda data, definition, look: RELIABILITY.keys(data, definition, look)[2:],
+    describe=lambda data, definition: f"The axes are on the logit scale. {RELIABILITY.describe(data, definition)}",
+    window=_window_of_bins,
+    rows=None,
+    places=places,
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.diagrams.reliability import RARE
 from calibrant.plots.canvas import Caption, Drawn, NothingToDraw, UnknownPicture
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import lookup
@@ -39,6 +40,12 @@ CAPTIONS: Mapping[str, str] = {
     "murphy": "Mean loss of the decisions at each threshold, whose costs it balances. A model whose curve is below "
     "another everywhere is better by every proper score.",
 }
+#: The caption of the reliability diagram of a rare event.
+_RARE = (
+    "Observed frequency against mean prediction of each bin, on logit axes, because the event is rare: less than "
+    f"{RARE:.0%} of the labels are positive. Calibrated predictions are on the diagonal; below it, predictions are too "
+    "high."
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def figures(
             drawn = draw(name, shown, title_of(report, report, about, None), after=after, width=WIDTH)
         except (NothingToDraw, UnknownPicture):
             continue
-        made.append(figure(name, drawn, caption))
+        made.append(figure(name, drawn, _RARE if shown["data"].get("axes") == "logit" else caption))
     return made
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import array_of, check_aligned, group_names, texts_of_times
-from calibrant.core.batch import Scale
+from calibrant.core.batch import InputScale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import read_rows, reduction_by_name
@@ -103,7 +103,7 @@ def report(
     groups: Any = None,
     clusters: Any = None,
     map: CalibrationMap | None = None,
-    scale: Scale = "probability",
+    scale: InputScale = "probability",
     seed: int = 0,
 ) -> HtmlReport:
     """Make a full report: the verdict, the diagrams, the measures and a recommended map.
@@ -126,7 +126,7 @@ def report(
         As for ``evaluate``.
     map : CalibrationMap, optional
         Map to apply; the report then shows the predictions before and after it, and recommends none.
-    scale : {"probability", "logit"}, default "probability"
+    scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
         Seed of resamples and folds.

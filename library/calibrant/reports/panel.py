@@ -11,11 +11,10 @@ from calibrant.core.inputs import reduction_with_name
 from calibrant.core.reductions import Event, resolve, subject
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch
+from calibrant.measures.catalogue import LEVEL, PANEL
 
 # --- Options of the evaluations of a full report
 
-#: Level of the intervals.
-LEVEL = 0.95
 #: Resamples of an interval; for classwise measures; and of many rows with groups (the allowed minimum).
 RESAMPLES, OF_CLASSES, OF_GROUPS = 1000, 200, 100
 #: With more numbers than this (rows, times classes if each is measured), fewer resamples are used.
@@ -28,19 +27,15 @@ _WEIGHTED = 6
 #: The decomposition whose interval needs few resamples.
 _BINNED = {"name": "decomposition", "method": "binned"}
 _EVENT: tuple[str | dict[str, Any], ...] = (
-    "ece",
-    "smooth-test",
+    *PANEL,
     "ks",
     "ks-end",
     "smooth-ece",
     "ece-isotonic",
     "confidence-gap",
     "optimal-temperature",
-    "log-loss",
-    "brier",
     _BINNED,
     "accuracy",
-    "auroc",
 )
 #: Measures without a meaning or an interval under classwise.
 _NOT_OF_CLASSES = ("ks-end", "ece-isotonic", "optimal-temperature", "confidence-gap", "accuracy")

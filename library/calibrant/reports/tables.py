@@ -24,7 +24,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "ece": (
         "Expected calibration error",
         "Mean absolute difference between observed frequency and prediction over bins of rows; 0 is perfect. The "
-        "debiased value excludes the part that is due to random variation.",
+        "debiased value excludes a part of what is due to random variation.",
     ),
     "ece-sweep": (
         "Calibration error (monotonic sweep)",

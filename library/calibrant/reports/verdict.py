@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant.measures.hypothesis_tests import LEAST_VARIANCE
 from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
 from calibrant.reports.regions import (
@@ -91,8 +92,6 @@ def _hundred(region: Region, reduction: str) -> str:
 
 #: Calibration is rejected below this p-value.
 ALPHA = 0.05
-#: If the variance of the number of events is below this, KS is used: the smooth test would reject too often.
-LEAST_VARIANCE = 10.0
 
 _TITLES = {
     "smooth-test": "The smooth test",

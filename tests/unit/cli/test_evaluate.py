@@ -148,13 +148,18 @@ def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path
     [
         (["--fail-above", "ece=0.9"], 0, None),
         (["--fail-above", "ece=0.01"], 4, "(value), above 0.01"),
-        (["--fail-above", "ks=0.9", "--fail-above", "ece=0.01", "--fail-by", "debiased"], 4, "(debiased), above 0.01"),
+        (
+            ["--fail-above", "brier=0.9", "--fail-above", "ece=0.01", "--fail-by", "debiased"],
+            4,
+            "(debiased), above 0.01",
+        ),
         (["--fail-above", "ece=0.01", "--fail-by", "upper", "--interval", "0.9"], 4, "upper end of the interval"),
-        (["--fail-above", "ece=0.01", "--fail-by", "upper"], 2, "needs --interval"),
+        (["--fail-above", "ece=0.01", "--fail-by", "upper"], 4, "upper end of the interval"),
+        (["--fail-above", "ece=0.01", "--fail-by", "upper", "--measure", "ece"], 2, "needs --interval"),
         (["--fail-above", "smooth-ece=0.01"], 2, "measure is not requested"),
         (["--fail-above", "ece"], 2, "such as ece=0.05"),
         (["--fail-above", "ece=nan"], 2, "such as ece=0.05"),
-        (["--fail-above", "ks=0.1", "--fail-by", "debiased"], 4, "(value), above 0.1"),
+        (["--fail-above", "brier=0.1", "--fail-by", "debiased"], 4, "(value), above 0.1"),
         (["--fail-above", "auroc=0.1", "--measure", "auroc", "--fail-by", "lower"], 2, "needs --interval"),
     ],
 )

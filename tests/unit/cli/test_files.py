@@ -308,7 +308,7 @@ def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: P
         (["--interval", "2"], 1, "--interval"),
         (["--resamples", "1", "--interval", "0.9"], 1, "--resamples"),
         (["--seed", "-1"], 1, "--seed"),
-        (["--scale", "percent"], 2, "must be probability or logit"),
+        (["--scale", "percents"], 2, "must be probability, percent or logit"),
         (["--map-label", "spam"], 2, "such as spam=1"),
         (["--map", "champion"], 2, "file does not exist"),
         (["--map", "missing.json"], 1, "No such file"),

@@ -75,13 +75,34 @@ def test_logits_become_probabilities() -> None:
     np.testing.assert_allclose(read_predictions([[0.0, np.log(3)]], scale="logit").values, [[0.25, 0.75]])
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_percentages_become_probabilities(dtype: Any) -> None:
+    read = read_predictions(np.array([0, 72, 100], dtype), scale="percent")
+    assert read.scale == "probability"
+    np.testing.assert_allclose(read.values, [0.0, 0.72, 1.0], rtol=1e-7)
+    rows = read_predictions(np.array([[40, 60], [0, 100]], dtype), scale="percent")
+    np.testing.assert_allclose(rows.values, [[0.4, 0.6], [0.0, 1.0]], rtol=1e-7)
+    assert read_predictions([100.004, -0.004], scale="percent").clipped == 2
+
+
+@pytest.mark.parametrize("bad", [[50.0, 100.1], [-1.0, 50.0], [1e300, 0.0]])
+def test_percentages_outside_0_to_100_are_refused_by_row(bad: list[float]) -> None:
+    with pytest.raises(errors.OutOfRange, match=r"\[0, 100\]") as caught:
+        read_predictions(bad, scale="percent")
+    assert len(caught.value.offences) == 1
+    with pytest.raises(errors.OutOfRange, match="sum to 1"):
+        read_predictions([[50.0, 60.0]], scale="percent")
+    with pytest.raises(errors.NotFinite):
+        read_predictions([np.nan, 5.0], scale="percent")
+
+
 def test_boolean_labels_of_numpy_are_labels() -> None:
     assert read_batch([0.1, 0.9], np.array([False, True])).labels.tolist() == [0, 1]
 
 
 def test_an_unknown_scale_is_refused() -> None:
     with pytest.raises(errors.InvalidOption):
-        read_predictions([0.1], scale="percent")  # type: ignore[arg-type]
+        read_predictions([0.1], scale="percents")  # type: ignore[arg-type]
 
 
 def test_restricted_logits_go_through_the_softmax_of_the_classes_chosen() -> None:

@@ -148,6 +148,18 @@ def test_the_histogram_counts_every_row(event: Event) -> None:
     np.testing.assert_allclose(histogram.share, histogram.count / len(event))
 
 
+@pytest.mark.parametrize("positives", [0, 4, 5, 100])
+def test_the_axes_of_a_rare_event_are_logit_unless_they_are_stated(positives: int) -> None:
+    y = (np.arange(100) < positives).astype(np.int8)
+    event = Event(np.linspace(0.01, 0.99, 100), y)
+    assert _drawn(event).axes == ("logit" if positives < 5 else "linear")
+    assert [_drawn(event, axes=axes).axes for axes in ("linear", "logit")] == ["linear", "logit"]
+    weighted = replace(event, w=np.where(y == 1, 100.0, 1.0), kind="importance")
+    assert (_drawn(weighted).axes == "logit") == (positives == 0)
+    with pytest.raises(InvalidOption):
+        read_diagrams([{"name": "reliability", "axes": "log"}])
+
+
 def test_predictions_of_one_make_a_last_bin_of_their_own() -> None:
     event = Event(np.array([0.2, 0.4, 1.0, 1.0]), np.array([0, 1, 1, 0], np.int8))
     picture = _drawn(event, n_bins=2)

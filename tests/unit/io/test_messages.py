@@ -220,14 +220,18 @@ CASES = {
     ),
     # The scale.
     "percent": Case(
-        HEAD + "1,50.5\n0,2\n", "looks-like-percent", "predictions", "they look like percentages: divide by 100"
+        HEAD + "1,50.5\n0,2\n",
+        "looks-like-percent",
+        "scale",
+        "they look like percentages; if so, set the scale to percent",
+        ("percent",),
     ),
-    "predicted classes": Case(HEAD + "1,7\n", "looks-like-percent", "predictions", "or predicted classes"),
+    "predicted classes": Case(HEAD + "1,7\n", "looks-like-percent", "scale", "or predicted classes", ("percent",)),
     "percent sign": Case(
         HEAD + "1,50%\n", "looks-like-percent", "predictions", "has percent signs, first in row 1 (line 2)"
     ),
     "percent rows": Case(
-        "y,p0,p1\n1,40,60\n", "looks-like-percent", "predictions", "columns 'p0' and 'p1' are above 1"
+        "y,p0,p1\n1,40,60\n", "looks-like-percent", "scale", "columns 'p0' and 'p1' are above 1", ("percent",)
     ),
     "logits": Case(HEAD + "1,-2\n", "looks-like-logits", "scale", "are logits, set the scale to logit", ("logit",)),
     "logit rows": Case("y,p0,p1\n1,4,7\n", "out-of-range", "predictions", "if they are logits, set the scale to logit"),

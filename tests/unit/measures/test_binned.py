@@ -7,8 +7,15 @@ import pytest
 
 import calibrant
 from calibrant.core.binning import equal_mass, equal_width
+from calibrant.core.errors import TooFewRows
 from calibrant.core.reductions import Event
-from calibrant.measures.binned import chance_error, expected_calibration_error, folded_normal_mean, squared_bias
+from calibrant.measures.binned import (
+    chance_error,
+    expected_calibration_error,
+    folded_normal_mean,
+    squared_bias,
+    unbiased_square,
+)
 
 
 @pytest.mark.parametrize("family", ["ES", "EW"])
@@ -81,9 +88,47 @@ def test_the_squared_bias_is_the_lemmas_and_that_of_repeated_samples() -> None:
     assert np.mean(small) - population == pytest.approx(expected * 200_000 / 500, rel=0.15)
 
 
+def test_the_unbiased_square_is_the_mean_of_the_products_of_two_different_rows_of_a_bin() -> None:
+    p, y = np.array([0.1, 0.2, 0.3, 0.6, 0.9]), np.array([1, 0, 1, 0, 1], np.int8)
+    event, off = Event(p, y), y - p
+    pairs = [
+        [off[i] * off[j] for i in rows for j in rows if i != j] for rows in (range(3), range(3, 5))
+    ]  # of the bins below and above 0.5
+    bins = equal_width(event, 2)
+    assert unbiased_square(event, bins) == pytest.approx(0.6 * np.mean(pairs[0]) + 0.4 * np.mean(pairs[1]))
+    repeated = Event(np.append(p, 0.3), np.append(y, 1).astype(np.int8))
+    counted = Event(p, y, np.array([1.0, 1.0, 2.0, 1.0, 1.0]), "frequency")
+    twice = unbiased_square(repeated, equal_width(repeated, 2))
+    assert unbiased_square(counted, equal_width(counted, 2)) == pytest.approx(twice)
+
+
+def test_bins_of_one_row_are_left_out_of_the_unbiased_square() -> None:
+    event = Event(np.array([0.1, 0.2, 0.9]), np.array([1, 1, 0], np.int8))
+    assert unbiased_square(event, equal_width(event, 2)) == pytest.approx(0.9 * 0.8)
+    with pytest.raises(TooFewRows):
+        unbiased_square(event, equal_width(event, 10))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_unbiased_square_of_calibrated_rows_is_0_on_average(weighted: bool) -> None:
+    random = np.random.default_rng(11)
+    estimates = np.empty((1500, 2))
+    for i in range(len(estimates)):
+        p = random.random(200)
+        y = (random.random(200) < p).astype(np.int8)
+        event = Event(p, y, random.integers(1, 3, 200).astype(float) if weighted else None, "importance")
+        bins = equal_mass(event.cells, 3)  # predictions that differ within a bin
+        estimates[i] = unbiased_square(event, bins), expected_calibration_error(bins, 2)[1]
+    mean, error = estimates.mean(axis=0), estimates.std(axis=0) / len(estimates) ** 0.5
+    assert abs(mean[0]) < 2.0 * error[0]
+    assert mean[1] < -3.0 * error[1]
+    assert (estimates[:, 0] < 0.0).any()
+
+
 @pytest.mark.parametrize(
     ("name", "options", "value"),
     [
+        ("squared-ece", {"n_bins": 2}, (0.2**2 + 0.4**2) / 2),
         ("mce", {"n_bins": 2}, 0.4),
         ("rmsce", {"n_bins": 2}, ((0.2**2 + 0.4**2) / 2) ** 0.5),
         ("tce", {"n_bins": 2, "p": 3}, ((0.2**3 + 0.4**3) / 2) ** (1 / 3)),

@@ -12,7 +12,7 @@ import calibrant
 from benchmarks.agreement import Answer, answers
 from calibrant.core.errors import CalibrationError, InvalidOption, UnknownMeasure
 from calibrant.core.options import Option
-from calibrant.measures.catalogue import read_requests
+from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Extent
 from tests.rows import draw_classes
@@ -208,7 +208,13 @@ def test_many_resamples_of_few_rows_are_no_quick_request(
 
 
 def test_the_panel_is_the_default_of_a_request() -> None:
-    assert [r.key for r in read_requests(None)] == ["ece", "ece-equal-width", "ece-sweep", "ks"]
+    assert [r.key for r in read_requests(None)] == ["ece", "log-loss", "brier", "auroc", "smooth-test"]
+
+
+def test_only_the_default_measures_have_intervals_unless_a_level_is_stated() -> None:
+    assert level_of(None, None) == 0.95
+    assert level_of(None, ["ece"]) is None
+    assert level_of(0.5, None) == level_of(0.5, ["ece"]) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -216,6 +222,8 @@ def test_the_panel_is_the_default_of_a_request() -> None:
     [
         (["nope"], UnknownMeasure, "/measures/0"),
         (["ks", {"name": "nope"}], UnknownMeasure, "/measures/1"),
+        (["ks", "ece_equal_width"], UnknownMeasure, "/measures/1"),
+        ([{"name": "ece-equal-width", "n_bins": 20}], UnknownMeasure, "/measures/0"),
         ([{"name": "ece", "n_bins": 0}], InvalidOption, "/measures/0/n_bins"),
         ([{"name": "ece", "n_bins": True}], InvalidOption, "/measures/0/n_bins"),
         ([{"name": "ece", "n_bins": 2.0}], InvalidOption, "/measures/0/n_bins"),

@@ -188,6 +188,16 @@ def test_one_term_is_the_test_of_the_mean() -> None:
     assert smooth_test(cells, 1) == pytest.approx((z2, chi2.sf(z2, 1)), rel=1e-12)
 
 
+@pytest.mark.parametrize("w", [None, 0.01, 3.0])
+def test_a_p_value_of_few_expected_events_has_the_problem_that_it_is_approximate(w: float | None) -> None:
+    def problem(n: int) -> str | None:
+        p, y = np.full(n, 0.5), np.arange(n, dtype=np.int8) % 2
+        return _answer(Event(p, y, None if w is None else np.full(n, w), "importance")).problem
+
+    assert problem(40) is None
+    assert "approximate" in (problem(36) or "")
+
+
 def test_two_cells_agree_with_the_sum_by_hand() -> None:
     # v = 1/4 and 3/4, phi_1 = -+ sqrt(3)/2, U_0 = 0, U_1^2 = (3/4) 1.6^2, F = 0.32, C = diag(1, 3/4).
     statistic, p_value = smooth_test(_cells([0.2, 0.8], [1, 0]), 2)

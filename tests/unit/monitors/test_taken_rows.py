@@ -31,7 +31,7 @@ def test_rounded_vectors_are_taken_as_a_whole_batch_takes_them() -> None:
     why, values = check_predictions(given, "probability")
     assert why.tolist() == [0, 0, Why.WRONG_SUM]
     assert np.array_equal(values[:2], read_predictions(given[:2]).values)
-    assert read_predictions(given[:2]).rounded
+    assert read_predictions(given[:2]).rewritten
     why, _ = check_predictions(given + np.array([0.0003, 0.0, 0.0, 0.0]), "probability")
     assert why.tolist() == [Why.WRONG_SUM] * 3
 

@@ -228,6 +228,27 @@ def test_a_display_refuses_invalid_arguments(how: dict[str, Any]) -> None:
         calibrant.CalibrationDisplay.from_predictions(Y, P, **how)
 
 
+def test_a_rare_event_has_logit_axes_and_a_display_has_those_of_scikit_learn() -> None:
+    p = RANDOM.random(3000) * 0.02
+    y = (RANDOM.random(3000) < p).astype(int)
+    report = calibrant.evaluate(p, y)
+    ax = report.plot()
+    assert ax.get_xlabel() == "predicted probability (logit scale)"
+    assert ax.get_xlim()[1] < 0.0
+    low = ax.get_xlim()[0]
+    calibrant.evaluate(p / 2.0, y).plot(ax=ax)  # over it
+    overlaid = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    assert np.all(np.asarray(overlaid[0].get_xdata(), dtype=float) < 0.0)
+    assert ax.get_xlim()[0] <= low
+    assert report.plot(axes="linear").get_xlabel() == "predicted probability"
+    plain = calibrant.CalibrationDisplay.from_predictions(y, p)
+    red = calibrant.CalibrationDisplay.from_predictions(y, p, color="red")
+    assert [each.ax_.get_xlabel() for each in (plain, red)] == ["predicted probability"] * 2
+    both = calibrant.plot({"rare": report, "frequent": calibrant.evaluate(P, Y)})
+    assert [each.get_xlabel() for each in both] == ["predicted probability (logit scale)"] * 2
+    pyplot.close("all")
+
+
 def test_a_title_names_the_kind_of_its_error() -> None:
     report = calibrant.evaluate(P, Y, measures=["ece"])
     debiased = report.measures["ece"].debiased

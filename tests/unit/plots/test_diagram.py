@@ -129,6 +129,33 @@ def test_predictions_of_one_half_get_the_whole_panel() -> None:
     assert ">0.8<" not in drawn
 
 
+def test_a_rare_event_is_drawn_on_logit_axes_before_and_after_a_map_and_beside_a_frequent_one() -> None:
+    random = np.random.default_rng(1)
+    p = random.random(2000) * 0.02
+    y = (random.random(2000) < p).astype(int)
+    report = calibrant.evaluate(p, y, map=calibrant.fit("platt", p, y), diagrams=["reliability"])
+    before, after = report.diagrams["reliability"], (report.after_diagrams or {})["reliability"]
+    assert (before["data"]["axes"], after["data"]["axes"]) == ("logit", "logit")
+    alone = draw("reliability", before, Caption(2000, "binary"))
+    assert "Reliability diagram, logit axes" in alone.alt
+    assert b"(logit scale)" in alone.content
+    assert alone.content != draw("reliability", before, Caption(2000, "binary"), after=(after, PLAIN)).content
+    linear = {**before, "data": {**before["data"], "axes": "linear"}}
+    older = {**before, "data": {name: part for name, part in before["data"].items() if name != "axes"}}
+    same = [draw("reliability", each, Caption(2000, "binary")).content for each in (linear, older)]
+    assert same[0] == same[1] != alone.content
+    frequent = calibrant.evaluate([0.5, 0.6] * 50, [0, 1] * 50, diagrams=["reliability"]).diagrams["reliability"]
+    several = draw_several("reliability", [(before, Caption(2000, "binary")), (frequent, Caption(100, "binary"))])
+    assert several.alt.startswith("Reliability diagram, logit axes")
+
+
+def test_bins_without_positives_and_without_intervals_are_drawn_on_logit_axes() -> None:
+    shown = calibrant.evaluate([0.0, 0.01] * 40, [0] * 80, diagrams=["reliability"]).diagrams["reliability"]
+    bare = {**shown, "data": {**shown["data"], "low": None, "high": None}}
+    for each in (shown, bare):
+        assert draw("reliability", each, Caption(80, "binary")).content
+
+
 def test_small_multiples_leave_out_what_has_no_data_and_say_so() -> None:
     drawings = [(diagrams()["corp"], PLAIN), (NONE, Caption(1, "binary", "the empty one"))]
     drawn = draw_several("corp", drawings)

@@ -17,6 +17,7 @@ from calibrant.core.progress import Progress, reporting
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch
 from calibrant.measures.catalogue import read_requests
+from calibrant.measures.hypothesis_tests import LEAST_VARIANCE
 from calibrant.reports import advice, panel, verdict
 from calibrant.reports.figures import group_figure
 from calibrant.reports.operations import ClassEvaluation, ClassReport, report_document
@@ -173,7 +174,7 @@ def test_the_example_runs_and_makes_a_report(tmp_path: Path, monkeypatch: pytest
 def test_the_documented_thresholds_are_those_used() -> None:
     text = " ".join(RULES.read_text("utf-8").split())
     assert f"below {verdict.ALPHA:g}" in text
-    assert f"is below {verdict.LEAST_VARIANCE:g}, the normal approximation" in text
+    assert f"is below {LEAST_VARIANCE:g}, the normal approximation" in text
     assert f"fewer than {verdict.FEW_ROWS} rows or X is above {100 * verdict.COULD_HIDE:g} points" in text
     assert f"more than {advice.MOST_ROWS:,} rows or {advice.MOST_NUMBERS:,} probabilities" in text
 

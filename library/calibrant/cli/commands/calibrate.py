@@ -225,10 +225,10 @@ OrderOptions = Annotated[
 
 @reads_a_file(
     *("groups", "weights", "weights_kind", "mapping", "class_names", "pos_label", "clusters", "reduction"),
-    *("ids", "labels_from", "inner"),
+    *("ids", "labels_from", "inner", "drop_missing"),
     times="With --half-life: column of the times at which forecasts were made.",
-    scale="Scale of the predictions: probability or logit. Never inferred. With --half-life: identity (the default "
-    "there), or log1p for counts.",
+    scale="Scale of the predictions: probability, percent (from 0 to 100) or logit. Never inferred. With --half-life: "
+    "identity (the default there), or log1p for counts.",
 )
 def calibrate(
     file: File,

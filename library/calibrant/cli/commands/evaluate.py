@@ -64,19 +64,22 @@ def evaluated(engine: Engine, rows: Sheet, request: EvaluateFlags) -> dict[str, 
     from calibrant.diagrams.catalogue import read_diagrams
     from calibrant.evaluation import Evaluation
     from calibrant.maps.calibration_map import check_class_names, load
-    from calibrant.measures.catalogue import read_requests
+    from calibrant.measures.catalogue import level_of, read_requests
     from calibrant.measures.cross_fitting import UNKNOWN, training_of
     from calibrant.measures.intervals import Resampling
     from calibrant.reports.operations import report_document
 
     fitted = None if request.map is None else load(request.map)
+    level = level_of(request.interval, request.measures)
+    resampling = Resampling.read(level, request.resamples, request.seed, request.cluster_variance or "cr2")
     evaluation = Evaluation(
         read_requests(request.measures, request.reduction),
         request.reduction,
         fitted,
-        Resampling.read(request.interval, request.resamples, request.seed, request.cluster_variance or "cr2"),
+        resampling,
         diagrams=read_diagrams(request.diagrams),
         training=UNKNOWN if fitted is None else training_of(fitted),
+        of_groups=replace(resampling, level=request.interval),
     )
     check_class_names(fitted, rows.classes)
     batch = batch_of(rows)
@@ -246,16 +249,17 @@ def evaluate(
         if given is not None:
             raise typer.BadParameter("needs --regression", param_hint=flag)
     with engine_of(server) as engine:
-        from calibrant.measures.catalogue import applicable, read_requests
+        from calibrant.measures.catalogue import applicable, level_of, read_requests
         from calibrant.measures.intervals import Resampling
 
         # Check the options before a long file is read or sent.
         variance: Any = cluster_variance
-        Resampling.read(interval, resamples, seed, variance or "cr2")
         measures = read_measures(measure)
+        level = level_of(interval, measures)
+        Resampling.read(level, resamples, seed, variance or "cr2")
         measures = [str(each) for each in applicable("all", reduction) or ()] if measures == ["all"] else measures
         keys = [request.key for request in read_requests(measures, reduction)]
-        gate = Gate.read(fail_above, fail_by, keys=keys, interval=interval)
+        gate = Gate.read(fail_above, fail_by, keys=keys, interval=level)
         applied = read_map(map_of, server)
         rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
         reduction = reduction_of(rows, reduction)

@@ -28,7 +28,8 @@ class MeasureAnswer(Measured, WireAnswer):
     """The result of one measure; undefined values are None."""
 
     value: float | None  # value; None if it is undefined
-    debiased: float | None = None  # value corrected for its bias; None if the measure has no correction
+    #: value from which a part of its bias is removed; None if the measure has no correction
+    debiased: float | None = None
     interval: tuple[float, float] | None = None  # confidence interval; None if none was requested or it is unknown
     p_value: float | None = None  # p-value of the test of the measure; None if it has none
     parts: dict[str, Any] = field(default_factory=dict)  # results beyond a single number

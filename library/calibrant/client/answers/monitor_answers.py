@@ -89,7 +89,8 @@ class MeasureReading(WireAnswer):
     """One measure of a window; undefined values are None."""
 
     value: float | None  # value; None if it is undefined
-    debiased: float | None = None  # value corrected for its bias; None if the measure has no correction
+    #: value from which a part of its bias is removed; None if the measure has no correction
+    debiased: float | None = None
     interval: tuple[float, float] | None = None  # confidence interval; None if none was requested or it is unknown
     p_value: float | None = None  # p-value of calibration for a single, planned check; for repeated checks use rules
     parts: PlainFields = field(default_factory=dict)  # results beyond a single number
@@ -134,6 +135,7 @@ class ReliabilityReading(WireAnswer):
     ece: float  # expected calibration error of these bins
     ece_debiased: float | None  # its debiased value
     histogram: HistogramReading  # histogram of the predictions
+    axes: Literal["linear", "logit"] = "linear"  # axes of the diagram; of a rare event logit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
