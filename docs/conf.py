@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import calibrant
@@ -43,6 +44,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Calibrant"
 html_static_path = ["_static"]
 html_js_files = ["site.js"]
+html_search_scorer = str(Path(__file__).parent / "search_scorer.js")
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
