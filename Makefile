@@ -195,6 +195,9 @@ coverage: $(STAMP) ## simulate the coverage of intervals; writes docs/benchmarks
 weights: $(STAMP) ## simulate tests and intervals under importance weights; writes docs/benchmarks/weights.md
 	$(BIN)/python -m benchmarks.weights
 
+debiased: $(STAMP) ## simulate bias and error of debiased values; writes docs/benchmarks/debiased.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.debiased
+
 calibration-test: $(STAMP) ## simulate size and power of the smooth test; writes docs/benchmarks/calibration-test.md
 	$(BIN)/python -m benchmarks.calibration_test
 
