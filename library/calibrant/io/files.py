@@ -46,7 +46,7 @@ from calibrant.io.npz import NpzTable
 from calibrant.io.options import FileOptions
 from calibrant.io.rules import MAX_OFFERED, ColumnChoice
 from calibrant.io.scale import check_scale
-from calibrant.io.source import opened
+from calibrant.io.source import opened, spooled, write_blocks
 from calibrant.io.table import (
     Coded,
     ColumnPlaces,
