@@ -32,16 +32,17 @@ def matching_rows(ids: Mapping[str, Sequence[str]], *, inner: bool = False) -> t
     common = [text for text in first if all(text in place for place in others)]
     if not common:
         raise UnmatchedIds(f"no id occurs in all of {', '.join(map(quoted, ids))}", field="ids")
-    lacking = [
-        f"{len(place) - len(common):,} of the {len(place):,} ids in {quoted(name)}"
-        for name, place in places.items()
-        if len(place) > len(common)
-    ]
+    lacking = []
+    for name, place in places.items():
+        without = [other for other, theirs in places.items() if not place.keys() <= theirs.keys()]
+        if without:
+            count, where = f"{len(place) - len(common):,} of the {len(place):,} ids", " or ".join(map(quoted, without))
+            lacking.append(f"{count} in {quoted(name)} are not in {where}")
     if lacking and not inner:
-        text = f"the ids of the files differ: {' and '.join(lacking)} are not in all files"
+        text = f"the ids of the files differ: {', and '.join(lacking)}"
         raise UnmatchedIds(f"{text}; to leave these rows out, use --inner", field="inner")
     rows = [np.array([place[text] for text in common], dtype=np.int64) for place in places.values()]
-    return rows, tuple(f"ids: {count} are not in all files; these rows are left out" for count in lacking)
+    return rows, tuple(f"ids: {text}; these rows are left out" for text in lacking)
 
 
 @dataclass(frozen=True)

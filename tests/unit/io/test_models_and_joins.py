@@ -93,9 +93,9 @@ def test_rows_are_matched_in_the_order_of_the_first_file() -> None:
     (first, second, third), notes = matching_rows({"a": ["x", "y"], "b": ["y", "w", "v"], "c": ["y", "x"]}, inner=True)
     assert (first.tolist(), second.tolist(), third.tolist()) == ([1], [0], [0])
     assert notes == (
-        "ids: 1 of the 2 ids in 'a' are not in all files; these rows are left out",
-        "ids: 2 of the 3 ids in 'b' are not in all files; these rows are left out",
-        "ids: 1 of the 2 ids in 'c' are not in all files; these rows are left out",
+        "ids: 1 of the 2 ids in 'a' are not in 'b'; these rows are left out",
+        "ids: 2 of the 3 ids in 'b' are not in 'a' or 'c'; these rows are left out",
+        "ids: 1 of the 2 ids in 'c' are not in 'b'; these rows are left out",
     )
 
 
@@ -103,7 +103,7 @@ def test_rows_are_matched_in_the_order_of_the_first_file() -> None:
     ("ids", "message"),
     [
         ({"a": ["x", "y", "x"], "b": ["x", "y"]}, "1 row has the id of a later row in 'a', first in row 1"),
-        ({"a": ["x", "y"], "b": ["x", "y", "z"]}, "1 of the 3 ids in 'b' are not in all files; to leave"),
+        ({"a": ["x", "y"], "b": ["x", "y", "z"]}, "1 of the 3 ids in 'b' are not in 'a'; to leave"),
         ({"a": ["x"], "b": ["y"]}, "no id occurs in all of 'a', 'b'"),
         ({"a": [], "b": []}, "no id occurs"),
     ],
@@ -145,12 +145,12 @@ def test_labels_of_a_second_file_are_joined_on_the_ids(tmp_path: Path, forms: tu
 def test_rows_without_a_partner_are_left_out_with_the_option(tmp_path: Path) -> None:
     right = _bytes(LABELS.iloc[5:].sample(frac=1.0, random_state=1))
     options: dict[str, Any] = {"predictions": ("rf",), "labels": "churned", "pos_label": "yes"}
-    with pytest.raises(UnmatchedIds, match=r"5 of the 60 ids in 'preds\.csv' are not in all files"):
+    with pytest.raises(UnmatchedIds, match=r"5 of the 60 ids in 'preds\.csv' are not in 'labels\.csv'"):
         _joined(tmp_path, _bytes(PREDICTIONS), right, **options)
     found = _joined(tmp_path, _bytes(PREDICTIONS), right, **options, inner=True)
     assert found.ids == FRAME["customer_id"].tolist()[5:]
     assert found.labels.tolist() == (FRAME["churned"] == "yes").astype(int).tolist()[5:]
-    assert "ids: 5 of the 60 ids in 'preds.csv' are not in all files; these rows are left out" in found.notes
+    assert "ids: 5 of the 60 ids in 'preds.csv' are not in 'labels.csv'; these rows are left out" in found.notes
 
 
 def test_columns_are_inferred_over_both_files(tmp_path: Path) -> None:
