@@ -15,7 +15,7 @@ from calibrant.io.errors import InvalidField
 from schemas.decisions import DecideOptions
 
 #: Estimated seconds per number of the rows.
-_NUMBER = 3e-6
+_NUMBER = 1e-6
 
 
 @traced("work")

@@ -259,6 +259,8 @@ def _instead(name: str) -> str:
         **dict.fromkeys(("interval_score", "winkler_score"), scores.format("interval-score")),
         **dict.fromkeys(("pinball_loss", "quantile_score"), scores.format("quantile-score")),
         **dict.fromkeys(("Calibrant", "Client"), "client.Calibrant"),
+        **dict.fromkeys(("dca", "decision_curve_analysis", "plot_graphs"), "decision_curve"),
+        **dict.fromkeys(("FixedThresholdClassifier", "TunedThresholdClassifierCV"), "best_threshold"),
         **dict.fromkeys(diagrams, "CalibrationDisplay"),
         **dict.fromkeys(("apply", "calibrate", "recalibrate", "transform"), calibrate),
     }

@@ -47,6 +47,7 @@ _FAMILIAR_COMMANDS: Mapping[str, str] = MappingProxyType(
         "measure": "evaluate",
         "score": "evaluate",
         "ece": "evaluate",
+        **dict.fromkeys(("dca", "threshold", "thresholds"), "decide"),
         "plot": "diagram",
         "draw": "diagram",
         "html": "report",

@@ -291,6 +291,62 @@ class Plotter(Suggesting):
         """
         return self("calibration-curve", ax, **options)
 
+    def decision_curve(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the net benefit of decisions by threshold, beside that of treating all rows.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            Options of ``calibrant.DIAGRAMS["decision-curve"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        calibrant.decision_curve : Compares several models.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report.plot.decision_curve().get_ylabel()
+        'net benefit'
+        """
+        return self("decision-curve", ax, **options)
+
+    def murphy(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the mean elementary score by threshold, beside that of predicting the rate of events.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options : object
+            Options of ``calibrant.DIAGRAMS["murphy"]``.
+
+        Returns
+        -------
+        Axes
+            The axes.
+
+        See Also
+        --------
+        Report.plot : Draws any diagram.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> report.plot.murphy().get_ylabel()
+        'mean elementary score'
+        """
+        return self("murphy", ax, **options)
+
 
 def plot(
     reports: Report | ComparisonReport | Mapping[str, Report] | Sequence[Report],
