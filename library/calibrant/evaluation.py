@@ -718,7 +718,6 @@ def evaluate(
         0 or 1, or 0 to K - 1. Other values need ``class_names``, ``pos_label`` or a frame with labels as column names.
     measures, diagrams : str, or sequence of str or mapping, optional
         Names in ``MEASURES`` and ``DIAGRAMS``, or mappings of ``name``, options and the key ``as``; ``"all"``: if fast.
-        The default measures are ``ece``, ``log-loss``, ``brier``, ``auroc`` and ``smooth-test``.
     reduction : str, optional
         ``binary`` (default for (n,)), ``confidence`` (default for (n, K)), ``class:k``, ``top:r``, ``within-top:r``,
         ``pooled``, ``classwise`` or ``canonical`` (the whole vector). A map fitted to one event sets the default.
@@ -751,7 +750,7 @@ def evaluate(
     Returns
     -------
     Report
-        Results by key in ``measures``, ``after`` and ``diagrams``.
+        Results by key; by default of ``ece``, ``log-loss``, ``brier``, ``auroc`` and ``smooth-test``.
 
     Raises
     ------

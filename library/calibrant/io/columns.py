@@ -650,7 +650,7 @@ def _none_found(cells: ColumnChoice) -> TabularError:
     if predicted := _hard_predictions(cells, free):
         return _of_hard(cells, predicted[0])
     for at in free:
-        error = scale_error(names[at], cells.numbers(at)) if cells.options.scale == "probability" else None
+        error = None if cells.options.scale == "percent" else scale_error(names[at], cells.numbers(at))
         if error is not None:
             return error
     # Do not offer a column of labels or ids: a report on it would be meaningless.
