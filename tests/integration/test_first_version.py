@@ -17,6 +17,9 @@ from schemas.maps import MapRecord
 from tests.integration.responses import patched
 from tests.integration.stored import load_first_store
 
+#: The default measures of the first version.
+DEFAULT_MEASURES = ["ece", {"name": "ece", "binning": "equal-width", "as": "ece-equal-width"}, "ece-sweep", "ks"]
+
 
 @pytest.fixture
 def first(redis: Redis) -> dict[str, Any]:
@@ -50,7 +53,8 @@ def test_its_maps_take_aliases_tags_and_further_versions(first: dict[str, Any], 
 def test_its_batches_are_read_evaluated_and_appended_to(first: dict[str, Any], api: httpx.Client) -> None:
     for batch_id, report in first["reports"].items():
         assert api.get(f"/batches/{batch_id}").raise_for_status().json()["n"] == report["n"]
-        measures = api.post("/evaluate", json={"batch": batch_id}).raise_for_status().json()["measures"]
+        body = {"batch": batch_id, "measures": DEFAULT_MEASURES}
+        measures = api.post("/evaluate", json=body).raise_for_status().json()["measures"]
         for name, measure in report["measures"].items():
             assert measures[name]["value"] == pytest.approx(measure["value"], abs=1e-12), (batch_id, name)
     chunked = next(batch_id for batch_id in first["reports"] if batch_id.startswith("batch_0c"))

@@ -154,6 +154,8 @@ def test_all_missing_values_are_counted(typed: Typed, scores: Any) -> None:
     error = error_of(typed("calibrant evaluate scores.csv"))
     assert "36" in error
     assert "20" in error
+    assert "add --drop-missing" in error
+    assert "left out" in typed("calibrant evaluate scores.csv --drop-missing").stderr
 
 
 def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) -> None:
@@ -172,7 +174,7 @@ def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) ->
     ("text", "flags", "remedy"),
     [
         ("Kunde;Wahrscheinlichkeit;label\nK1;0,25;0\nK2;0,75;1\n", "", "--decimal ,"),
-        ("p;label\n12,5 %;0\n75,0 %;1\n", "--decimal ,", "divide by 100"),
+        ("p;label\n12,5 %;0\n75,0 %;1\n", "--decimal ,", "set the scale to percent"),
         ("Model,,Truth\nid,p,label\n7,0.25,0\n8,0.75,1\n", "", "in the second line"),
         ('logit,label\n"1,234.5",1\n"-1,234.5",0\n', "--scale logit", "separators of thousands"),
         ("margin,label\n1.5,1\n-1.25,0\n", "--scale logit", "--prediction margin"),

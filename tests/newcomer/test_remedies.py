@@ -49,8 +49,8 @@ def test_two_columns_are_evaluated_by_their_confidence_and_the_report_says_so(sc
 def test_a_result_names_how_to_get_what_it_does_not_have(scores: Any) -> None:
     """Look for a measure that was not computed, call show, and draw with bins."""
     report = calibrant.evaluate(scores["p"], scores["y"])
-    with pytest.raises(KeyError, match=r'evaluate with measures=\["brier"\]'):
-        report["Brier"]
+    with pytest.raises(KeyError, match=r'evaluate with measures=\["ks"\]'):
+        report["KS"]
     with pytest.raises(AttributeError, match=r"use plot\(\)"):
         report.show()  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="no argument bins; pass n_bins"):

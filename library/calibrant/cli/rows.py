@@ -29,6 +29,8 @@ _FLAGS["observed"] = "--label"
 
 #: Examples of options that files of forecasts may need.
 _EXAMPLES = {"level": "0.9", "levels": "0.05,0.5,0.95"}
+#: The columns whose missing values --drop-missing leaves out.
+_DROPPED = ("predictions", "labels", "weights")
 #: The most columns, and the most commands, that an error suggests.
 _OFFERED, _READINGS = 4, 8
 
@@ -235,7 +237,14 @@ def refused(error: TabularError, file: Path, columns: Columns | None = None) -> 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
-    from calibrant.io.errors import DecimalComma, InvalidForecasts, NoPredictions, UnclearColumns, UnclearScale
+    from calibrant.io.errors import (
+        DecimalComma,
+        InvalidForecasts,
+        MissingValue,
+        NoPredictions,
+        UnclearColumns,
+        UnclearScale,
+    )
     from calibrant.io.forecast_columns import are_of_forecasts
     from calibrant.io.texts import quoted
 
@@ -246,6 +255,8 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message} (--scale logit)"
     if isinstance(error, DecimalComma):
         return f"{message}; add --decimal ,"
+    if isinstance(error, MissingValue) and error.field in _DROPPED and _takes("--drop-missing"):
+        return f"{message}; to leave these rows out, add --drop-missing"
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):
         return f"{message}; for forecasts of a number, add --regression"
     if isinstance(error, NoPredictions) and _has("--scale"):
@@ -336,7 +347,7 @@ def _has(flag: str) -> bool:
 def _takes(flag: str) -> bool:
     """Whether the command has this option, and it was not given."""
     context = current_context()
-    return context is not None and _has(flag) and not context.params.get(flag.removeprefix("--"))
+    return context is not None and _has(flag) and not context.params.get(flag.removeprefix("--").replace("-", "_"))
 
 
 def command_line(context: typer.Context, *, without: Sequence[str] = ()) -> str:
