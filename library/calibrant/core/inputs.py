@@ -262,40 +262,19 @@ def _with_columns(error: OutOfRange, columns: _FrameColumns) -> OutOfRange:
     return error
 
 
-def rows_of_models(
-    predictions: Any,
-    labels: Any,
-    *,
-    weights: Any = None,
-    sample_weight: Any = None,
-    weights_kind: WeightsKind = "importance",
-    groups: Any = None,
-    clusters: Any = None,
-    class_names: Any = None,
-    pos_label: Any = None,
-    scale: Scale = "probability",
-) -> dict[str, Rows]:
+def rows_of_models(predictions: Any, labels: Any, *, scale: Scale = "probability", **options: Any) -> dict[str, Rows]:
     """Check the predictions of several models on the same rows: a mapping of names to them, or a frame of columns.
 
-    Raises a ``CalibrationError`` as ``read_rows``, which names the model, and if models have different classes. Warns
-    of predictions that are probably not those of class 1. O(models n K).
+    ``options`` are those of ``read_rows``, and so are the errors, which name the model; models with different classes
+    are refused. Warns of predictions that are probably not those of class 1. O(models n K).
     """
     rows: dict[str, Rows] = {}
-    for name, own in _models(predictions, scale).items():
+    models = _models(predictions, scale)
+    check_aligned({str(name): own for name, own in models.items()})
+    for name, own in models.items():
         field = f"predictions/{token(str(name))}"
         try:
-            rows[name] = read_rows(
-                own,
-                labels,
-                weights=weights,
-                sample_weight=sample_weight,
-                weights_kind=weights_kind,
-                groups=groups,
-                clusters=clusters,
-                class_names=class_names,
-                pos_label=pos_label,
-                scale=scale,
-            )
+            rows[name] = read_rows(own, labels, scale=scale, **options)
         except CalibrationError as error:
             raise error.about("predictions", field) from None
         if rows[name].class_names != next(iter(rows.values())).class_names:

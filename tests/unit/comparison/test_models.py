@@ -288,6 +288,12 @@ def test_bad_models_are_refused_with_their_name(case: str) -> None:
     assert message in str(caught.value)
 
 
+def test_models_with_different_indexes_are_refused() -> None:
+    moved = pd.Series(TRUE**2, index=np.arange(N)[::-1])
+    with pytest.raises(calibrant.CalibrationError, match="one and two have different indexes"):
+        calibrant.compare({"one": pd.Series(TRUE), "two": moved}, Y)
+
+
 def test_classes_are_compared_as_models_if_the_mapping_says_so() -> None:
     with pytest.warns(UserWarning, match="^yes: "):
         found = calibrant.compare({"no": 1.0 - TRUE, "yes": TRUE}, 1 - Y)
