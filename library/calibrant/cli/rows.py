@@ -29,8 +29,6 @@ _FLAGS["observed"] = "--label"
 
 #: Examples of options that files of forecasts may need.
 _EXAMPLES = {"level": "0.9", "levels": "0.05,0.5,0.95"}
-#: The columns whose missing values --drop-missing leaves out.
-_DROPPED = ("predictions", "labels", "weights")
 #: The most columns, and the most commands, that an error suggests.
 _OFFERED, _READINGS = 4, 8
 
@@ -255,7 +253,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message} (--scale logit)"
     if isinstance(error, DecimalComma):
         return f"{message}; add --decimal ,"
-    if isinstance(error, MissingValue) and error.field in _DROPPED and _takes("--drop-missing"):
+    if isinstance(error, MissingValue) and error.leaves_rows and _takes("--drop-missing"):
         return f"{message}; to leave these rows out, add --drop-missing"
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):
         return f"{message}; for forecasts of a number, add --regression"

@@ -166,9 +166,10 @@ class UnclosedQuote(TabularError):
 
 
 class MissingValue(TabularError):
-    """A cell that is empty or marked as missing."""
+    """A cell that is empty or marked as missing; ``leaves_rows`` if other rows are known to be complete."""
 
     code = "missing-value"
+    leaves_rows = False
 
 
 class TextInNumbers(TabularError):

@@ -389,17 +389,21 @@ def _all_missing(
             gaps[at] = {mark: found for mark, found in gaps[at].items() if is_missing(mark) or mark in kept}
     counts = {at: sum(count for count, _ in marks.values()) for at, marks in gaps.items() if marks}
     first = min((row for marks in gaps.values() for _, row in marks.values()), default=None)
+    leaves_rows = sum(counts.values()) < max(read.values())
     if first is None or sum(counts.values()) < 2:
+        error.leaves_rows = leaves_rows
         return error
     listing = [f"{count:,} of column {quoted(table.columns[at].name)}" for at, count in counts.items()]
     unit = "row" if next(iter(counts.values())) == 1 else "rows"
     rest = len(listing) - MAX_LISTED
     shown = ", ".join(listing[:MAX_LISTED]) + (f" and those of {rest} more columns" if rest > 0 else "")
-    return MissingValue(
+    missing = MissingValue(
         f"values are missing in {shown.replace(' of', f' {unit} of', 1)}, first in {row_of(first)}; fill them in or "
         "remove the rows",
         field=error.field,
     )
+    missing.leaves_rows = leaves_rows
+    return missing
 
 
 #: The most columns among which those of a long file are looked for, and their cells.
