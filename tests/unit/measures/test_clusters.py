@@ -163,7 +163,7 @@ def test_a_row_that_is_repeated_in_its_cluster_adds_no_information(once: Any, tw
         elif getattr(alone, part) is not None:
             assert DEPENDENT in repeated.problem
     if repeated.interval is None:
-        assert repeated.problem
+        assert repeated.problem or alone.interval is None
         return
     if alone.interval is None or name in _OF_ROWS:
         return
