@@ -22,7 +22,7 @@ from calibrant.core.binning import (
     width_sweep_count,
 )
 from calibrant.core.cells import Floats
-from calibrant.core.errors import EmptyBatch, TooFewRows
+from calibrant.core.errors import CalibrationError, EmptyBatch, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
 from calibrant.measures.intervals import GROUPS, Distance, Integers, Resampling, row_scale
@@ -351,12 +351,19 @@ def _rows_enough(bins: BinnedCells) -> BinnedCells:
 
 
 def _chance(event: Event, _: Resampling, **cut: Any) -> MeasureResult:
+    _refuse_clusters(event)
     bins = _rows_enough(_cut(event, **cut))
     calibrated, plugged = chance_error(event, bins)
     return MeasureResult(calibrated, parts={"plug_in": plugged}, definition={"bins_used": len(bins)})
 
 
+def _refuse_clusters(event: Event) -> None:
+    if event.clusters is not None:
+        raise CalibrationError("it is the effect of the noise of independent rows")
+
+
 def _squared_bias(event: Event, _: Resampling, **cut: Any) -> MeasureResult:
+    _refuse_clusters(event)
     bins = _rows_enough(_cut(event, **cut))
     return MeasureResult(squared_bias(event, bins), definition={"bins_used": len(bins)})
 

@@ -148,10 +148,6 @@ def twice() -> Any:
     )
 
 
-#: Measures whose values depend on how many rows there are.
-_OF_ROWS = ("ece-by-chance", "l2-bias")
-
-
 @pytest.mark.parametrize("name", FAST)
 def test_a_row_that_is_repeated_in_its_cluster_adds_no_information(once: Any, twice: Any, name: str) -> None:
     alone, repeated = once[name], twice[name]
@@ -165,7 +161,7 @@ def test_a_row_that_is_repeated_in_its_cluster_adds_no_information(once: Any, tw
     if repeated.interval is None:
         assert repeated.problem or alone.interval is None
         return
-    if alone.interval is None or name in _OF_ROWS:
+    if alone.interval is None:
         return
     widths = [found.interval[1] - found.interval[0] for found in (alone, repeated)]
     assert 0.8 < widths[1] / widths[0] < 1.25  # 0.71 if rows were independent
@@ -173,7 +169,8 @@ def test_a_row_that_is_repeated_in_its_cluster_adds_no_information(once: Any, tw
 
 def test_an_interval_is_lost_only_if_it_assumes_independent_rows(once: Any, twice: Any) -> None:
     lost = {name for name in FAST if once[name].interval is not None and twice[name].interval is None}
-    assert all(MEASURES[name].own_interval or name == "decomposition" for name in lost), lost
+    chance = {"decomposition", "ece-by-chance", "l2-bias"}
+    assert all(MEASURES[name].own_interval or name in chance for name in lost), lost
 
 
 @pytest.mark.parametrize(
@@ -191,7 +188,7 @@ def test_neither_the_order_of_rows_nor_the_names_of_clusters_matter() -> None:
     p = random.random(300)
     y = (random.random(300) < p).astype(int)
     order = np.random.default_rng(2).permutation(300)
-    names = ["brier", "ece", "ks", "calibration-slope", "ece-by-chance"]
+    names = ["brier", "ece", "ks", "calibration-slope", "e50"]
     options: dict[str, Any] = {"measures": names, "interval": 0.9, "resamples": 200}
     one = calibrant.evaluate(p, y, clusters=clusters, **options)
     other = calibrant.evaluate(p[order], y[order], clusters=[f"user {c:04.0f}" for c in clusters[order]], **options)
@@ -211,7 +208,13 @@ def test_a_frequency_weight_is_the_row_repeated_in_its_cluster(name: str) -> Non
     assert repeated.p_value == pytest.approx(weighted.p_value) if weighted.p_value else repeated.p_value is None
 
 
-@pytest.mark.parametrize("name", ["brier", "ece", "ks", "calibration-slope", "oe-ratio", "ece-by-chance"])
+def test_an_effect_of_chance_on_independent_rows_has_no_value() -> None:
+    p, y = _drawn()
+    for name in ("ece-by-chance", "l2-bias"):
+        assert "independent rows" in _measure(p, y, name, clusters=_clusters()).problem
+
+
+@pytest.mark.parametrize("name", ["brier", "ece", "ks", "calibration-slope", "oe-ratio"])
 def test_one_cluster_has_no_interval(name: str) -> None:
     p, y = _drawn()
     found = _measure(p, y, name, clusters=["a"] * 300)
