@@ -208,6 +208,24 @@ def test_a_frequency_weight_is_the_row_repeated_in_its_cluster(name: str) -> Non
     assert repeated.p_value == pytest.approx(weighted.p_value) if weighted.p_value else repeated.p_value is None
 
 
+def test_resamples_have_whole_clusters() -> None:
+    from calibrant.core.inputs import read_rows
+    from calibrant.core.reductions import reduce
+    from calibrant.measures.intervals import Resampling, resampled_values
+
+    (p, y), clusters = _drawn(), _clusters()
+    event: Any = reduce(read_rows(p, y, clusters=clusters).batch, "binary")
+    sizes: list[int] = []
+
+    def whole(rows: Any) -> float:
+        number, counts = np.unique(rows.clusters, return_counts=True)
+        sizes.append(len(rows))
+        return float((counts % np.bincount(event.clusters)[number] == 0).all())
+
+    assert resampled_values(whole, event, Resampling(0.95, 100)).all()
+    assert len(set(sizes)) > 10
+
+
 def test_an_effect_of_chance_on_independent_rows_has_no_value() -> None:
     p, y = _drawn()
     for name in ("ece-by-chance", "l2-bias"):
