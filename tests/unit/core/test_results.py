@@ -145,7 +145,7 @@ def test_a_report_is_the_json_of_the_service() -> None:
     assert found == report_document(report, None)
     assert found["measures"]["ece"]["value"] == report["ece"].value
     assert set(found["groups"]) == {"a", "b"}
-    assert found["after"]["measures"]["ks"]["interval"] == list(report.after["ks"].interval or ())  # type: ignore[index]
+    assert found["after"]["measures"]["brier"]["interval"] == list(report.after["brier"].interval or ())  # type: ignore[index]
 
 
 def test_the_text_has_no_empty_columns_and_the_in_sample_note() -> None:
