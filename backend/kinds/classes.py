@@ -19,12 +19,13 @@ from calibrant.calibrators.fitting import with_training
 from calibrant.core.batch import Batch, Fractional, clustered
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidOption, WrongShape
+from calibrant.core.groups import Groups
 from calibrant.core.progress import Progress
 from calibrant.decisions.costs import Costs
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.in_sample import MOST_COUNTED, FitSummary, in_sample
 from calibrant.diagrams.in_sample import seconds as seconds_of_summary
-from calibrant.evaluation import CheckedBatch, Evaluation, Groups
+from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap, load

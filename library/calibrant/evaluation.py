@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
-from calibrant.core.arrays import distinct_names
-from calibrant.core.batch import MAX_NAME, Batch, InputScale, read_classes, restrict
+from calibrant.core.batch import Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
-from calibrant.core.errors import InvalidOption, LengthMismatch, UnknownReduction, WrongShape
+from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
+from calibrant.core.groups import Members, group_members, members_among
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
 from calibrant.core.options import known_name
 from calibrant.core.progress import Progress, report, reporting, step
@@ -50,26 +48,12 @@ from calibrant.measures.pooling import Pooled, pooled_groups
 if TYPE_CHECKING:
     from calibrant.plots.axes import Plotter
 
-#: The rows of each group, by name.
-Members = dict[str, npt.NDArray[np.int64]]
-
 _IN_SAMPLE = (
     "in-sample: the map was fitted to these rows or some of them, so the results after it look better than on new rows"
 )
 
 #: The reductions of (n,) predictions, unless a map names their event.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
-#: The most groups.
-MAX_GROUPS = 1000
-
-
-class Groups(list[str]):
-    """The group name of each row; the members of each group are computed once and kept."""
-
-    @cached_property
-    def members(self) -> Members:
-        """The rows of each group, by name; raises ``InvalidOption``."""
-        return _members(list(self), len(self))
 
 
 @dataclass(frozen=True, repr=False)
@@ -479,7 +463,7 @@ class Evaluation:
             resolve_event(name, n_classes)
             if n_classes is not None and name != self.map.reduction:
                 raise WrongShape.at("/reduction", f"must be {self.map.reduction}, the reduction of the map")
-        return CheckedBatch(batch, name, None if groups is None else _members(groups, len(batch)))
+        return CheckedBatch(batch, name, None if groups is None else group_members(groups, len(batch)))
 
     def run(self, rows: CheckedBatch, *, device: str = "cpu", progress: Progress | None = None) -> Report:
         """Evaluate checked rows; ``device`` is used if the map is fitted again.
@@ -503,7 +487,7 @@ class Evaluation:
         given = len(batch)
         if self.classes is not None:
             batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
-            members = None if members is None else _kept(members, kept)
+            members = None if members is None else members_among(members, kept)
         raw = subject(batch, name)
         with begin("measures"):
             measures = self._answers(raw)
@@ -655,34 +639,6 @@ def after_map(
     event = raw if isinstance(raw, Event) else reduce(batch, name)
     made = replace(event, p=p, logit=None, whole=None)
     return made, event, made
-
-
-def _members(groups: Sequence[str], n: int) -> Members:
-    """The rows of each group, by name. O(n log n)."""
-    if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
-        raise WrongShape.at("/groups", "must be an array of group names")
-    if len(groups) != n:
-        raise LengthMismatch.at("/groups", f"has {n_rows(len(groups))}, but predictions have {n:,}")
-    if isinstance(groups, Groups):
-        return groups.members
-    number: dict[str, int] = {}
-    member = np.empty(n, dtype=np.int64)
-    for i, name in enumerate(groups):
-        if not isinstance(name, str) or len(name) > MAX_NAME:
-            raise InvalidOption.at(f"/groups/{i}", f"must be a string of at most {MAX_NAME} characters")
-        member[i] = number.setdefault(str(name), len(number))
-    if len(number) > MAX_GROUPS:
-        raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
-    order = np.argsort(member, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
-    found = dict(zip(number, parts, strict=True))
-    return {str(name): found[name] for name in distinct_names(groups)}
-
-
-def _kept(members: Members, kept: npt.NDArray[np.int64]) -> Members:
-    """The rows of each group among the kept ones, ascending; groups without any are left out."""
-    found = {name: np.flatnonzero(np.isin(kept, rows)) for name, rows in members.items()}
-    return {name: rows for name, rows in found.items() if len(rows)}
 
 
 @explained

@@ -9,7 +9,8 @@ import pytest
 import calibrant
 from calibrant.core.batch import read_batch
 from calibrant.core.errors import CalibrationError, InvalidOption, InvalidWeight, UnknownReduction
-from calibrant.evaluation import Evaluation, Groups
+from calibrant.core.groups import Groups
+from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
 from tests.rows import draw_distorted

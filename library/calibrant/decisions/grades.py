@@ -19,10 +19,10 @@ from calibrant.core.arrays import array_of, check_aligned
 from calibrant.core.batch import MAX_OFFENCES, Batch, read_numbers, refuse_clusters
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, Offence, WrongShape, naming
+from calibrant.core.groups import Groups
 from calibrant.core.inputs import listing, read_rows
 from calibrant.core.options import read_fraction
 from calibrant.core.results import Shown, Table, counted, frame_of, n_rows
-from calibrant.evaluation import Groups
 
 Light = Literal["green", "yellow", "red"]
 #: P-values up to which a light is yellow and red: confidence of 95 % and 99.9 % (Tasche 2003).

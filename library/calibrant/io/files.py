@@ -20,9 +20,9 @@ import numpy as np
 
 from calibrant.core.arrays import NO_GROUP, joined
 from calibrant.core.batch import TOLERANCE, Scale, without_rounding
+from calibrant.core.groups import MAX_GROUPS
 from calibrant.core.inputs import are_of_other_class, of_other_class
 from calibrant.distributions.forecasts import FIELDS
-from calibrant.evaluation import MAX_GROUPS
 from calibrant.io.columns import check_confidence, choose, numbered_classes
 from calibrant.io.csv import CsvTable
 from calibrant.io.detection import open_table

@@ -23,8 +23,8 @@ from calibrant.core.batch import (
 )
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import EmptyBatch, InvalidLabel, LengthMismatch, WrongShape
+from calibrant.core.groups import Groups
 from calibrant.core.inputs import labels_by_name
-from calibrant.evaluation import Groups
 from calibrant.io.errors import InvalidField
 
 Array = npt.NDArray[Any]

@@ -26,11 +26,11 @@ from calibrant.core.errors import (
     TooFewRows,
     WrongShape,
 )
+from calibrant.core.groups import MAX_GROUPS
 from calibrant.core.inputs import read_rows, reduction_by_name
 from calibrant.core.options import plain
 from calibrant.core.reductions import Event, reduce, resolve_event
 from calibrant.core.results import counted, n_rows
-from calibrant.evaluation import MAX_GROUPS
 from calibrant.maps.curves import Curve
 from calibrant.measures.improvement import improvement
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, from_bytes, merged, tally_of

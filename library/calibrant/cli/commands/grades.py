@@ -68,8 +68,8 @@ def _tested(engine: Engine, rows: Sheet, **options: Any) -> dict[str, Any]:
     """Test the grades of the rows; returns the JSON of ``POST /grades``."""
     if engine.client is not None:
         return engine.call("grade_tests", rows, **options).to_dict()  # type: ignore[no-any-return]
+    from calibrant.core.groups import Groups
     from calibrant.decisions.grades import grade_results
-    from calibrant.evaluation import Groups
 
     return grade_results(batch_of(rows), Groups(rows.groups or ()), **options).to_dict()
 
