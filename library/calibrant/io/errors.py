@@ -166,9 +166,10 @@ class UnclosedQuote(TabularError):
 
 
 class MissingValue(TabularError):
-    """A cell that is empty or marked as missing; ``leaves_rows`` if other rows are known to be complete."""
+    """A cell that is empty or marked as missing."""
 
     code = "missing-value"
+    #: Whether other rows are known to be complete.
     leaves_rows = False
 
 

@@ -76,7 +76,8 @@ def reliability_of(bins: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "start": start, "end": end, "count": number, "rows": effective, "share": mass, "mean_prediction": mean,
         "observed_frequency": positive, "gap": gap, "low": low, "high": high, "roof_start": start + gap,
-        "roof_end": end + gap, "ece": float(mass @ np.abs(gap)), "ece_debiased": None, "histogram": _histogram(bins),
+        "roof_end": end + gap, "ece": float(mass @ np.abs(gap)), "ece_debiased": None, "axes": "linear",
+        "histogram": _histogram(bins),
     }  # fmt: skip
 
 
