@@ -505,7 +505,7 @@ def _check_models(
     error = UnclearColumns(
         f"{span(names)} are read as the probabilities of {len(names)} classes, but {len(away):,} of "
         f"{len(predictions):,} rows do not sum to 1, first {row_of(int(away[0]))}; if each is P(Y=1) of a model, "
-        "compare the models, or evaluate one at a time",
+        "compare the models (calibrant compare), or evaluate one at a time",
         offer=tuple(names),
         readings=tuple((name,) for name in names),
     )

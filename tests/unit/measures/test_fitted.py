@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 #: What is not a list of distinct numbers of pieces.
 BAD_LISTS: tuple[Any, ...] = (
     *([], [1, 1], [0], [65], [-1], [1.0], [True], ["1"], [None], [float("nan")], [[1]], [[]], [{}], [10**400]),
-    *(list(range(1, 66)), [1] * 100_000, 3, "3", "[1]", {"1": 1}, True, np.array([1, 2])),
+    *(list(range(1, 66)), [1] * 100_000, 3, "3", "[1]", {"1": 1}, True, np.array([1.5, 2.0])),
 )
 
 
