@@ -44,7 +44,7 @@ def test_a_pipe_carries_rows_in_and_json_out_without_torch_and_the_code_is_the_g
             "-",
             "--json",
             "--fail-above",
-            "ks=0.01",
+            "ece=0.01",
         ],
         input=csv.read_bytes(),
         capture_output=True,
