@@ -285,7 +285,7 @@ def test_the_demo_does_the_main_job_and_leaves_nothing_behind(folder: Path) -> N
         assert f"AdaBoost, 5 or more: fit {method}" in demo.stdout
     lines = demo.stdout.splitlines()
     table = [line for line in lines if "│" in line]
-    assert len(table) == 8
+    assert len(table) == 6
     assert max(len(line) for line in table) <= 80
     assert re.fullmatch(r"All is well: 6 maps .* To run the service, type: \S*calibrant serve", lines[-1])
     assert not list((folder / "tmp").glob("calibrant-demo-*"))
