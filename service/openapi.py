@@ -383,7 +383,12 @@ _REDUCTION = (
 )
 _NULL = {"type": "null"}
 #: The fields that give the source of the rows, by the suffix of the model that requires them.
-_SOURCES = {"Rows": ("predictions", "labels", "observed"), "Batch": ("batch",), "Batches": ("batches",)}
+_SOURCES = {
+    "Rows": ("predictions", "labels", "observed"),
+    "Models": ("models", "labels"),
+    "Batch": ("batch",),
+    "Batches": ("batches",),
+}
 #: The arrays of bodies of rows.
 _ROWS = {*CLASSIFICATION.arrays, *REGRESSION.arrays, "levels"}
 
@@ -524,19 +529,21 @@ def _array_in(field: Schema) -> Schema:
 
 
 def _by_source(schema: Schema) -> list[Schema]:
-    """One model for each source of the rows that a body supports: rows, one stored batch, or several.
+    """One model for each source of the rows that a body supports: rows, those of models, or one batch or several.
 
     Each is a complete model, because client generators ignore conditions within one model.
     """
     fields = schema["properties"]
     if "batch" not in fields or fields.keys().isdisjoint(_SOURCES["Rows"]):
         return []
-    elsewhere = {*_ROWS, "batch", "batches"}
+    elsewhere = {*_ROWS, "models", "batch", "batches"}
     found = []
     for suffix, names in _SOURCES.items():
         required = [name for name in names if name in fields]
-        if required:
-            kept = _ROWS if suffix == "Rows" else set(required)
+        if required and (suffix != "Models" or "models" in fields):
+            kept = {*required, *(_ROWS if suffix in ("Rows", "Models") else ())}
+            if suffix == "Models":
+                kept.remove("predictions")
             own = {name: field for name, field in fields.items() if name in kept or name not in elsewhere}
             found.append(
                 schema

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import chdtrc, expit
 
 from calibrant.core.cells import Cells, Floats
@@ -63,6 +62,8 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
 
 def _intercept(cells: Cells, z: Floats, positives: float) -> float:
     """Return the number that, added to the logits, makes as many events expected as happened."""
+    from scipy.optimize import brentq
+
     odds = math.log(positives) - math.log(cells.mass - positives)
 
     def excess(intercept: float) -> float:

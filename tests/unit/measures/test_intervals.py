@@ -95,8 +95,8 @@ def test_rows_without_variation_have_no_interval_but_the_reason(p: Any, y: Any, 
         found = request.compute(event, Resampling(level, 100, 0))
         if found.interval is not None:
             assert found.interval[1] - found.interval[0] > 1e-12, request.key
-        else:
-            assert found.problem is not None
+        else:  # a test needs none
+            assert found.problem is not None or found.p_value is not None
     assert read_requests(["ece"])[0].compute(event, Resampling(level, 100, 0)).interval is None
 
 
