@@ -68,6 +68,8 @@ _FAMILIAR_OPTIONS: Mapping[str, str] = MappingProxyType(
         "--pred": "--prediction",
         "--proba": "--prediction",
         **dict.fromkeys(("--ci", "--confidence"), "--interval"),
+        **dict.fromkeys(("--labels", "--label-file", "--labels-file"), "--labels-from FILE --id COLUMN"),
+        **dict.fromkeys(("--join", "--key", "--on"), "--id"),
         "--sep": "no option; the separator is detected",
         "--delimiter": "no option; the separator is detected",
         "--bins": """--measure '{"name": "ece", "n_bins": 20}'""",
@@ -86,6 +88,14 @@ _FAMILIAR_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "calibrate": {"--regression": "no option; the map has the kind of its predictions"},
         "diagram": dict.fromkeys(("--kind", "--name", "--type"), "--diagram"),
+        "compare": dict.fromkeys(("--model", "--models"), "--prediction"),
+        "decide": {"--cost": "--costs 1,5", **dict.fromkeys(("-k", "--k", "--top"), "--capacity")},
+        "grades": {
+            "--pd": "--prediction",
+            "--grade": "--group",
+            **dict.fromkeys(("--default", "--defaults"), "--label"),
+            "--n": "--count",
+        },
         "fit": {
             **dict.fromkeys(("--bins", "--n-bins", "--n_bins"), "--method histogram --option n_bins=20"),
             **dict.fromkeys(("--test-size", "--test_size", "--split", "--val-size"), "--holdout"),
