@@ -513,6 +513,6 @@ def update(predictions: Any, labels: Any = None, **arguments: Any) -> Calibratio
     >>> predictions, labels = [0.2] * 400 + [0.7] * 200, ([1] * 4 + [0] * 6) * 40 + ([1] * 9 + [0]) * 20
     >>> updated = calibrant.update(predictions, labels)
     >>> updated.diagnostics["update"], updated.apply([0.2, 0.7]).round(2)
-    ('intercept', array([0.4 , 0.87]))
+    ('intercept', array([0.42, 0.87]))
     """
     return fit("update", predictions, labels, **arguments)
