@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_logits_are_exact_beyond_probabilities_that_round_to_1() -> None:
     z = np.array([-700.0, -40.0, 0.0, 40.0, 700.0])
     found = calibrant.shift_prior(z, positive_weight=9, scale="logit")
     np.testing.assert_array_equal(found, expit(z - np.log(9.0)))
-    far = calibrant.shift_prior([[800.0, 799.0, 0.0]], class_weights=[np.e, 1.0, 1.0], scale="logit")
+    far = calibrant.shift_prior([[800.0, 799.0, 0.0]], class_weights=[math.e, 1.0, 1.0], scale="logit")
     np.testing.assert_allclose(far, [[0.5, 0.5, 0.0]], atol=1e-13)
 
 
