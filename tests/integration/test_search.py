@@ -58,5 +58,5 @@ def test_search_ranks_guides_before_decision_records_and_finds_what_people_type(
         assert found[query][0] == guide, (query, found[query][:5])
     for query in ("weights", "alarms", "labels"):
         is_record = [page.startswith("adr/") for page in found[query]]
-        assert True in is_record, query
+        assert any(is_record), query
         assert is_record == sorted(is_record), (query, found[query])

@@ -47,11 +47,11 @@ def group_members(groups: Sequence[str], n: int) -> Members:
         raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
     order = np.argsort(member, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
-    found = dict(zip(number, parts, strict=True))
-    return {str(name): found[name] for name in distinct_names(groups)}
+    rows_of = dict(zip(number, parts, strict=True))
+    return {str(name): rows_of[name] for name in distinct_names(groups)}
 
 
 def members_among(members: Members, kept: npt.NDArray[np.int64]) -> Members:
     """The rows of each group among the kept ones, ascending; groups without any are left out."""
-    found = {name: np.flatnonzero(np.isin(kept, rows)) for name, rows in members.items()}
-    return {name: rows for name, rows in found.items() if len(rows)}
+    among = {name: np.flatnonzero(np.isin(kept, rows)) for name, rows in members.items()}
+    return {name: rows for name, rows in among.items() if len(rows)}

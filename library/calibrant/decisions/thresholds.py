@@ -250,13 +250,13 @@ def threshold_of(event: Event, criterion: ThresholdCriterion, level: float, seed
 def _measures(event: Event, threshold: float, level: float) -> dict[str, MeasureResult]:
     """Return the fraction, precision and recall of the positive decisions."""
     of = outcome_shares(event, np.array([threshold]))
-    found = {"positive": _result(combined(of, POSITIVE, level))}
+    measures = {"positive": _result(combined(of, POSITIVE, level))}
     for name, whole, what in (("precision", POSITIVE, "decision is positive"), ("recall", EVENTS, "event happened")):
         if weighted_sum(of, whole)[0]:
-            found[name] = _result(ratio(of, (1.0, 0.0, 0.0, 0.0), whole, level))
+            measures[name] = _result(ratio(of, (1.0, 0.0, 0.0, 0.0), whole, level))
         else:
-            found[name] = MeasureResult(None, problem=f"no value: no {what}")
-    return found
+            measures[name] = MeasureResult(None, problem=f"no value: no {what}")
+    return measures
 
 
 def _result(of: Estimates, *, lowest: float = 0.0, highest: float = 1.0) -> MeasureResult:

@@ -54,10 +54,10 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     if update != "none" and rows * min(positives, cells.mass - positives) < _FEW:
         df, name = (2, "none_to_both") if chosen is both else (1, "none_to_intercept")
         shrinkage = 1.0 - df / ratios[name]
-    found = {"update": update, "likelihood_ratios": ratios, "p_values": p_values, "shrinkage": shrinkage}
+    diagnostics = {"update": update, "likelihood_ratios": ratios, "p_values": p_values, "shrinkage": shrinkage}
     if update == "none":
-        return Identity(), found
-    return Platt(1.0 + shrinkage * (chosen.slope - 1.0), shrinkage * chosen.intercept), found
+        return Identity(), diagnostics
+    return Platt(1.0 + shrinkage * (chosen.slope - 1.0), shrinkage * chosen.intercept), diagnostics
 
 
 def _intercept(cells: Cells, z: Floats, positives: float) -> float:

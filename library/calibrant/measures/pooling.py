@@ -125,7 +125,7 @@ def pooled_groups(
     scales = {request.key: request.measure.pooled for request in requests if request.measure.pooled is not None}
     if level is None or not scales or len(by_group) < 2:
         return None
-    found = {}
+    pooled = {}
     for key, scale in scales.items():
         least, most = {"identity": (-math.inf, math.inf), "log": (0.0, math.inf), "logit": (0.0, 1.0)}[scale]
         known = [(results[key].value, ends) for results in by_group.values() if (ends := results[key].interval)]
@@ -133,11 +133,11 @@ def pooled_groups(
         out = len(by_group) - len(known)
         problem = f"{out} of {len(by_group)} groups without an interval are left out" if out else None
         if shared:
-            found[key] = Pooled(None, scale=scale, problem="no value: groups have rows of the same cluster")
+            pooled[key] = Pooled(None, scale=scale, problem="no value: groups have rows of the same cluster")
             continue
         if len(known) < 2:
-            found[key] = Pooled(None, groups=len(known), scale=scale, problem=f"no value: {problem}")
+            pooled[key] = Pooled(None, groups=len(known), scale=scale, problem=f"no value: {problem}")
             continue
         values, intervals = (np.array(part, dtype=np.float64) for part in zip(*known, strict=True))
-        found[key] = replace(random_effects(values, intervals, level, scale), problem=problem)
-    return found
+        pooled[key] = replace(random_effects(values, intervals, level, scale), problem=problem)
+    return pooled

@@ -124,8 +124,8 @@ def sample_size(
     calibration-slope  4,320
     """
     forms = {"predictions": predictions, "logit_normal": logit_normal, "beta": beta, "prevalence": prevalence}
-    given = [name for name, value in forms.items() if value is not None]
-    if len(given) != 1:
+    passed = [name for name, value in forms.items() if value is not None]
+    if len(passed) != 1:
         raise InvalidOption.at("", f"give exactly one of {', '.join(forms)}")
     for name, width in (("oe_width", oe_width), ("slope_width", slope_width)):
         if isinstance(width, bool) or not isinstance(width, int | float) or not 0.0 < width < math.inf:
@@ -138,7 +138,7 @@ def sample_size(
         log_odds = _log_odds(predictions, scale, logit_normal, beta)
         rate = float(expit(log_odds).mean())
         if not 0.0 < rate < 1.0:
-            raise OutOfRange.at(f"/{given[0]}", "must have a mean prediction above 0 and below 1")
+            raise OutOfRange.at(f"/{passed[0]}", "must have a mean prediction above 0 and below 1")
     # The width of exp(-+ z SE) is 2 sinh(z SE).
     needed = {"oe-ratio": (1.0 - rate) / rate * (z / math.asinh(oe_width / 2.0)) ** 2}
     if log_odds is not None:
@@ -147,7 +147,7 @@ def sample_size(
         information, moved, squared = (float((of_row * log_odds**k).mean()) for k in range(3))
         rest = information * squared - moved**2
         if rest <= 1e-12 * information * squared:
-            raise OutOfRange.at(f"/{given[0]}", "must vary: equal predictions have no slope")
+            raise OutOfRange.at(f"/{passed[0]}", "must vary: equal predictions have no slope")
         needed["calibration-slope"] = information / rest * (2.0 * z / slope_width) ** 2
     rows = {name: math.ceil(n) for name, n in needed.items()}
     n = max(rows.values())
