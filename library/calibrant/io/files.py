@@ -57,6 +57,7 @@ from calibrant.io.table import (
     Sheet,
     Values,
     cells_at,
+    complete_in_all,
 )
 from calibrant.io.texts import (
     DASHES,
@@ -234,6 +235,7 @@ def read_models(
             sheets[model] = _read_sheet(table, replace(options, predictions=(model,)))
         if not stated:
             sheets["predictions"] = _read_sheet(table, options)
+    sheets = complete_in_all(sheets)
     first = next(iter(sheets))
     for model, sheet in sheets.items():
         if sheet.classes != sheets[first].classes or sheet.predictions.shape != sheets[first].predictions.shape:
@@ -303,7 +305,7 @@ def _without_missing(table: OpenTable, chosen: ColumnChoice, options: FileOption
         f"rows: {missing.sum():,} of {len(missing):,} left out, as values are missing in {lacking}, first in "
         f"{row_of(int(np.argmax(missing)))}"
     )
-    sheet = _sheet(table, chosen, options, values).taken(~missing)
+    sheet = replace(_sheet(table, chosen, options, values), row_numbers=np.arange(len(missing))).taken(~missing)
     return replace(sheet, notes=(*sheet.notes, note))
 
 

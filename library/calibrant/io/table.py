@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.io.errors import Field, UnmatchedArrays
+from calibrant.io.errors import Field, UnclearColumns, UnmatchedArrays
 
 # --- The sheet that a file is read into
 
@@ -55,6 +55,8 @@ class Sheet:
         The cluster of each row, as written in the file.
     ids : list of str or None
         One id per row.
+    row_numbers : ndarray of int64 or None
+        The numbers of the rows in the file, from 0, if rows with missing values were left out.
     """
 
     predictions: Floats
@@ -69,6 +71,7 @@ class Sheet:
     weights_kind: WeightsKind = "importance"
     clusters: list[str] | None = None
     ids: list[str] | None = None
+    row_numbers: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -76,7 +79,7 @@ class Sheet:
     def taken(self, kept: npt.NDArray[np.bool_] | Ints) -> Sheet:
         """Return the rows for which ``kept (n,)`` is true, or those with the numbers in ``kept``."""
         rows = np.flatnonzero(kept) if kept.dtype.kind == "b" else kept
-        arrays = {name: getattr(self, name) for name in ("predictions", "labels", "weights")}
+        arrays = {name: getattr(self, name) for name in ("predictions", "labels", "weights", "row_numbers")}
         names = {name: getattr(self, name) for name in ("groups", "times", "clusters", "ids")}
         chosen: dict[str, Any] = {name: values[rows] for name, values in arrays.items() if values is not None}
         chosen |= {name: [values[row] for row in rows] for name, values in names.items() if values is not None}
@@ -93,6 +96,27 @@ class ModelSheets:
     def notes(self) -> tuple[str, ...]:
         """The notes of all sheets, equal ones once."""
         return tuple(dict.fromkeys(note for sheet in self.sheets.values() for note in sheet.notes))
+
+
+def complete_in_all(sheets: Mapping[str, Sheet]) -> dict[str, Sheet]:
+    """Return sheets of one file without the rows that any of them has left out.
+
+    Raises ``UnclearColumns`` if no row is left.
+    """
+    complete = [sheet.row_numbers for sheet in sheets.values() if sheet.row_numbers is not None]
+    if not complete:
+        return dict(sheets)
+    common = reduce(np.intersect1d, complete)
+    if not len(common):
+        raise UnclearColumns("no row has the predictions of all models, a label, and a weight if there are weights")
+    joint = (
+        (f"rows: {len(common):,} are complete for all models",) if any(len(r) > len(common) for r in complete) else ()
+    )
+    taken = {
+        name: sheet.taken(common if sheet.row_numbers is None else np.isin(sheet.row_numbers, common))
+        for name, sheet in sheets.items()
+    }
+    return {name: replace(sheet, notes=(*sheet.notes, *joint)) for name, sheet in taken.items()}
 
 
 @dataclass(frozen=True)

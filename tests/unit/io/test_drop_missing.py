@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from calibrant.io.errors import MissingValue, NotLabels, TabularError, TextInNumbers
-from calibrant.io.files import FileOptions, Sheet, read_sheet
+from calibrant.io.errors import MissingValue, NotLabels, TabularError, TextInNumbers, UnclearColumns
+from calibrant.io.files import FileOptions, Sheet, read_models, read_sheet
 from tests.packed import npz, parquet
 
 #: Rows 2 and 4 lack a prediction, row 5 a label.
@@ -123,3 +123,25 @@ def test_names_and_cells_with_separators_and_quotes_are_kept() -> None:
 def test_decimal_commas_and_percentages_are_read_too() -> None:
     sheet = read(b"y;p\n1;72,5\n0;\n0;10\n", decimal=",", scale="percent")
     assert sheet.predictions.tolist() == [0.725, 0.1]
+
+
+def test_models_keep_the_rows_in_which_no_model_lacks_a_prediction() -> None:
+    data = csv_of({"y": Y, "rf": P, "xgb": [0.2, 0.3, None, 0.4, 0.5, 0.8]})
+    options = FileOptions(predictions=("rf", "xgb"), labels="y", drop_missing=True)
+    models = read_models(io.BytesIO(data), name="a.csv", max_rows=None, options=options)
+    assert {name: sheet.predictions.tolist() for name, sheet in models.sheets.items()} == {
+        "rf": [0.1, 0.9],
+        "xgb": [0.2, 0.8],
+    }
+    assert [note.partition(", first")[0] for note in models.notes if note.startswith("rows")] == [
+        "rows: 3 of 6 left out, as values are missing in 'rf', 'y'",
+        "rows: 2 are complete for all models",
+        "rows: 2 of 6 left out, as values are missing in 'xgb', 'y'",
+    ]
+
+
+def test_models_without_a_common_row_are_refused() -> None:
+    data = csv_of({"y": [0, 1, 1], "rf": [0.1, None, 0.3], "xgb": [None, 0.3, None]})
+    options = FileOptions(predictions=("rf", "xgb"), labels="y", drop_missing=True)
+    with pytest.raises(UnclearColumns, match="no row has the predictions of all models"):
+        read_models(io.BytesIO(data), name="a.csv", max_rows=None, options=options)

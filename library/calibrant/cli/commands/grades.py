@@ -35,9 +35,7 @@ Confidence = Annotated[
 ]
 
 
-@reads_a_file(
-    "times", "drop_missing", "clusters", "by", "known", "level", "levels", "reduction", groups="Column of the grades."
-)
+@reads_a_file("times", "clusters", "by", "known", "level", "levels", "reduction", groups="Column of the grades.")
 def grades(
     file: File,
     columns: Columns,
@@ -96,14 +94,16 @@ def _of_counts(file: Path, columns: Columns, count: str) -> Sheet:
         rows = read_rows(file, table, labelled=False, source=source)
         texts = read_columns(source, [columns["labels"]], name=name_of(file), encoding=options_of(columns).encoding)[0]
     n = np.zeros(len(rows)) if rows.weights is None else rows.weights
-    defaults = [integer(text) for text in texts]
-    for i, (number, most) in enumerate(zip(defaults, n.tolist(), strict=True)):
+    numbers = range(len(texts)) if rows.row_numbers is None else rows.row_numbers.tolist()
+    defaults = [integer(texts[i]) for i in numbers]
+    for i, number, most in zip(numbers, defaults, n.tolist(), strict=True):
         if number is None or not 0 <= number <= most:
             where = f"{name_of(file)}: column '{columns['labels']}'"
             raise Refused(f"{where} must have whole numbers from 0 to '{count}'; row {i + 1} has none")
     bad = np.array(defaults, dtype=np.float64)
     return replace(
         rows,
+        row_numbers=None,
         predictions=np.concatenate([rows.predictions] * 2),
         labels=np.repeat([1, 0], len(rows)),
         weights=np.concatenate([bad, n - bad]),
