@@ -32,7 +32,9 @@ _FIRST = ("evaluate", "compare", "fit", "calibrate", "report", "diagram", "sampl
 @cache
 def own_commands() -> Mapping[str, str]:
     """Return the help of each command of the library, the docstring of its module, without importing it."""
-    sources = {path.stem: path for folder in commands.__path__ for path in Path(folder).glob("[!_]*.py")}
+    sources = {
+        path.stem.replace("_", "-"): path for folder in commands.__path__ for path in Path(folder).glob("[!_]*.py")
+    }
     names = [*(name for name in _FIRST if name in sources), *sorted(sources.keys() - set(_FIRST))]
     return {name: sources[name].read_text("utf-8").split('"""', 2)[1].strip() for name in names}
 
@@ -162,8 +164,9 @@ class Commands(TyperGroup):
         if text is not None and self._is_listed:
             return typer.core.TyperCommand(cmd_name, help=text)
         if text is not None:
-            module = import_module(f"{commands.__name__}.{cmd_name}")
-            return self._command(cmd_name, getattr(module, cmd_name), text)
+            name = cmd_name.replace("-", "_")
+            module = import_module(f"{commands.__name__}.{name}")
+            return self._command(cmd_name, getattr(module, name), text)
         if cmd_name not in self._added:
             return None
         point = self._added[cmd_name]

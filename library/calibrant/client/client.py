@@ -56,6 +56,7 @@ from calibrant.client.answers import (
     ReportAnswer,
     ReportsAnswer,
     RuleState,
+    SampleSizeAnswer,
     SeriesAnswer,
 )
 from calibrant.client.calls import aliases, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
@@ -2455,6 +2456,73 @@ class Calibrant(Connection):
         >>> client.delete_alias("spam", "challenger")
         """
         self._run(removal(self._patience, path_of("maps", name, "aliases", alias)))
+
+    def sample_size(
+        self,
+        *,
+        prevalence: float | None = None,
+        logit_mean: float | None = None,
+        logit_sd: float | None = None,
+        beta_a: float | None = None,
+        beta_b: float | None = None,
+        oe_width: float | None = None,
+        slope_width: float | None = None,
+        level: float | None = None,
+    ) -> SampleSizeAnswer:
+        """Compute how many rows a validation needs for precise estimates of O/E and of the calibration slope.
+
+        Parameters
+        ----------
+        prevalence : float, optional
+            Expected fraction of events alone; there is then no result for the slope.
+        logit_mean : float, optional
+            Mean of normal log-odds of the predictions, with ``logit_sd``.
+        logit_sd : float, optional
+            Standard deviation of these log-odds.
+        beta_a : float, optional
+            First parameter of a beta distribution of the predictions, with ``beta_b``.
+        beta_b : float, optional
+            Second parameter of this distribution.
+        oe_width : float, optional
+            Width of the interval of O/E.
+        slope_width : float, optional
+            Width of the interval of the calibration slope.
+        level : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        SampleSizeAnswer
+            The response of ``GET /sample-size``.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``out-of-range``.
+
+        Examples
+        --------
+        >>> client.sample_size(logit_mean=-2.0, logit_sd=1.0).n
+        4320
+        """
+        return self._run(
+            result(
+                self._patience,
+                "GET",
+                path_of("sample-size"),
+                SampleSizeAnswer,
+                {
+                    "prevalence": prevalence,
+                    "logit_mean": logit_mean,
+                    "logit_sd": logit_sd,
+                    "beta_a": beta_a,
+                    "beta_b": beta_b,
+                    "oe_width": oe_width,
+                    "slope_width": slope_width,
+                    "level": level,
+                },
+            )
+        )
 
     def limits(self) -> LimitsAnswer:
         """List the limits of requests, keys and tenants with their descriptions, and the tenant's current usage.

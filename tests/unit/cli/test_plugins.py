@@ -67,9 +67,10 @@ def test_the_librarys_own_commands_cannot_be_replaced() -> None:
 
 def test_every_module_of_the_folder_is_a_command_with_the_help_of_the_module() -> None:
     group: Any = typer.main.get_command(app)
-    assert sorted(own_commands()) == [module.name for module in iter_modules(commands.__path__)]
+    names = [module.name.replace("_", "-") for module in iter_modules(commands.__path__)]
+    assert sorted(own_commands()) == names
     for name, text in own_commands().items():
-        module = import_module(f"{commands.__name__}.{name}")
+        module = import_module(f"{commands.__name__}.{name.replace('-', '_')}")
         assert group.get_command(None, name).help == text == (module.__doc__ or "").strip()
 
 

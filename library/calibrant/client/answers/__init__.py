@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         WindowSpec,
     )
     from calibrant.client.answers.problems import Problem, ProblemError
+    from calibrant.client.answers.sample_size import SampleSizeAnswer
 
 #: Name -> the module that it is loaded from.
 _MODULE_OF = {
@@ -230,6 +231,7 @@ _MODULE_OF = {
     "ReportsAnswer": "evaluations",
     "RowsReading": "monitor_answers",
     "RuleState": "monitor_rules",
+    "SampleSizeAnswer": "sample_size",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
     "Shift": "monitor_answers",
@@ -351,6 +353,7 @@ __all__ = [
     "ReportsAnswer",
     "RowsReading",
     "RuleState",
+    "SampleSizeAnswer",
     "SeriesAnswer",
     "SeriesPoint",
     "Shift",

@@ -1,0 +1,44 @@
+"""``GET /sample-size``."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from schemas.base import Document
+
+
+class SampleSizeQuery(Document):
+    """The expected predictions in one of three forms, and the widths of the intervals."""
+
+    prevalence: float | None = Field(
+        None, gt=0, lt=1, description="expected fraction of events alone; there is then no result for the slope"
+    )
+    logit_mean: float | None = Field(None, description="mean of normal log-odds of the predictions, with ``logit_sd``")
+    logit_sd: float | None = Field(None, gt=0, description="standard deviation of these log-odds")
+    beta_a: float | None = Field(
+        None, gt=0, description="first parameter of a beta distribution of the predictions, with ``beta_b``"
+    )
+    beta_b: float | None = Field(None, gt=0, description="second parameter of this distribution")
+    oe_width: float = Field(0.2, gt=0, description="width of the interval of O/E")
+    slope_width: float = Field(0.2, gt=0, description="width of the interval of the calibration slope")
+    level: float = Field(0.95, gt=0, lt=1, description="level of the intervals")
+
+    @model_validator(mode="after")
+    def _check_form(self) -> Self:
+        forms = ((self.prevalence,), (self.logit_mean, self.logit_sd), (self.beta_a, self.beta_b))
+        if sorted(len(form) - form.count(None) for form in forms) not in ([0, 0, 1], [0, 0, 2]) or (
+            any(None in form and any(number is not None for number in form) for form in forms)
+        ):
+            raise ValueError("give prevalence, or logit_mean with logit_sd, or beta_a with beta_b")
+        return self
+
+
+class SampleSizeAnswer(Document):
+    """The response of ``GET /sample-size``."""
+
+    n: int = Field(description="number of rows for the widths of all intervals")
+    events: int = Field(description="number of events expected among them, rounded up")
+    measures: dict[str, int] = Field(description="number of rows for each measure")
+    prevalence: float = Field(description="expected fraction of events")
