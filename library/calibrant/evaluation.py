@@ -113,7 +113,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     >>> import calibrant
     >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1])
     >>> report.n, report.reduction, list(report.measures)
-    (4, 'binary', ['ece', 'log-loss', 'brier', 'auroc', 'smooth-test'])
+    (4, 'binary', ['ece', 'squared-ece', 'log-loss', 'brier', 'auroc', 'smooth-test'])
     >>> calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["brier", "ks"])
     Report: 4 rows, reduction binary
     measure  value  p-value

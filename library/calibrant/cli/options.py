@@ -13,8 +13,8 @@ Measure = Annotated[
     typer.Option(
         "--measure",
         help='Measure: a name, such as ks, or a JSON object, such as {"name": "ece", "n_bins": 20, "as": "ece-20"}; '
-        "repeatable. Default: ece, log-loss, brier, auroc and smooth-test; under canonical brier, log-loss and "
-        "ks-by-predicted-class.",
+        "repeatable. Default: ece, squared-ece, log-loss, brier, auroc and smooth-test; under canonical brier, "
+        "log-loss and ks-by-predicted-class.",
     ),
 ]
 Interval = Annotated[

@@ -92,7 +92,7 @@ MEASURES: Mapping[str, Measure] = Catalogue(
 )
 
 #: The default measures of ``evaluate``, and those under ``canonical``.
-PANEL = ("ece", "log-loss", "brier", "auroc", "smooth-test")
+PANEL = ("ece", "squared-ece", "log-loss", "brier", "auroc", "smooth-test")
 PANEL_OF_VECTORS = ("brier", "log-loss", "ks-by-predicted-class")
 #: The level of the intervals of the default measures.
 LEVEL = 0.95

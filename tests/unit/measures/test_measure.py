@@ -208,7 +208,7 @@ def test_many_resamples_of_few_rows_are_no_quick_request(
 
 
 def test_the_panel_is_the_default_of_a_request() -> None:
-    assert [r.key for r in read_requests(None)] == ["ece", "log-loss", "brier", "auroc", "smooth-test"]
+    assert [r.key for r in read_requests(None)] == ["ece", "squared-ece", "log-loss", "brier", "auroc", "smooth-test"]
 
 
 def test_only_the_default_measures_have_intervals_unless_a_level_is_stated() -> None:
