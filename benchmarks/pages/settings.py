@@ -21,6 +21,8 @@ quota_jobs = 1000
 cors_origins = ["https://app.example.com"]
 ```
 
+In values of the [Helm chart](../how-to/helm.md), settings have the same names as in the file.
+
 `serve` passes the settings of `api` and `worker` on to them. The three refuse names that are no settings and values
 out of range, and print all settings with `--show-settings`, as an environment file without passwords.
 `python -m workers.alive` reads `CALIBRANT_CONFIG`, not the flag. Times are in seconds, sizes in bytes. Generated from

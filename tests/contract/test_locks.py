@@ -107,10 +107,11 @@ def _direct(lock: str) -> list[Requirement]:
     return found
 
 
-@pytest.mark.parametrize("lock", COVERED)
+@pytest.mark.parametrize("lock", [*COVERED, "chart"])
 def test_a_lock_has_hashes_and_exact_versions_and_names_no_index_and_no_torch(lock: str) -> None:
-    assert LOCKS[lock]
-    for entry in LOCKS[lock]:
+    entries = _entries(lock)
+    assert entries
+    for entry in entries:
         assert entry.version
         assert entry.requirement.name != "torch"
         assert entry.hashes, entry.requirement

@@ -1,0 +1,106 @@
+"""Objects as helm renders the chart and as kustomize renders the manifests."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+CHART = REPOSITORY / "deploy/helm/calibrant"
+MANIFESTS = REPOSITORY / "deploy/kubernetes"
+#: Where `make` puts the programs of the locked wheel, which run on Linux on x86-64.
+FOLDER = Path(sys.prefix) / "chart"
+PROGRAMS = ("helm", "kubectl")
+
+Object = dict[str, Any]
+
+
+class NotRendered(Exception):
+    """What helm says of values that it refuses."""
+
+
+def missing_programs() -> str:
+    """Why the programs cannot run here; empty if they can."""
+    if all(_program(name) for name in PROGRAMS):
+        return ""
+    return "there is no helm or kubectl: run make test-slow on Linux on x86-64, or install both"
+
+
+def _program(name: str) -> str | None:
+    unpacked = FOLDER / name
+    runs = (sys.platform, platform.machine()) == ("linux", "x86_64") and unpacked.exists()
+    return str(unpacked) if runs else shutil.which(name)
+
+
+def run(name: str, *arguments: str | Path) -> str:
+    """What a program prints; raises ``NotRendered`` with its errors."""
+    command = [str(_program(name)), *map(str, arguments)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if process.returncode:
+        raise NotRendered(process.stderr + process.stdout)
+    return process.stdout
+
+
+def rendered(values: Mapping[str, Any], folder: Path, *arguments: str, chart: Path = CHART) -> list[Object]:
+    """The objects of a release ``calibrant`` in the namespace ``calibrant``."""
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(dict(values)), encoding="utf-8")
+    text = run("helm", "template", "calibrant", chart, "--namespace", "calibrant", "--values", file, *arguments)
+    return objects(text)
+
+
+def kustomized(folder: Path, *components: str) -> list[Object]:
+    """The objects of the base with components."""
+    parts = [f"../components/{name}" for name in components]
+    tree = folder / "kubernetes"
+    shutil.copytree(MANIFESTS, tree, dirs_exist_ok=True)
+    overlay = tree / "overlay"
+    overlay.mkdir(exist_ok=True)
+    kustomization = {"namespace": "calibrant", "resources": ["../base"], "components": parts}
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+    return objects(run("kubectl", "kustomize", overlay))
+
+
+def objects(text: str) -> list[Object]:
+    """The objects of a stream of YAML documents."""
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+#: Labels that only the chart sets: Helm recommends them, and the instance lets releases share a namespace.
+_OF_RELEASES = (
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/version",
+    "app.kubernetes.io/managed-by",
+    "helm.sh/chart",
+)
+
+
+def comparable(document: Object) -> Object:
+    """An object without what differs on purpose: labels of releases and of objects, and the order of variables."""
+    result: Object = _comparable(document)
+    result["metadata"].pop("labels", None)
+    return result
+
+
+def _comparable(part: Any) -> Any:
+    if isinstance(part, list):
+        items = [_comparable(item) for item in part]
+        named = all(isinstance(item, dict) and set(item) <= {"name", "value", "valueFrom"} for item in items)
+        return sorted(items, key=lambda item: item["name"]) if named else items
+    if isinstance(part, dict):
+        return {name: _comparable(value) for name, value in part.items() if name not in _OF_RELEASES}
+    return part
+
+
+def named(documents: list[Object]) -> dict[str, Object]:
+    """The objects by kind and name."""
+    names = [f"{document['kind']} {document['metadata']['name']}" for document in documents]
+    assert len(names) == len(set(names)), names
+    return dict(zip(names, documents, strict=True))
