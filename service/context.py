@@ -15,7 +15,8 @@ from backend.monitors.webhook_targets import Targets
 from backend.store.jobs.store import Watcher
 from backend.store.keyspace import Kind, derived_id, new_id
 from backend.store.store import Store
-from service.callers import Caller
+from schemas.keys import Scope
+from service.callers import Caller, require_scope
 from service.errors import DeadlineExceeded
 from service.guard import Guard
 from service.headers import NO_PREFERENCES, Preferences, read_headers, read_prefer
@@ -106,6 +107,10 @@ class Context(ScoringContext):
         if self.seed is None:
             return new_id(kind)
         return derived_id(kind, self.seed if number == 0 else f"{self.seed} {number}")
+
+    def require_scope(self, scope: Scope) -> None:
+        """Raise ``Forbidden`` unless the caller has a scope, which this request needs beside that of its call."""
+        require_scope(self.caller, scope)
 
     def held_map(self, ref: str) -> HeldMap | None:
         """The map of a reference if it is in memory."""

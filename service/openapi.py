@@ -82,7 +82,7 @@ def common_problems(call: Call) -> list[str]:
         codes += REPEATED
     if call.conditional:
         codes += CONDITIONAL
-    if call.method == "POST" or call.needs == "stores":
+    if call.method == "POST" or call.stores:
         codes.append("store-full")
     if "{" in call.path:
         codes.append("not-found")
@@ -244,7 +244,7 @@ def _operation(call: Call, schemas: Schema) -> Schema:
         "description": call.description,
         "operationId": call.name,
         # Without keys the service accepts local requests only, and they need no key.
-        "security": [] if call.is_open else [{"key": []}, {}],
+        "security": [] if call.is_open else [{"key": [] if call.needed_scope is None else [call.needed_scope]}, {}],
         **({"parameters": parameters} if parameters else {}),
         **({} if body is None else {"requestBody": {"required": True, "content": body}}),
         "responses": {status: responses[status] for status in sorted(responses)},

@@ -16,7 +16,7 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Shared
 from backend.store.link import Invalidation, announce
 from backend.store.server.connection import transact
-from schemas.keys import KEY_PREFIX, KeyRecord, Scope, Secret, digest_of
+from schemas.keys import KEY_PREFIX, KeyRecord, Secret, digest_of
 
 # --- API keys, of which only digests are stored
 #
@@ -38,9 +38,9 @@ class ApiKeyStore:
         self._redis = redis
 
     def create(
-        self, name: str, *, tenant: str, scope: Scope, expires_at: str | None = None, rate_limit: int | None = None
+        self, name: str, *, tenant: str, scope: str, expires_at: str | None = None, rate_limit: int | None = None
     ) -> NewKey:
-        """Create a key; raises pydantic's ``ValidationError`` for an invalid name or tenant."""
+        """Create a key; raises pydantic's ``ValidationError`` for an invalid name, tenant or scope."""
         key_id, (secret, text) = secrets.token_hex(8), _fresh(expires_at)
         record = KeyRecord(
             id=key_id,

@@ -16,7 +16,7 @@ from backend.store.keyspace import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from backend.store.api_keys import ApiKeyStore
-    from schemas.keys import KeyRecord, Scope
+    from schemas.keys import KeyRecord
 
 keys = typer.Typer(help="Create, list, rotate and revoke API keys, directly in the store.", no_args_is_help=True)
 
@@ -48,7 +48,15 @@ def create(
     tenant: Annotated[str, typer.Option(help="Tenant whose data the key can access; a new name creates a tenant.")] = (
         DEFAULT_TENANT
     ),
-    scope: Annotated[str, typer.Option(help="read, write or admin; each scope includes the previous ones.")] = "write",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the key may do; repeat it for several: maps:read, maps:write, maps:promote, batches:write, "
+            "monitors:read or monitors:write; read for both that read, write for all of these, the default, or admin "
+            "for all and the metrics of the service.",
+            show_default=False,
+        ),
+    ] = None,
     expires: Annotated[str | None, typer.Option(help="The key expires after this duration, such as 90d.")] = None,
     rate_limit: Annotated[
         int | None, typer.Option(min=0, help="Requests per minute; 0 for no limit; default: the service's setting.")
@@ -64,10 +72,10 @@ def create(
     """
     from backend.store.clock import stamp
 
-    ends = None if expires is None else stamp(after=_seconds(expires))
+    ends, granted = None if expires is None else stamp(after=_seconds(expires)), _grant(scope or ["write"])
     with _store(store_url(redis_url, redis_url_file), data) as store:
-        made = store.create(name, tenant=tenant, scope=_scope(scope), expires_at=ends, rate_limit=rate_limit)
-    typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {scope}:", err=True)
+        made = store.create(name, tenant=tenant, scope=granted, expires_at=ends, rate_limit=rate_limit)
+    typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {granted}:", err=True)
     typer.echo(made.text)
 
 
@@ -139,13 +147,17 @@ def _state(record: KeyRecord) -> str:
     return f"live{' until ' + ends if ends else ''}{', rotating' if len(live) > 1 else ''}"
 
 
-def _scope(text: str) -> Scope:
-    from schemas.keys import SCOPES
+def _grant(scopes: list[str]) -> str:
+    """The text of what a key grants; raises ``BadParameter`` for an unknown scope."""
+    from schemas.keys import SCOPES, UNIONS, scopes_of
 
-    for scope in SCOPES:
-        if text == scope:
-            return scope
-    raise typer.BadParameter("must be read, write or admin", param_hint="--scope")
+    granted = " ".join(dict.fromkeys(scopes))
+    try:
+        scopes_of(granted)
+    except ValueError:
+        known = ", ".join([*SCOPES, *(union for union in UNIONS if union not in SCOPES)])
+        raise typer.BadParameter(f"must be one of {known}", param_hint="--scope") from None
+    return granted
 
 
 @contextlib.contextmanager

@@ -113,7 +113,7 @@ async def one(ref: str, request: Request, visit: Visiting) -> Response:
     return await map_page(visit, record)
 
 
-@calls.add(Call("POST", "/ui/maps/{name}/aliases"))
+@calls.add(Call("POST", "/ui/maps/{name}/aliases", access="maps:promote"))
 async def move(name: str, visit: Visiting, form: Form) -> Response:
     """Point an alias at a version, unless someone has moved it since the page was rendered."""
     here, alias = visit.here, text_of(form, "alias")
@@ -131,7 +131,7 @@ async def move(name: str, visit: Visiting, form: Form) -> Response:
     return await _versions(visit, name, message=move_message(before, after))
 
 
-@calls.add(Call("POST", "/ui/maps/{name}/aliases/{alias}/delete", access="frees"))
+@calls.add(Call("POST", "/ui/maps/{name}/aliases/{alias}/delete", access="maps:promote", frees=True))
 async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Response:
     """Delete an alias, unless someone has moved it."""
     conditions = as_seen(text_of(form, "seen"))
@@ -157,7 +157,7 @@ async def describe(ref: str, visit: Visiting, form: Form) -> Response:
     return redirect_to(visit, f"/ui/maps/{record.id}")
 
 
-@calls.add(Call("POST", "/ui/maps/{ref}/delete", access="frees"))
+@calls.add(Call("POST", "/ui/maps/{ref}/delete", frees=True))
 async def delete(ref: str, visit: Visiting) -> Response:
     """Delete one version, unless an alias points at it."""
     record = await run_in_thread(visit.here.store.maps.get, ref)

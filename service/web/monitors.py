@@ -139,7 +139,7 @@ def _values(reader: MonitorReader, shown: MonitorShown) -> dict[str, Any]:
 
 # --- The pages
 
-calls = page_calls()
+calls = page_calls(reads="monitors:read", writes="monitors:write")
 
 
 @calls.add(Call("GET", "/ui/monitors"))
@@ -303,7 +303,7 @@ async def acknowledge_alarm(name: str, rule: str, visit: Visiting, form: Form) -
     return await _acted(visit, name, form, act)
 
 
-@calls.add(Call("POST", "/ui/monitors/{name}/proposal/accept"))
+@calls.add(Call("POST", "/ui/monitors/{name}/proposal/accept", access="maps:promote"))
 async def accept_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Promote the challenger that the visitor saw."""
 
@@ -314,7 +314,7 @@ async def accept_challenger(name: str, visit: Visiting, form: Form) -> Response:
     return await _acted(visit, name, form, act)
 
 
-@calls.add(Call("POST", "/ui/monitors/{name}/proposal/reject"))
+@calls.add(Call("POST", "/ui/monitors/{name}/proposal/reject", access="maps:promote"))
 async def reject_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Reject the challenger that the visitor saw."""
 
