@@ -261,6 +261,9 @@ class MonitorRecord(MonitorBody):
     )
     created_at: Timestamp
     created_by: str | None = None
+    configured_by: str | None = Field(
+        None, description="id of the API key that created or last changed it; null if it is not known"
+    )
     started_at: Instant = Field(description="rows predicted earlier are not counted as evidence")
 
 

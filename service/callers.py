@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from backend.store.clock import seconds
 from backend.store.keyspace import DEFAULT_TENANT
+from schemas.audit import Actor
 from schemas.keys import KEY_PREFIX, KeyRecord, digest_of, scopes_of
 from schemas.keys import Scope as KeyScope
 from service.errors import Forbidden
@@ -26,6 +27,13 @@ class Caller:
     name: str | None = None
     key_id: str | None = None
     rate_limit: int | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """The caller in the audit log."""
+        if self.key_id is None:
+            return Actor(kind="local")
+        return Actor(kind="key", id=self.key_id, name=self.name, scope=self.scope)
 
     def may(self, scope: KeyScope) -> bool:
         """Whether the caller has a scope."""
