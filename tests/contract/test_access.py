@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from schemas.keys import SCOPES, UNIONS, WRITING
+from schemas.keys import SCOPES, UNIONS, WRITING, Scope
 from service.callers import Caller, require_scope
 from service.calls import Call
 from service.errors import Forbidden
@@ -45,7 +45,7 @@ PROMOTING_CALLS = {
     "POST /ui/monitors/{name}/proposal/reject",
 }
 #: What each scope of a key grants.
-GRANTED = {**{scope: {scope} for scope in SCOPES}, **UNIONS}
+GRANTED: dict[str, frozenset[Scope]] = {**{scope: frozenset({scope}) for scope in SCOPES}, **UNIONS}
 #: Pages that delete something or cancel a job. Signing in may be needed for that.
 FREEING_PAGES = {
     "/ui/jobs/{job_id}/cancel",

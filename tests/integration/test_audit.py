@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -52,10 +52,10 @@ def url(team: dict[str, NewKey], redis_url: str) -> Iterator[str]:
 
 
 def _call(url: str, key: NewKey | None, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
-    sent = {name.replace("_", "-"): value.encode() for name, value in headers.items()}
-    sent["Content-Type"] = b"application/merge-patch+json" if method == "PATCH" else b"application/json"
+    sent = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    sent[b"Content-Type"] = b"application/merge-patch+json" if method == "PATCH" else b"application/json"
     if key is not None:
-        sent["Authorization"] = f"Bearer {key.text}".encode()
+        sent[b"Authorization"] = f"Bearer {key.text}".encode()
     while True:
         response = httpx.request(method, url + path, json=body, headers=sent, timeout=60)
         if response.status_code != 401:  # the process reads a new key soon
@@ -208,7 +208,7 @@ def test_a_note_is_one_line_of_at_most_500_characters(service: Any, note: str, s
 @pytest.mark.parametrize("value", [b"\xff\xfe", b"caf\xe9"])
 def test_a_note_that_is_not_utf_8_is_refused_and_changes_nothing(service: Any, value: bytes) -> None:
     before = _entries(service.url, None, "?limit=1")
-    refused = httpx.post(service.url + "/maps", json=FIT, headers={"Calibrant-Note": value}, timeout=60)
+    refused = httpx.post(service.url + "/maps", json=FIT, headers={b"Calibrant-Note": value}, timeout=60)
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["header"] == "Calibrant-Note"
     assert _entries(service.url, None, "?limit=1") == before
@@ -332,8 +332,8 @@ def test_entries_that_are_too_old_are_removed(redis: Redis) -> None:
     keys = Keyspace("aged")
     trail = _trail(redis, "aged", days=1)
     _add(redis, trail, AuditFact(action="key-created", key="old"))
-    entry = redis.zrange(keys.audit(), 0, -1)[0]  # type: ignore[index]
-    redis.zadd(keys.audit(), {entry: 1.0})
+    entry = cast(list[bytes], redis.zrange(keys.audit(), 0, -1))[0]
+    redis.zadd(keys.audit(), {entry.decode(): 1.0})
     _add(redis, trail, AuditFact(action="key-created", key="new"))
     assert [entry.key for entry in _page(redis, "aged")] == ["new"]
 
