@@ -35,6 +35,8 @@ ChangeAction = Literal[
     "proposal-replaced",
     "proposal-accepted",
     "proposal-rejected",
+    "audit-hook-set",
+    "audit-hook-deleted",
     "backup-restored",
 ]
 #: Actions that a tenant may perform in any number; the others stay in the log although these are many.

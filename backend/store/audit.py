@@ -28,6 +28,8 @@ _APPEND = Script("audit/append")
 SERVICE = Author()
 #: Maximum number of keys that an entry lists.
 _MOST_KEYS = 100
+#: Number of ids read at once.
+_IDS = 10
 #: Length of the prefix of an id and of the hexadecimal time after it.
 _PREFIX, _TIME = len("audit_"), 12
 
@@ -104,6 +106,19 @@ class AuditTrail:
             if page.next is None:
                 return
             request = PageRequest(request.limit, page.next, request.low, request.high)
+
+    def next_after(self, entry_id: str) -> ChangeRecord | None:
+        """The first entry after one of this id, which may have been removed; None if there is none yet."""
+        key, low = self._keys.audit(), _time_of(entry_id) if entry_id else 0
+        start = 0
+        while ids := cast(list[bytes], self._redis.zrangebyscore(key, low, "+inf", start=start, num=_IDS)):
+            # Of ids of the same time, the serial number determines the order.
+            later = [each.decode() for each in ids if each.decode() > entry_id]
+            found = next((entry for entry in self._of_ids(later) if entry is not None), None) if later else None
+            if found is not None:
+                return found
+            start += len(ids)
+        return None
 
     def restore(self, entry_id: str, fact: StoredFact) -> bool:
         """Restore an entry from a backup; returns False if it exists, which is kept."""

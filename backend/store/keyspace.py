@@ -147,6 +147,14 @@ class Keyspace:
         """Counter: the entries that were ever written."""
         return self._key("audit-serial")
 
+    def audit_hooks(self) -> str:
+        """Hash: name -> a hook of the audit log, JSON."""
+        return self._key("audit-hooks")
+
+    def audit_positions(self) -> str:
+        """Hash: name of a hook of the audit log -> how far it is, JSON."""
+        return self._key("audit-positions")
+
     def monitors(self) -> str:
         """Sorted set: uids of all monitors by time of creation."""
         return self._key("monitors")

@@ -4,6 +4,9 @@
 -- Allowed even if Redis is out of memory, so that a deletion, which frees more than this needs, can be recorded.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- The order of entries is that of their transactions, also if the clock was set back, by at most a day.
+local last = tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] or 0)
+if last > now and last - now < 86400000 then now = last end
 for i = 3, #ARGV, 3 do
     local serial = redis.call('INCR', KEYS[4])
     local id = string.format('audit_%012x%010x%s', now, serial, ARGV[i])
