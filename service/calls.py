@@ -253,7 +253,8 @@ class Call:
     @property
     def stores(self) -> bool:
         """Whether the call needs room in the store."""
-        return self.access in WRITING and not self.frees_room
+        changes = self.access in WRITING or (self.access == "admin" and self.method != "GET")
+        return changes and not self.frees_room
 
     @property
     def is_paged(self) -> bool:

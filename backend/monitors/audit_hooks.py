@@ -6,7 +6,7 @@ import hashlib
 
 from backend.monitors.webhook_requests import AttemptOutcome, InvalidSecret, headers, made_secret
 from backend.monitors.webhook_targets import TargetRefused, Targets
-from backend.monitors.webhooks import AUDIT, MOST_SECONDS, Means, keys_of, prepare_hook
+from backend.monitors.webhooks import MOST_SECONDS, Means, keys_of, prepare_hook
 from backend.requester import Requester
 from backend.store.audit_hooks import AuditHooks
 from backend.store.chores import Chore, schedule
@@ -17,6 +17,8 @@ from calibrant import __version__
 from schemas.audit_hooks import AuditEvent, AuditHookAnswer, AuditHookBody, HookProgress, StoredHook
 from schemas.monitors import HookSpec
 
+#: In the id of a background task, instead of a monitor.
+AUDIT = "audit"
 #: Seconds between two looks for new entries, and the longest pause after failures.
 LOOK_SECONDS, LONGEST_SECONDS = 5.0, 3600.0
 #: Number of entries sent by one task, so that tenants take turns.

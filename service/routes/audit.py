@@ -42,8 +42,8 @@ async def get_audit_log(request: Request, here: Here) -> Response:
 
     Examples
     --------
-    >>> [entry.action for entry in client.audit_log(map="spam", alias="champion")]
-    ['alias-moved']
+    >>> {entry.action for entry in client.audit_log(action="alias-moved")} <= {"alias-moved"}
+    True
     """
     query = read_query(request, AuditQuery)
     media = choose(read_header(request, b"accept"), (JSON, JSON_LINES))
