@@ -128,7 +128,10 @@ class AuditTrail:
             pipe.zadd(self._keys.audit(), {entry_id: moment})
             if fact.action in ROUTINE:
                 pipe.zadd(self._keys.audit_routine(), {entry_id: moment})
-            return bool(pipe.execute()[0])
+            is_new = bool(pipe.execute()[0])
+        if is_new:
+            self._redis.incr(self._keys.audit_serial())
+        return is_new
 
     def _of_ids(self, ids: Sequence[str]) -> list[ChangeRecord | None]:
         stored = cast(list[bytes | None], self._redis.hmget(self._keys.audit_entries(), list(ids)))

@@ -16,7 +16,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.api_keys import ApiKeyStore
-from backend.store.audit import SERVICE, AuditTrail
+from backend.store.audit import AuditTrail
 from backend.store.backup.file import read_lines
 from backend.store.clock import seconds
 from backend.store.errors import StorageError, StoreNotEmpty
@@ -61,10 +61,10 @@ class Restored:
     left: Counter[str] = field(default_factory=Counter)
 
 
-def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author = SERVICE) -> Restored:
+def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author | None = None) -> Restored:
     """Restore a backup into a store, which must be empty unless ``merge`` is set.
 
-    The audit log of each tenant gets an entry by ``author`` with the numbers of restored documents.
+    With an ``author``, the audit log of each tenant gets an entry with the numbers of restored documents.
 
     Raises ``StoreNotEmpty``, and ``DamagedBackup``, ``LaterFormat`` or ``StorageError`` before anything is written.
     """
@@ -80,7 +80,7 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author = SER
         if written and isinstance(line, MapLine | AliasLine | MonitorLine | KeyLine):
             tenant = str(line.record["tenant"]) if isinstance(line, KeyLine) else line.tenant
             tenants.setdefault(tenant, Counter())[line.kind] += 1
-    for tenant, counts in tenants.items():
+    for tenant, counts in tenants.items() if author is not None else ():
         with redis.pipeline() as pipe:
             AuditTrail(redis, Keyspace(tenant), author).add(
                 pipe, AuditFact(action="backup-restored", after=dict(counts))
