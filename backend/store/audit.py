@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import cast
 
+import orjson
 from redis import Redis
 from redis.client import Pipeline
 
@@ -79,13 +80,13 @@ class AuditTrail:
         stored = cast(dict[bytes, bytes], pipe.hgetall(Shared.api_keys()))
         if not stored:
             return None
-        moment = now().timestamp()
-        records = (read_stored(KeyRecord, data) for data in stored.values())
+        moment, tenant = now().timestamp(), self._keys.tenant
+        own = [data for data in stored.values() if orjson.loads(data).get("tenant") == tenant]
+        records = sorted((read_stored(KeyRecord, data) for data in own), key=lambda record: record.created_at)
         valid = (
             record
-            for record in sorted(records, key=lambda record: record.created_at)
-            if record.tenant == self._keys.tenant
-            and record.may(scope)
+            for record in records
+            if record.may(scope)
             and any(secret.expires_at is None or seconds(secret.expires_at) > moment for secret in record.secrets)
         )
         return [KeyGrant(id=key.id, name=key.name, scope=key.scope) for key in islice(valid, _MOST_KEYS)]
