@@ -9,23 +9,35 @@ from dataclasses import dataclass
 
 from backend.store.clock import seconds
 from backend.store.keyspace import DEFAULT_TENANT
-from schemas.keys import KEY_PREFIX, SCOPES, KeyRecord, digest_of
+from schemas.audit import Actor
+from schemas.keys import KEY_PREFIX, KeyRecord, digest_of, scopes_of
 from schemas.keys import Scope as KeyScope
+from service.errors import Forbidden
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a request; ``key_id`` and ``name`` are those of its API key, None without keys."""
+    """The caller of a request; ``scope`` is what it is granted.
+
+    ``key_id`` and ``name`` are those of its API key, None without keys.
+    """
 
     tenant: str = DEFAULT_TENANT
-    scope: KeyScope = "admin"
+    scope: str = "admin"
     name: str | None = None
     key_id: str | None = None
     rate_limit: int | None = None
 
+    @property
+    def actor(self) -> Actor:
+        """The caller in the audit log."""
+        if self.key_id is None:
+            return Actor(kind="local")
+        return Actor(kind="key", id=self.key_id, name=self.name, scope=self.scope)
+
     def may(self, scope: KeyScope) -> bool:
         """Whether the caller has a scope."""
-        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+        return scope in scopes_of(self.scope)
 
 
 #: The only caller of a service without keys.
@@ -33,6 +45,14 @@ LOCAL = Caller()
 #: A caller without a key on an open page, in a service with keys; no tenant has this name.
 STRANGER = Caller(tenant="-", scope="read")
 _NOBODY = ("0" * 64, float("inf"))
+
+
+def require_scope(caller: Caller, needed: KeyScope | None) -> None:
+    """Raise ``Forbidden`` unless a caller has a scope, if one is needed; the response names it (RFC 6750)."""
+    if needed is not None and not caller.may(needed):
+        message = f"this call needs a key with the scope {needed}; the key has the scope {caller.scope}"
+        challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
+        raise Forbidden(message).with_headers({"WWW-Authenticate": challenge})
 
 
 class Keyring:

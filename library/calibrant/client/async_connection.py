@@ -80,7 +80,7 @@ class AsyncConnection:
 
     Parameters
     ----------
-    url, api_key, timeout, tries, verify, transport
+    url, api_key, timeout, tries, note, verify, transport
         As for ``Calibrant``.
 
     Examples
@@ -100,12 +100,13 @@ class AsyncConnection:
         api_key: str | None = None,
         timeout: float = 60.0,
         tries: int = 4,
+        note: str | None = None,
         verify: ssl.SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._patience = Patience(tries, timeout)
         self._http = httpx.AsyncClient(
-            base_url=url_of(url), headers=headers_of(api_key), verify=context_of(verify), transport=transport
+            base_url=url_of(url), headers=headers_of(api_key, note), verify=context_of(verify), transport=transport
         )
 
     def __repr__(self) -> str:

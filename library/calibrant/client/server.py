@@ -11,6 +11,8 @@ import httpx
 
 #: Environment variables of the default URL and API key.
 SERVER_VARIABLE, KEY_VARIABLE = "CALIBRANT_SERVER", "CALIBRANT_API_KEY"
+#: Environment variable of why changes are made, for the audit log.
+NOTE_VARIABLE = "CALIBRANT_NOTE"
 LOCAL = "http://127.0.0.1:8000"
 _KEY = re.compile(r"[\x21-\x7e]+")
 
@@ -37,15 +39,19 @@ def noted(error: httpx.TransportError, url: httpx.URL) -> httpx.TransportError:
     return error
 
 
-def headers_of(api_key: str | None) -> dict[str, str]:
-    """Return the headers of every request, with the given API key or that of CALIBRANT_API_KEY, if any."""
+def headers_of(api_key: str | None, note: str | None = None) -> dict[bytes, bytes]:
+    """Return the headers of every request, with the given API key and note or those of the environment, if any."""
     key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
-    headers = {"User-Agent": f"calibrant-client/{_version()} httpx/{httpx.__version__}"}
+    headers = {b"User-Agent": f"calibrant-client/{_version()} httpx/{httpx.__version__}".encode()}
+    if reason := (os.environ.get(NOTE_VARIABLE, "") if note is None else note).strip():
+        if not reason.isprintable():
+            raise ValueError("the note must not contain control characters or line ends")
+        headers[b"Calibrant-Note"] = reason.encode()
     if not key:
         return headers
     if not _KEY.fullmatch(key):  # the error of the transport would contain the key
         raise ValueError("the API key must consist of visible ASCII characters, without spaces or line ends")
-    return {**headers, "Authorization": f"Bearer {key}"}
+    return {**headers, b"Authorization": f"Bearer {key}".encode()}
 
 
 def shown(url: httpx.URL) -> str:

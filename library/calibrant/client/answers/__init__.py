@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calibrant.client.answers.aliases import Aliases, AliasRecord
+    from calibrant.client.answers.audit import Actor, AuditPage, ChangeRecord, KeyGrant
+    from calibrant.client.answers.audit_hooks import AuditHookAnswer, AuditHooksAnswer, HookProgress
     from calibrant.client.answers.batches import BatchesAnswer, BatchRecord
     from calibrant.client.answers.catalogue import (
         DiagramEntry,
@@ -123,6 +125,7 @@ if TYPE_CHECKING:
 #: Name -> the module that it is loaded from.
 _MODULE_OF = {
     "About": "maps",
+    "Actor": "audit",
     "After": "evaluations",
     "AlarmData": "monitor_alarms",
     "AlarmsAnswer": "monitor_alarms",
@@ -131,11 +134,15 @@ _MODULE_OF = {
     "Attempt": "monitor_alarms",
     "AuditAnswer": "monitor_alarms",
     "AuditEntry": "monitor_alarms",
+    "AuditHookAnswer": "audit_hooks",
+    "AuditHooksAnswer": "audit_hooks",
+    "AuditPage": "audit",
     "BatchRecord": "batches",
     "BatchReport": "evaluations",
     "BatchesAnswer": "batches",
     "Bins": "maps",
     "ChangeReading": "monitor_rules",
+    "ChangeRecord": "audit",
     "ComparisonAnswer": "evaluations",
     "ContestantAnswer": "evaluations",
     "Counts": "monitors",
@@ -178,6 +185,7 @@ _MODULE_OF = {
     "Health": "catalogue",
     "HeldOutGain": "distributions",
     "HistogramReading": "monitor_answers",
+    "HookProgress": "audit_hooks",
     "HookSpec": "monitors",
     "HookTestData": "monitor_alarms",
     "HosmerLemeshowAnswer": "grades",
@@ -186,6 +194,7 @@ _MODULE_OF = {
     "JobAnswer": "jobs",
     "JobSummary": "jobs",
     "JobsAnswer": "jobs",
+    "KeyGrant": "audit",
     "LabelShiftReading": "monitor_answers",
     "Limit": "catalogue",
     "LimitsAnswer": "catalogue",
@@ -246,6 +255,7 @@ _MODULE_OF = {
 __all__ = [
     "FINAL",
     "About",
+    "Actor",
     "After",
     "AlarmData",
     "AlarmsAnswer",
@@ -254,11 +264,15 @@ __all__ = [
     "Attempt",
     "AuditAnswer",
     "AuditEntry",
+    "AuditHookAnswer",
+    "AuditHooksAnswer",
+    "AuditPage",
     "BatchRecord",
     "BatchReport",
     "BatchesAnswer",
     "Bins",
     "ChangeReading",
+    "ChangeRecord",
     "ComparisonAnswer",
     "ContestantAnswer",
     "Counts",
@@ -300,6 +314,7 @@ __all__ = [
     "Health",
     "HeldOutGain",
     "HistogramReading",
+    "HookProgress",
     "HookSpec",
     "HookTestData",
     "HosmerLemeshowAnswer",
@@ -308,6 +323,7 @@ __all__ = [
     "JobAnswer",
     "JobSummary",
     "JobsAnswer",
+    "KeyGrant",
     "LabelShiftReading",
     "Limit",
     "LimitsAnswer",
