@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,6 +17,17 @@ KEY_PREFIX = "calk"
 Scope = Literal["read", "write", "admin"]
 #: Each scope includes those before it.
 SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
+
+
+@lru_cache(maxsize=256)
+def scopes_of(granted: str) -> frozenset[Scope]:
+    """The scopes that a text grants: names with a space between two; raises ``ValueError`` for unknown ones."""
+    names = granted.split(" ")
+    if set(names) - set(SCOPES):
+        raise ValueError(f"must be {', '.join(SCOPES)}, with a space between two")
+    return frozenset(SCOPES[: max(SCOPES.index(name) for name in SCOPES if name in names) + 1])
+
+
 Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$")]
 
