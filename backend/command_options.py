@@ -9,11 +9,14 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from backend.settings import PREFIX, Setting, flag_of, settings_of, variable_of
+
+if TYPE_CHECKING:
+    from schemas.audit import Author
 
 
 def option(
@@ -33,6 +36,27 @@ RedisUrlFile = Annotated[Path | None, option("--redis-url-file", "File with the 
 Data = Annotated[Path, option("--data", "Folder of the embedded store, used if there is no URL.")]
 #: The default folder.
 DATA = Path(".calibrant")
+
+#: An option of commands that change what the audit log records.
+Note = Annotated[
+    str | None, typer.Option("--note", envvar="CALIBRANT_NOTE", help="Why the change is made, for the audit log.")
+]
+
+
+def author_of(note: str | None) -> Author:
+    """The user of a command as the author of changes; raises ``BadParameter`` for a note that is not one line."""
+    import getpass
+
+    from schemas.audit import MAX_NOTE, Actor, Author
+
+    if note is not None and (len(note) > MAX_NOTE or not note.isprintable()):
+        raise typer.BadParameter(f"must be one line of at most {MAX_NOTE} characters", param_hint="--note")
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        user = None
+    return Author(actor=Actor(kind="command", name=user), note=note)
+
 
 _FLAG, _FILE_FLAG = "--redis-url", "--redis-url-file"
 _VARIABLE, _FILE_VARIABLE = variable_of("redis_url"), variable_of("redis_url_file")

@@ -59,6 +59,21 @@ class SharedSettings:
         low=0,
         high=1,
     )
+    audit_entries: int = setting(
+        10_000,
+        "maximum number of entries of the audit log of a tenant; the oldest are removed, those of fits first while "
+        "they are more than half; set the same value for the API and for the workers",
+        low=100,
+        high=1_000_000,
+        limit=True,
+    )
+    audit_days: int = setting(
+        400,
+        "days that entries of the audit log are kept; set the same value for the API and for the workers",
+        low=1,
+        high=36_500,
+        limit=True,
+    )
     webhook_hosts: str = setting(
         "",
         "hosts that webhooks may be sent to, separated by commas, such as alerts.example.com, *.example.com, "

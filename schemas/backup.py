@@ -128,6 +128,15 @@ class JobLine(Document):
     life: Life | None
 
 
+class AuditLine(Document):
+    """An entry of the audit log."""
+
+    kind: Literal["audit"] = "audit"
+    tenant: Tenant
+    id: str = Field(pattern=r"^audit_[0-9a-f]{30,60}$")
+    record: dict[str, Any]
+
+
 class End(Document):
     """The last line: the number of lines of each kind, and the SHA-256 of all lines before it."""
 
@@ -137,6 +146,17 @@ class End(Document):
 
 
 MonitorLines = MonitorPartLine | MonitorIdsLine | MonitorLine
-Line = KeyLine | PieceLine | BatchLine | MapLine | AliasLine | VersionLine | MonitorLines | AnswerLine | JobLine
+Line = (
+    KeyLine
+    | PieceLine
+    | BatchLine
+    | MapLine
+    | AliasLine
+    | VersionLine
+    | MonitorLines
+    | AnswerLine
+    | JobLine
+    | AuditLine
+)
 
 LINE: TypeAdapter[Line | End] = TypeAdapter(Annotated[Line | End, Field(discriminator="kind")])

@@ -40,7 +40,8 @@ Reference = Annotated[str, Field(min_length=1, max_length=160)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2)]
 
 #: The name of a window, rule or hook of a monitor.
-Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+LABEL = "[a-z0-9][a-z0-9_-]{0,31}"
+Label = Annotated[str, Field(pattern=rf"^{LABEL}$")]
 
 #: An RFC 3339 timestamp in UTC.
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]

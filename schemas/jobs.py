@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from schemas.audit import Author
 from schemas.base import Document, Timestamp
 from schemas.batches import BatchRecord
 from schemas.pages import PageQuery
@@ -90,7 +91,7 @@ class JobRecord(JobState):
     loss. ``carried`` is the trace context of the request. A job with several ``parts`` counts how many are ``left``; a
     part refers to its ``parent`` and has its own number. ``temporary_batch`` stores rows of the request, those of
     several models ``temporary_batches``; they are deleted when the job ends. ``rows`` describes the rows of an
-    evaluation of one batch, which may be gone before the report.
+    evaluation of one batch, which may be gone before the report. ``author`` is that of its entries in the audit log.
     """
 
     format: int = 3
@@ -111,6 +112,7 @@ class JobRecord(JobState):
     temporary_batch: str | None = None
     temporary_batches: list[str] = Field(default_factory=list)
     rows: BatchRecord | None = None
+    author: Author | None = None
 
     @property
     def own_batches(self) -> list[str]:

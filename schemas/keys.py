@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from schemas.base import Document
+
+# --- Scopes: what a call needs, and what a key grants
+
+#: The scope that a call needs.
+Scope = Literal["maps:read", "maps:write", "maps:promote", "batches:write", "monitors:read", "monitors:write", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+#: Scopes of calls that store, change or delete something.
+WRITING: frozenset[Scope] = frozenset({"maps:write", "maps:promote", "batches:write", "monitors:write"})
+_READING: frozenset[Scope] = frozenset({"maps:read", "monitors:read"})
+#: Scopes of keys that stand for several; of any other, a key has exactly the calls that need it.
+UNIONS: Mapping[str, frozenset[Scope]] = MappingProxyType(
+    {"read": _READING, "write": _READING | WRITING, "admin": frozenset(SCOPES)}
+)
+
+
+@lru_cache(maxsize=256)
+def scopes_of(granted: str) -> frozenset[Scope]:
+    """The scopes that a text grants: scopes and unions with a space between two; raises ``ValueError`` for others."""
+    known: dict[str, frozenset[Scope]] = {**{scope: frozenset({scope}) for scope in SCOPES}, **UNIONS}
+    names = granted.split(" ")
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"has {len(unknown)} unknown scopes; known are {', '.join(['read', 'write', *SCOPES])}")
+    return frozenset[Scope]().union(*(known[name] for name in names))
+
+
+def _check_scope(granted: str) -> str:
+    scopes_of(granted)
+    return granted
+
+
+#: What a key grants, as in OAuth 2.0 (RFC 6749, section 3.3): ``write``, or ``maps:read maps:promote``.
+Grant = Annotated[str, Field(max_length=200), AfterValidator(_check_scope)]
+
 
 # --- API keys as stored: tenant, scope and expiry, never the secrets
 
 #: Prefix of all keys, by which secret scanners recognize them.
 KEY_PREFIX = "calk"
-Scope = Literal["read", "write", "admin"]
-#: Each scope includes those before it.
-SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
-
-
-@lru_cache(maxsize=256)
-def scopes_of(granted: str) -> frozenset[Scope]:
-    """The scopes that a text grants: names with a space between two; raises ``ValueError`` for unknown ones."""
-    names = granted.split(" ")
-    if set(names) - set(SCOPES):
-        raise ValueError(f"must be {', '.join(SCOPES)}, with a space between two")
-    return frozenset(SCOPES[: max(SCOPES.index(name) for name in SCOPES if name in names) + 1])
-
-
 Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 KeyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$")]
 
@@ -52,7 +73,7 @@ class KeyRecord(Document):
     id: str
     name: KeyName
     tenant: Tenant
-    scope: Scope
+    scope: Grant
     secrets: list[Secret] = Field(max_length=2)
     created_at: str
     revoked_at: str | None = None
@@ -62,7 +83,7 @@ class KeyRecord(Document):
 
     def may(self, scope: Scope) -> bool:
         """Whether the key has a scope."""
-        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+        return scope in scopes_of(self.scope)
 
 
 # --- Sessions of the web page as stored: the id of the key and digests, never the key or the cookie

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from schemas.audit import Author
 from schemas.base import Document, Instant, Timestamp
 from schemas.monitor_online import OnlineReason, OnlineStanding
 from schemas.monitor_rules import ChangeReading, DriftEvidence, Rule, RuleKind, RuleState
@@ -201,6 +202,7 @@ class Standing(Document):
     proposal: Proposal | None = None
     moving: Proposal | None = Field(None, description="accepted proposal whose alias is being moved")
     moved_by: str | None = None
+    moved_for: Author | None = Field(None, description="who accepted it, for the audit log; null: the monitor")
     applied: str | None = Field(None, description="id of the map that was applied to rows at the last check")
     reference: ReferenceState | None = None
     online: OnlineStanding | None = Field(None, description="the map that follows the stream")

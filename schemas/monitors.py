@@ -136,6 +136,11 @@ class RecalibrationSpec(Document):
     )
     every: int = Field(DAY, ge=MINUTE, le=400 * DAY, description="seconds between two scheduled versions of ``online``")
 
+    @property
+    def promotes(self) -> bool:
+        """Whether the monitor moves the alias by itself."""
+        return self.policy in ("auto", "online")
+
 
 def _no_default(schema: dict[str, Any]) -> None:
     """Remove the default of a field from the schema: generated clients would send it as if the caller had set it."""
@@ -256,6 +261,9 @@ class MonitorRecord(MonitorBody):
     )
     created_at: Timestamp
     created_by: str | None = None
+    configured_by: str | None = Field(
+        None, description="id of the API key that created or last changed it; null if it is not known"
+    )
     started_at: Instant = Field(description="rows predicted earlier are not counted as evidence")
 
 

@@ -15,9 +15,8 @@ from backend.store.errors import StoreFull, problem_of
 from backend.store.link import Link
 from backend.store.server.connection import UNAVAILABLE, StoreRefuses
 from schemas.keys import KEY_PREFIX
-from schemas.keys import Scope as KeyScope
 from schemas.problem_table import problem
-from service.callers import LOCAL, STRANGER, Caller, Keyring
+from service.callers import LOCAL, STRANGER, Caller, Keyring, require_scope
 from service.error_handlers import unavailable_response
 from service.errors import (
     Forbidden,
@@ -106,7 +105,7 @@ class Access:
             elif self._keyring:
                 session = await self._signed_in(scope, path)
                 caller = await self._bearer(scope) if session is None else session.caller
-                _require_scope(caller, table.needed_scope(method, path))
+                require_scope(caller, table.needed_scope(method, path))
                 allowance = self._counted(caller)
             else:
                 caller = self._local(scope)
@@ -122,7 +121,7 @@ class Access:
                 return
             await respond(problem_of(refusal), refusal.headers)(scope, receive, send)
             return
-        if table.needed_scope(method, path) == "write" and not table.frees_room(method, path):
+        if table.stores(method, path):
             try:
                 self._budget.check(caller.tenant)
             except StoreFull as full:
@@ -204,13 +203,6 @@ class Access:
         if origin is not None and origin not in self._origins and _host_of(origin) not in LOCAL_HOSTS:
             raise ForeignOrigin("without API keys, requests from other origins are not allowed")
         return LOCAL
-
-
-def _require_scope(caller: Caller, needed: KeyScope) -> None:
-    if not caller.may(needed):
-        message = f"this call needs a key with the scope {needed}; the key has the scope {caller.scope}"
-        challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
-        raise Forbidden(message).with_headers({"WWW-Authenticate": challenge})
 
 
 def _with_rate_headers(allowance: RequestAllowance, send: Send) -> Send:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 from backend.store.clock import seconds
 from backend.store.keyspace import DEFAULT_TENANT
+from schemas.audit import Actor, ActorKind
 from schemas.keys import KEY_PREFIX, KeyRecord, digest_of, scopes_of
 from schemas.keys import Scope as KeyScope
+from service.errors import Forbidden
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a request, and the scopes that it is granted.
+    """The caller of a request; ``scope`` is what it is granted.
 
     ``key_id`` and ``name`` are those of its API key; both are ``oidc:`` and the subject of a token, whose end is
     ``expires_at``, in seconds since 1970. Names of keys have no colon. Both are None without keys.
@@ -28,6 +30,14 @@ class Caller:
     rate_limit: int | None = None
     expires_at: float | None = None
 
+    @property
+    def actor(self) -> Actor:
+        """The caller in the audit log."""
+        if self.key_id is None:
+            return Actor(kind="local")
+        kind: ActorKind = "key" if self.expires_at is None else "subject"
+        return Actor(kind=kind, id=self.key_id, name=self.name, scope=self.scope)
+
     def may(self, scope: KeyScope) -> bool:
         """Whether the caller has a scope."""
         return scope in scopes_of(self.scope)
@@ -38,6 +48,14 @@ LOCAL = Caller()
 #: A caller without a key on an open page, in a service with keys; no tenant has this name.
 STRANGER = Caller(tenant="-", scope="read")
 _NOBODY = ("0" * 64, float("inf"))
+
+
+def require_scope(caller: Caller, needed: KeyScope | None) -> None:
+    """Raise ``Forbidden`` unless a caller has a scope, if one is needed; the response names it (RFC 6750)."""
+    if needed is not None and not caller.may(needed):
+        message = f"this call needs a key with the scope {needed}; the key has the scope {caller.scope}"
+        challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
+        raise Forbidden(message).with_headers({"WWW-Authenticate": challenge})
 
 
 class Keyring:

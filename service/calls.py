@@ -9,12 +9,13 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from schemas.keys import SCOPES, WRITING, Scope
 from schemas.problem_table.of_numbers import OF_NUMBERS
 from service.formats.catalogue import READERS
 from service.formats.media import JSON, MERGE_PATCH
@@ -23,10 +24,9 @@ from service.routing import Direct, Idempotent
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 Schema: TypeAlias = dict[str, Any]
 
-#: What a call does, and so what it needs: ``open`` and ``personal`` calls need no API key, and ``personal`` ones depend
-#: on who is signed in; calls that store something need room in the store, those that free room do not.
-Access = Literal["open", "personal", "reads", "stores", "frees", "admin"]
-_ACCESS: Final[Mapping[str, Access]] = MappingProxyType({"GET": "reads", "DELETE": "frees"})
+#: Whom a call admits: ``open`` and ``personal`` calls need no API key, and ``personal`` ones depend on who is signed
+#: in; ``any`` needs a key with any scope, the others one with this scope.
+Access = Literal["open", "personal", "any"] | Scope
 
 # --- Problems that several calls can return
 
@@ -184,7 +184,9 @@ class Call:
     samples
         Examples that need nothing stored.
     access
-        By default calls with GET read, those with DELETE free room, and all others store something.
+        The scope that a key needs, or whom else the call admits; the default is that of its module.
+    frees
+        Whether a call that changes something works in a full store, because it frees room, as DELETE does.
     needs_store
         Whether the call is refused while the store is unavailable.
     from_memory
@@ -216,6 +218,7 @@ class Call:
     problems: Sequence[str] = ()
     samples: Sequence[Sample] = ()
     access: Access | None = None
+    frees: bool = False
     needs_store: bool = True
     from_memory: bool = False
     client: str | Sequence[ClientMethod] = ()
@@ -233,14 +236,25 @@ class Call:
         return [ClientMethod(self.client)] if isinstance(self.client, str) else self.client
 
     @property
-    def needs(self) -> Access:
-        """What the call needs."""
-        return self.access or _ACCESS.get(self.method, "stores")
-
-    @property
     def is_open(self) -> bool:
         """Whether the call needs no API key."""
-        return self.needs in ("open", "personal")
+        return self.access in ("open", "personal")
+
+    @property
+    def needed_scope(self) -> Scope | None:
+        """The scope that a key needs; None if any key may make the call, or none is needed."""
+        return next((scope for scope in SCOPES if scope == self.access), None)
+
+    @property
+    def frees_room(self) -> bool:
+        """Whether the call works in a full store although it changes something."""
+        return self.frees or self.method == "DELETE"
+
+    @property
+    def stores(self) -> bool:
+        """Whether the call needs room in the store."""
+        changes = self.access in WRITING or (self.access == "admin" and self.method != "GET")
+        return changes and not self.frees_room
 
     @property
     def is_paged(self) -> bool:
@@ -256,12 +270,23 @@ class Call:
 class Calls:
     """The calls of a module, with their routes.
 
-    ``tag`` is their section of the document; pages have none. Each POST of the API supports ``Idempotency-Key``.
-    ``direct`` calls skip FastAPI.
+    ``tag`` is their section of the document; pages have none. Calls with GET need the scope ``reads``, the others
+    ``writes``, if they do not declare another. Each POST of the API supports ``Idempotency-Key``. ``direct`` calls skip
+    FastAPI.
     """
 
-    def __init__(self, tag: str = "", *, dependencies: Sequence[Depends] = (), direct: bool = False) -> None:
+    def __init__(
+        self,
+        tag: str = "",
+        *,
+        reads: Access = "maps:read",
+        writes: Scope = "maps:write",
+        dependencies: Sequence[Depends] = (),
+        direct: bool = False,
+    ) -> None:
         self._tag = tag
+        self._reads: Access = reads
+        self._writes: Access = writes
         self._dependencies = dependencies
         self._direct = direct
         self.routes: list[tuple[Call, APIRoute]] = []
@@ -271,7 +296,8 @@ class Calls:
 
         def declare(endpoint: Endpoint) -> Endpoint:
             description, _, examples = (inspect.getdoc(endpoint) or "").partition(_EXAMPLES)
-            whole = replace(call, tag=call.tag or self._tag, name=endpoint.__name__)
+            access = call.access or (self._reads if call.method == "GET" else self._writes)
+            whole = replace(call, tag=call.tag or self._tag, name=endpoint.__name__, access=access)
             whole = replace(whole, description=description, client_examples=examples)
             self.routes.append((whole, self._route(whole, endpoint)))
             return endpoint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -15,16 +15,20 @@ from backend.monitors.webhook_targets import Targets
 from backend.store.jobs.store import Watcher
 from backend.store.keyspace import Kind, derived_id, new_id
 from backend.store.store import Store
-from service.callers import Caller
+from backend.telemetry.observed import current
+from schemas.audit import Author
+from schemas.keys import Scope
+from service.callers import Caller, require_scope
 from service.errors import DeadlineExceeded
 from service.guard import Guard
-from service.headers import NO_PREFERENCES, Preferences, read_headers, read_prefer
+from service.headers import NO_PREFERENCES, Preferences, check_note, read_headers, read_note, read_prefer
 from service.process import Process
 from service.scoring import ScoringContext
 from service.settings import Settings
 from service.shares import Streams
 
 T = TypeVar("T")
+_READING = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,30 @@ class Context(ScoringContext):
     It is the ``Requester`` of every use case in ``backend``.
 
     ``prefer`` holds the request's preferences. ``seed`` determines the ids of what a request with an idempotency key
-    creates, so that a repeated request uses the same ids.
+    creates, so that a repeated request uses the same ids. ``note`` is why the caller makes a change.
     """
 
     process: Process
     prefer: Preferences = NO_PREFERENCES
     seed: str | None = None
+    note: str | None = None
 
     @cached_property
     def store(self) -> Store:
         """The view of the store of the caller's tenant."""
-        return Store.of(self.process.redis, self.caller.tenant, self.process.quotas)
+        return Store.of(self.process.redis, self.caller.tenant, self.process.quotas, self.author)
+
+    @property
+    def author(self) -> Author:
+        """The caller as the author of changes."""
+        observed = current()
+        return Author(
+            actor=self.caller.actor, note=self.note, request_id=None if observed is None else observed.request_id
+        )
+
+    def noted(self, text: str) -> Context:
+        """The same context with a note from a form; raises ``InvalidField``."""
+        return replace(self, note=check_note(text))
 
     @property
     def prefers_job(self) -> bool:
@@ -107,6 +124,10 @@ class Context(ScoringContext):
             return new_id(kind)
         return derived_id(kind, self.seed if number == 0 else f"{self.seed} {number}")
 
+    def require_scope(self, scope: Scope) -> None:
+        """Raise ``Forbidden`` unless the caller has a scope, which this request needs beside that of its call."""
+        require_scope(self.caller, scope)
+
     def held_map(self, ref: str) -> HeldMap | None:
         """The map of a reference if it is in memory."""
         return self.process.maps.held(self.caller.tenant, ref)
@@ -131,7 +152,8 @@ async def context_of(request: Request) -> Context:
     caller: Caller = state["caller"]
     preferred = read_headers(request, b"prefer")
     prefer = read_prefer(preferred) if preferred else NO_PREFERENCES
-    return Context(process, caller, request.scope, prefer, state.get("seed"))
+    note = read_note(request) if request.method not in _READING else None
+    return Context(process, caller, request.scope, prefer, state.get("seed"), note)
 
 
 Here = Annotated[Context, Depends(context_of)]

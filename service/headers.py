@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,9 +14,10 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from schemas.audit import MAX_NOTE
 from schemas.base import Document
 from schemas.maps import MapRecord
-from service.errors import PreconditionFailed, RequestError, of_header
+from service.errors import InvalidField, PreconditionFailed, RequestError, of_header
 
 # --- The headers of a request, read from the ASGI scope, because every call reads some of them
 
@@ -28,6 +30,37 @@ def read_headers(request: HTTPConnection, name: bytes) -> list[str]:
 def read_header(request: HTTPConnection, name: bytes) -> str:
     """The value of a header, empty if missing; repeated headers are joined to one list (RFC 9110, section 5.3)."""
     return ", ".join(read_headers(request, name))
+
+
+# --- The ``Calibrant-Note`` header: why a caller makes a change, for the audit log
+
+NOTE = "Calibrant-Note"
+_NOTE = NOTE.lower().encode()
+#: Categories of characters that a note must not contain: controls, formats, surrogates, and separators of lines.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+#: Formats that some languages need.
+_JOINERS = "\u200c\u200d"
+
+
+def read_note(request: HTTPConnection) -> str | None:
+    """The note of a request that may change something; raises ``InvalidField``."""
+    sent = [value for name, value in request.scope["headers"] if name == _NOTE]
+    if not sent:
+        return None
+    try:
+        return check_note(sent[0].decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise of_header(InvalidField, NOTE, "must be UTF-8") from error
+
+
+def check_note(text: str) -> str | None:
+    """A note without surrounding spaces, None for an empty one; raises ``InvalidField``."""
+    note = text.strip()
+    if len(note) > MAX_NOTE:
+        raise of_header(InvalidField, NOTE, f"must have at most {MAX_NOTE} characters")
+    if any(unicodedata.category(character) in _HIDDEN and character not in _JOINERS for character in note):
+        raise of_header(InvalidField, NOTE, "must not contain control characters or line ends")
+    return note or None
 
 
 # --- The ``Prefer`` header (RFC 7240)

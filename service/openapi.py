@@ -17,6 +17,7 @@ from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel, TypeAdapter
 
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
+from schemas.audit import MAX_NOTE
 from schemas.diagrams import PictureReport
 from schemas.evaluations import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
@@ -29,7 +30,7 @@ from service.examples.calls import examples_of, parameter
 from service.formats.catalogue import FORMATS
 from service.formats.media import JSON, MERGE_PATCH, schema_of
 from service.formats.options import structured_fields
-from service.headers import Conditions, entity_tag, tagged
+from service.headers import NOTE, Conditions, entity_tag, tagged
 from service.inference.errors import status_of, uses_protocol
 from service.problems import MEDIA_TYPE
 from service.route_table import RouteTable
@@ -85,7 +86,9 @@ def common_problems(call: Call) -> list[str]:
         codes += REPEATED
     if call.conditional:
         codes += CONDITIONAL
-    if call.method == "POST" or call.needs == "stores":
+    if call.needed_scope in _NOTED:
+        codes.append("invalid-field")
+    if call.method == "POST" or call.stores:
         codes.append("store-full")
     if "{" in call.path:
         codes.append("not-found")
@@ -139,6 +142,11 @@ _KEY = _header(
     "A repeated request with the same key gets the same response and takes effect only once.",
     pattern="^[!-~]{1,255}$",
 )
+
+
+_NOTE = _header(NOTE, f"why the caller makes the change, for the audit log: UTF-8, at most {MAX_NOTE} characters")
+#: Scopes of calls whose changes are in the audit log.
+_NOTED = ("maps:write", "maps:promote", "monitors:write")
 
 
 def _located(what: str) -> Schema:
@@ -256,13 +264,17 @@ def _operation(call: Call, schemas: Schema) -> Schema:
         "description": call.description,
         "operationId": call.name,
         # Without keys the service accepts local requests only, and they need no key.
-        "security": [] if call.is_open else [{"key": []}, {"token": []}, {}],
+        "security": [] if call.is_open else [{scheme: _scopes(call)} for scheme in ("key", "token")] + [{}],
         **({"parameters": parameters} if parameters else {}),
         **({} if body is None else {"requestBody": {"required": True, "content": body}}),
         "responses": {status: responses[status] for status in sorted(responses)},
     }
     _add_examples(call, operation)
     return operation
+
+
+def _scopes(call: Call) -> list[str]:
+    return [] if call.needed_scope is None else [call.needed_scope]
 
 
 def _path(call: Call) -> Iterator[Schema]:
@@ -295,6 +307,8 @@ def _request_headers(call: Call) -> Iterator[Schema]:
         yield _PREFER
     if call.conditional:
         yield from _CONDITIONS
+    if call.needed_scope in _NOTED and call.method != "GET":
+        yield _NOTE
 
 
 def _successes(call: Call, schemas: Schema) -> Schema:

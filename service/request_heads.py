@@ -18,7 +18,7 @@ Headers = list[tuple[bytes, bytes]]
 SINGLE: Final = frozenset(
     (
         *(b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-length"),
-        *(b"idempotency-key", b"last-event-id", b"x-csrf-token"),
+        *(b"idempotency-key", b"last-event-id", b"x-csrf-token", b"calibrant-note"),
     )
 )
 _VERSIONS = ("1.0", "1.1")

@@ -34,6 +34,7 @@ LATER = MappingProxyType(
             ),
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
             (r"/decisions", "routes.decisions"),
+            (r"/audit(/hooks(/[^/]+)?)?", "routes.audit routes.audit_hooks"),
             (
                 r"/|/docs|/problems(/.*)?|/ui(/.*)?",
                 "routes.pages web.maps web.calibrate web.catalogue web.sign_in web.upload web.reports web.jobs "
@@ -42,7 +43,6 @@ LATER = MappingProxyType(
         )
     }
 )
-_READING = ("GET", "HEAD", "OPTIONS")
 #: Paths whose access is kept in memory.
 _MOST_PATHS = 256
 
@@ -58,6 +58,10 @@ class RouteTable:
         #: The paths that need the same, beside the documentation and the files of the pages, which have no calls.
         self._paths: defaultdict[Access, list[str]] = defaultdict(list, {"open": [r"/openapi\.json", "/assets/.*"]})
         self._patterns: dict[Access, re.Pattern[str]] = {}
+        #: For each method the patterns of its calls, in the order of the routes, and the calls.
+        self._of_method: defaultdict[str, list[tuple[str, Call]]] = defaultdict(list)
+        self._methods: dict[str, re.Pattern[str]] = {}
+        self._find = lru_cache(maxsize=_MOST_PATHS)(self._first_match)
         self._storeless: set[str] = set()
         # A path is compared with patterns only once, until routes are added.
         self._needs = lru_cache(maxsize=_MOST_PATHS)(self._matches)
@@ -77,7 +81,7 @@ class RouteTable:
         for pattern in LATER:
             self._import(pattern)
 
-    # --- Access, by the path alone, so that it is known for methods that a path does not support
+    # --- Access: whether a path is open, for any method; and what the call of a method and a path needs
 
     def is_open(self, path: str) -> bool:
         """Whether a path needs no API key."""
@@ -87,15 +91,15 @@ class RouteTable:
         """Whether the content of an open page depends on who is signed in."""
         return self._needs("personal", path)
 
-    def needed_scope(self, method: str, path: str) -> Scope:
-        """The scope that a key needs for a request."""
-        if self._needs("admin", path):
-            return "admin"
-        return "read" if method in _READING or self._needs("reads", path) else "write"
+    def needed_scope(self, method: str, path: str) -> Scope | None:
+        """The scope that a key needs for a request; None if any key may send it, or there is no such call."""
+        call = self._find(method, path)
+        return None if call is None else call.needed_scope
 
-    def frees_room(self, method: str, path: str) -> bool:
-        """Whether a request deletes something, cancels a job, or signs a user in or out, who may need that for it."""
-        return method == "DELETE" or self._needs("frees", path) or self.is_personal(path)
+    def stores(self, method: str, path: str) -> bool:
+        """Whether a request needs room in the store."""
+        call = self._find(method, path)
+        return call is not None and call.stores
 
     def needs_store(self, path: str) -> bool:
         """Whether requests for a path are refused while the store is unavailable."""
@@ -112,6 +116,12 @@ class RouteTable:
         pattern = self._patterns.get(access)
         return pattern is not None and pattern.fullmatch(path) is not None
 
+    def _first_match(self, method: str, path: str) -> Call | None:
+        """The call whose route the router chooses: the first that matches, for HEAD as for GET."""
+        method = "GET" if method == "HEAD" else method
+        match = None if method not in self._methods else self._methods[method].match(path)
+        return None if match is None or match.lastindex is None else self._of_method[method][match.lastindex - 1][1]
+
     def _import(self, pattern: re.Pattern[str]) -> None:
         with self._importing:
             if pattern in self._later:  # no other request did so in the meantime
@@ -124,14 +134,21 @@ class RouteTable:
             self.calls.append(call)
             self._router.append(route)
             pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(call.path))
-            if call.access is not None:
+            if call.is_open and call.access is not None:
                 self._paths[call.access].append(pattern)
+            # The pattern of the route itself, so that no request reaches a call without its scope.
+            self._of_method[call.method].append((re.sub(r"\(\?P<\w+>", "(?:", route.path_regex.pattern), call))
             if call.from_memory:
                 self._from_memory.append(re.compile(pattern))
             if not call.needs_store:
                 self._storeless.add(call.path)
         self._patterns = {access: re.compile("|".join(paths)) for access, paths in self._paths.items()}
+        self._methods = {
+            method: re.compile("|".join(f"({pattern})" for pattern, _ in calls))
+            for method, calls in self._of_method.items()
+        }
         self._needs.cache_clear()
+        self._find.cache_clear()
 
 
 def _calls_of(module: str) -> Iterator[Calls]:

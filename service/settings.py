@@ -301,9 +301,17 @@ class Settings(ScoringSettings, SharedSettings):
     @property
     def quotas(self) -> Quotas:
         """The quotas of a tenant, and the limit on the jobs of all tenants."""
+        from backend.store.audit import AuditBounds
         from backend.store.budget import Quotas
 
-        return Quotas(self.quota_bytes, self.quota_maps, self.quota_jobs, self.max_queued_jobs, self.max_monitors)
+        return Quotas(
+            self.quota_bytes,
+            self.quota_maps,
+            self.quota_jobs,
+            self.max_queued_jobs,
+            self.max_monitors,
+            audit=AuditBounds(self.audit_entries, self.audit_days),
+        )
 
     @property
     def targets(self) -> Targets:

@@ -17,7 +17,7 @@ from backend.store.errors import ProposalOutdated, UnknownAlias, UnknownMap, Unk
 from backend.store.keyspace import derived_id
 from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.lists import TallyKind
-from backend.store.monitors.standings import StandingChange, Standings
+from backend.store.monitors.standings import StandingChange, Standings, author_of
 from backend.store.registry.aliases import promote
 from backend.store.store import Store
 from calibrant.core.errors import CalibrationError
@@ -168,7 +168,7 @@ def accept(
     If this process ends in between, a worker completes the move. Raises ``UnknownProposal``, ``ProposalOutdated``, and
     the errors of ``require``.
     """
-    standings = Standings(store.redis, store.keys, record)
+    standings = Standings(store.redis, store.keys, record, store.author)
     proposal = waiting(standings.read())
     require(proposal)
     check_unmoved(_alias(store, proposal), proposal)
@@ -176,7 +176,8 @@ def accept(
 
     def change(_: MonitorRecord, standing: Standing) -> StandingChange:
         _same(standing, proposal)
-        after = standing.model_copy(update={"proposal": None, "moving": proposal, "moved_by": who})
+        moving = {"proposal": None, "moving": proposal, "moved_by": who, "moved_for": store.author}
+        after = standing.model_copy(update=moving)
         entry = step_of("proposal-accepted", now, proposal.occasion, proposal.found, who=who)
         return StandingChange(after, [], [entry], chores=[seen_to])
 
@@ -193,7 +194,7 @@ def reject(
 
     Raises ``UnknownProposal``, and the errors of ``require``.
     """
-    standings = Standings(store.redis, store.keys, record)
+    standings = Standings(store.redis, store.keys, record, store.author)
     proposal = waiting(standings.read())
     require(proposal)
     occasion, data = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
@@ -218,11 +219,12 @@ def waiting(standing: Standing) -> Proposal:
 
 def move(store: Store, record: MonitorRecord, now: float) -> bool:
     """Carry out a decision to move an alias, if there is one; False if it was moved elsewhere in the meantime."""
-    standings = Standings(store.redis, store.keys, record)
-    standing = standings.read()
+    standing = Standings(store.redis, store.keys, record).read()
     proposal = standing.moving
     if proposal is None:
         return True
+    author = standing.moved_for or author_of(record)
+    standings = Standings(store.redis, store.keys, record, author)
     try:
         alias = promote(
             store.redis,
@@ -232,6 +234,7 @@ def move(store: Store, record: MonitorRecord, now: float) -> bool:
             proposal.alias,
             who=standing.moved_by,
             check=lambda before: check_unmoved(before, proposal),
+            trail=store.by(author).audit,
         )
         version, why, code = alias.version, None, None
     except ProposalOutdated as error:
@@ -260,7 +263,7 @@ def moved(
     if standing.moving != proposal:
         return None
     who, occasion = standing.moved_by, proposal.occasion
-    after = standing.model_copy(update={"moving": None, "moved_by": None})
+    after = standing.model_copy(update={"moving": None, "moved_by": None, "moved_for": None})
     if why is not None:
         event = recalibrated(record, occasion, "monitor.recalibration.declined", data, now)
         return StandingChange(after, [event], [step_of("alias-not-moved", now, occasion, data, who=who, detail=why)])

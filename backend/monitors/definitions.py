@@ -246,6 +246,7 @@ def define_monitor(requester: Requester, targets: Targets, body: MonitorBody) ->
         id=requester.new_id("monitor"),
         created_at=stamp(moment),
         created_by=requester.who,
+        configured_by=requester.store.author.actor.id,
         started_at=moment.timestamp(),
     )
     keys = requester.store.keys
@@ -291,7 +292,7 @@ def _change(
     if "recalibration" in given:
         given["recalibration"] = kind_of_monitor(before).with_method(given["recalibration"])
     merged = {field: _merged(getattr(before, field), change) for field, change in given.items()}
-    changed = before.model_copy(update=merged)
+    changed = before.model_copy(update=merged | {"configured_by": requester.store.author.actor.id})
     again = changed.reference != before.reference
     reference, vectors = None, None
     if again:

@@ -269,6 +269,7 @@ def decided(
             "versions": occasion.number,
             "moving": proposal,
             "moved_by": None,
+            "moved_for": None,
             "asked": [],
         }
     )

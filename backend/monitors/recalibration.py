@@ -23,7 +23,7 @@ from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
 from backend.store.keyspace import Keyspace, derived_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger
-from backend.store.monitors.standings import StandingChange, Standings
+from backend.store.monitors.standings import StandingChange, Standings, author_of
 from backend.store.store import Store
 from calibrant.io.errors import InvalidField
 from schemas.monitor_alarms import (
@@ -70,6 +70,7 @@ def most_maps(redis: Redis) -> int:
 
 def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
     """Process them at time ``now``; raises ``UnknownMonitor`` if the monitor is deleted in the meantime."""
+    store = store.by(author_of(record))
     if record.recalibration.policy == "online":
         follow(store, record, now)
         return
@@ -151,7 +152,7 @@ def decided(
         replaced = standing.proposal
         entries.insert(0, step_of("proposal-replaced", now, replaced.occasion, replaced.found))
     if record.recalibration.policy == "auto" and found.assumption is None:
-        moving = {"proposal": None, "moving": proposal, "moved_by": None}
+        moving = {"proposal": None, "moving": proposal, "moved_by": None, "moved_for": None}
         return StandingChange(after.model_copy(update=moving), [], entries)
     event = recalibrated(record, occasion, "monitor.recalibration.proposed", data, now)
     return StandingChange(after.model_copy(update={"proposal": proposal}), [event], entries)
@@ -215,7 +216,7 @@ def request_challenger(
         chore = Chore("recalibrate", store.keys.tenant, record.id)
         return StandingChange(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
 
-    Standings(store.redis, store.keys, record).change(change)
+    Standings(store.redis, store.keys, record, store.author).change(change)
     return RecalibrationRequested(
         monitor=record.name,
         number=number,

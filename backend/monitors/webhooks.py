@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-
-from redis import Redis
 
 from backend.monitors.webhook_requests import AttemptOutcome, InvalidSecret, Sender, check_secret, headers, read_secret
 from backend.monitors.webhook_targets import (
@@ -20,8 +16,6 @@ from backend.monitors.webhook_targets import (
     Targets,
 )
 from backend.requester import Requester
-from backend.settings import variable_of
-from backend.store.chores import Chore
 from backend.store.clock import at, now, stamp
 from backend.store.errors import UnknownDelivery, UnknownHook, UnknownMonitor
 from backend.store.keyspace import derived_id
@@ -69,12 +63,13 @@ def prepare(
     malformed secret.
     """
     known = {hook.name: hook for hook in before}
-    return [_prepared(hook, known.get(hook.name), targets, now, make, f"/hooks/{i}") for i, hook in enumerate(hooks)]
+    return [prepare_hook(hook, known.get(hook.name), targets, now, make, f"/hooks/{i}") for i, hook in enumerate(hooks)]
 
 
-def _prepared(
+def prepare_hook(
     hook: HookSpec, before: HookSpec | None, targets: Targets, now: float, make: Callable[[str], str], place: str
 ) -> HookSpec:
+    """Validate one hook as ``prepare`` does; its errors are at ``place``."""
     url = before.url if before is not None and hook.url == before.shown_url else hook.url
     if url.endswith(HIDDEN_PATH):
         raise HookRefused.at(
@@ -277,21 +272,3 @@ def _send(begun: DeliveryRecord, hook: HookSpec | None, sender: Sender, page: st
         return AttemptOutcome(error="not-admitted")
     about = {"Content-Type": "application/json", "User-Agent": f"Calibrant/{__version__}"}
     return sender.post(target, body, about | signed)
-
-
-# --- The background task ``deliver``
-
-
-def deliver(redis: Redis, chore: Chore) -> float | None:
-    """Attempt the delivery of a task; returns the seconds until the next attempt, None for never."""
-    uid, delivery_id = chore.id.split("/")[-2:]  # tasks of earlier releases have no target
-    return attempt(Store.of(redis, chore.tenant), uid, delivery_id, _means())
-
-
-@cache
-def _means() -> Means:
-    """Create the sender from the environment of this process, once."""
-    hosts, addresses, public_url = (
-        os.environ.get(variable_of(name), "") for name in ("webhook_hosts", "webhook_private_addresses", "public_url")
-    )
-    return Means(Sender(Targets.read(hosts, addresses)), public_url=public_url)

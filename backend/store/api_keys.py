@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.client import Pipeline
 
+from backend.store.audit import SERVICE, AuditTrail
 from backend.store.clock import seconds, stamp
 from backend.store.errors import KeyConflict, UnknownKey
 from backend.store.formats import read_stored
-from backend.store.keyspace import Shared
+from backend.store.keyspace import Keyspace, Shared
 from backend.store.link import Invalidation, announce
 from backend.store.server.connection import transact
-from schemas.keys import KEY_PREFIX, KeyRecord, Scope, Secret, digest_of
+from schemas.audit import AuditFact, Author, ChangeAction
+from schemas.keys import KEY_PREFIX, KeyRecord, Secret, digest_of
 
 # --- API keys, of which only digests are stored
 #
@@ -32,15 +34,16 @@ class NewKey(NamedTuple):
 
 
 class ApiKeyStore:
-    """The API keys of all tenants."""
+    """The API keys of all tenants; their changes are by ``author`` in the audit log of the tenant of the key."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, author: Author = SERVICE) -> None:
         self._redis = redis
+        self._author = author
 
     def create(
-        self, name: str, *, tenant: str, scope: Scope, expires_at: str | None = None, rate_limit: int | None = None
+        self, name: str, *, tenant: str, scope: str, expires_at: str | None = None, rate_limit: int | None = None
     ) -> NewKey:
-        """Create a key; raises pydantic's ``ValidationError`` for an invalid name or tenant."""
+        """Create a key; raises pydantic's ``ValidationError`` for an invalid name, tenant or scope."""
         key_id, (secret, text) = secrets.token_hex(8), _fresh(expires_at)
         record = KeyRecord(
             id=key_id,
@@ -53,6 +56,7 @@ class ApiKeyStore:
         )
         with self._redis.pipeline() as pipe:
             self._write(pipe, record)
+            self._audit(pipe, "key-created", None, record)
             pipe.execute()
         return NewKey(record, f"{KEY_PREFIX}_{key_id}_{text}")
 
@@ -72,12 +76,12 @@ class ApiKeyStore:
             ending = [s.model_copy(update={"expires_at": _sooner(s.expires_at, stamp(after=grace))}) for s in live]
             return record.model_copy(update={"secrets": [*ending, secret]})
 
-        return NewKey(self._change(key_id, change), f"{KEY_PREFIX}_{key_id}_{text}")
+        return NewKey(self._change(key_id, "key-rotated", change), f"{KEY_PREFIX}_{key_id}_{text}")
 
     def revoke(self, key_id: str) -> KeyRecord:
         """Revoke a key; takes effect in every process within a second. Raises ``UnknownKey``."""
         return self._change(
-            key_id, lambda r: r.model_copy(update={"revoked_at": r.revoked_at or stamp(), "secrets": []})
+            key_id, "key-revoked", lambda r: r.model_copy(update={"revoked_at": r.revoked_at or stamp(), "secrets": []})
         )
 
     def all(self) -> list[KeyRecord]:
@@ -101,23 +105,37 @@ class ApiKeyStore:
 
         return transact(self._redis, write, Shared.api_keys())
 
-    def _change(self, key_id: str, change: Callable[[KeyRecord], KeyRecord]) -> KeyRecord:
+    def _change(self, key_id: str, action: ChangeAction, change: Callable[[KeyRecord], KeyRecord]) -> KeyRecord:
         def write(pipe: Pipeline) -> KeyRecord:
             stored = pipe.hget(Shared.api_keys(), key_id)
             if stored is None:
                 raise UnknownKey("there is no key with this id")
-            changed = change(read_stored(KeyRecord, stored))
+            before = read_stored(KeyRecord, stored)
+            changed = change(before)
             pipe.multi()
             self._write(pipe, changed)
+            if changed != before:
+                self._audit(pipe, action, before, changed)
             return changed
 
         return transact(self._redis, write, Shared.api_keys())
+
+    def _audit(self, pipe: Pipeline, action: ChangeAction, before: KeyRecord | None, after: KeyRecord) -> None:
+        old = None if before is None else _audited(before)
+        fact = AuditFact(action=action, key=after.id, before=old, after=_audited(after))
+        AuditTrail(self._redis, Keyspace(after.tenant), self._author).add(pipe, fact)
 
     @staticmethod
     def _write(pipe: Pipeline, record: KeyRecord) -> None:
         pipe.hset(Shared.api_keys(), record.id, record.model_dump_json())
         pipe.sadd(Shared.tenants(), record.tenant)
         announce(pipe, Invalidation("keys"))
+
+
+def _audited(record: KeyRecord) -> dict[str, Any]:
+    """A key as the audit log states it: without digests; when each of its secrets expires, null for never."""
+    about = record.model_dump(include={"name", "scope", "rate_limit", "revoked_at"})
+    return about | {"expires_at": [secret.expires_at for secret in record.secrets]}
 
 
 def is_live(secret: Secret) -> bool:

@@ -18,6 +18,7 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import RedisError
 
+from backend.store.audit import AuditBounds
 from backend.store.errors import QuotaExceeded, StoreFull
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.scripts import Script
@@ -274,6 +275,7 @@ class Quotas:
     """The quotas of every tenant, and ``all_jobs``, the limit for the jobs of all tenants; 0 means no limit.
 
     ``budget`` is that of the store; None for callers that it does not limit. ``maps`` is None if it follows from it.
+    ``audit`` bounds the audit log; None: as in the environment of the process.
     """
 
     stored_bytes: int = 0
@@ -282,6 +284,7 @@ class Quotas:
     all_jobs: int = 0
     monitors: int = 0
     budget: Budget | None = None
+    audit: AuditBounds | None = None
 
     @property
     def most_maps(self) -> int:

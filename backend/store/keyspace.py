@@ -131,6 +131,30 @@ class Keyspace:
         """String: the holder of the lease of an idempotency key."""
         return self._key("idempotency-lease", digest)
 
+    def audit(self) -> str:
+        """Sorted set: ids of the entries of the audit log by time, in milliseconds since 1970."""
+        return self._key("audit")
+
+    def audit_entries(self) -> str:
+        """Hash: id -> an entry of the audit log, JSON."""
+        return self._key("audit-entries")
+
+    def audit_routine(self) -> str:
+        """Sorted set: ids of the entries of routine actions, by time."""
+        return self._key("audit-routine")
+
+    def audit_serial(self) -> str:
+        """Counter: the entries that were ever written."""
+        return self._key("audit-serial")
+
+    def audit_hooks(self) -> str:
+        """Hash: name -> a hook of the audit log, JSON."""
+        return self._key("audit-hooks")
+
+    def audit_positions(self) -> str:
+        """Hash: name of a hook of the audit log -> how far it is, JSON."""
+        return self._key("audit-positions")
+
     def monitors(self) -> str:
         """Sorted set: uids of all monitors by time of creation."""
         return self._key("monitors")

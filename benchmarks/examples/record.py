@@ -147,6 +147,8 @@ def _shown(answer: httpx.Response) -> Any:
         if "tried" in part:  # how often it was is chance
             part |= _UNSENT
             part["attempts" if "attempts" in part else "last"] = [] if "attempts" in part else None
+        if isinstance(part.get("progress"), dict) and "failures" in part["progress"]:  # so is what was sent by then
+            part["progress"] |= {"failures": 0, "status": None, "error": None, "at": None}
         for found in (part.get("found"), part.get("data")):
             if isinstance(found, dict) and found.get("gain") is not None:
                 found |= _COMPARED

@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.problem_table import TABLE
 from service.app import create_app
-from service.calls import OF_ROWS, Access, Call
+from service.calls import OF_ROWS, Call
 from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, common_problems
 from service.route_table import RouteTable
 from service.settings import Settings
@@ -26,11 +26,9 @@ The tables list the problems that are specific to a call. In addition:
 - any call with a query can return 422 `invalid-field`, and any list 422 `invalid-cursor`;
 - any call that stores something, or has an `Idempotency-Key`, can return 507 `store-full`.
 
-A key with the scope *read* may make the calls that read, one with the scope *write* also those that store something or
-free room, one with the scope *admin* all. Calls that free room work while the store is full. The others need no key.
+The column *scope* has the [scope](../how-to/keys.md#scopes) that a key needs; *any* stands for a key with any scope.
+Calls without one need no key. Calls with DELETE, and those that cancel a job, work while the store is full.
 """
-_NEEDS: dict[Access, str] = {"open": "", "personal": "", "reads": "reads", "stores": "stores", "frees": "frees room"}
-_NEEDS["admin"] = "admin"
 #: Headers of every call with a key, an idempotency key or a preference, or with several content types.
 _OF_MANY = ("X-Request-Id", "RateLimit-Policy", "RateLimit", "Idempotency-Replayed", "Preference-Applied", "Vary")
 
@@ -52,7 +50,7 @@ def calls_page() -> str:
 
 
 def _section(name: str, rows: list[str]) -> str:
-    table = "| call | description | needs | success | problems |\n|---|---|---|---|---|\n"
+    table = "| call | description | scope | success | problems |\n|---|---|---|---|---|\n"
     return f"\n## {name.capitalize()}\n\n{table}" + "".join(rows)
 
 
@@ -60,7 +58,8 @@ def _row(call: Call, responses: dict[str, Any]) -> str:
     does = call.description.replace("``", "`").replace("\n\n", " ").replace("\n", " ").replace("|", "\\|")
     answers = ", ".join(_answer(status, response) for status, response in responses.items() if int(status) < 400)
     own = [code for code in dict.fromkeys(call.problems) if code not in common_problems(call)]
-    return f"| `{call}` | {does} | {_NEEDS[call.needs]} | {answers} | {_own(own)} |\n"
+    scope = f"`{call.needed_scope}`" if call.needed_scope else "" if call.is_open else "any"
+    return f"| `{call}` | {does} | {scope} | {answers} | {_own(own)} |\n"
 
 
 def _own(codes: list[str]) -> str:

@@ -88,9 +88,9 @@ OF_REQUESTS = {
     "forbidden": ProblemRow(
         403,
         "The API key lacks the required scope",
-        "The key is valid, but its scope does not include this operation. The scope `read` covers operations that "
-        "store nothing permanently. `write` also covers operations that store, change or delete data, and `admin` "
-        "also covers the metrics of the service.",
+        "The key is valid, but it lacks the scope of this call, which the detail and the header `WWW-Authenticate` "
+        "name. `read` covers the scopes that store nothing permanently, `write` also those that store, change, promote "
+        "or delete something, and `admin` also the metrics of the service.",
         "Use a key with the scope that the detail names.",
     ),
     "not-found": ProblemRow(

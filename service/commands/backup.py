@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
-from backend.command_options import DATA, Config, Data, RedisUrl, RedisUrlFile, store_url
+from backend.command_options import DATA, Config, Data, Note, RedisUrl, RedisUrlFile, author_of, store_url
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -28,6 +28,7 @@ _NOUNS = {
     "alias": ("alias", "aliases"),
     "job": ("job", "jobs"),
     "monitor": ("monitor", "monitors"),
+    "audit": ("entry of the audit log", "entries of the audit log"),
     "answer": ("idempotency key", "idempotency keys"),
 }
 
@@ -68,6 +69,7 @@ def restore(
     merge: Annotated[
         bool, typer.Option("--merge", help="Restore into a store that is not empty; existing data is kept unchanged.")
     ] = False,
+    note: Note = None,
 ) -> None:
     """Restore a backup into a store; jobs that had not ended are queued again."""
     from backend.store.backup.restoring import restore as write_into
@@ -75,7 +77,7 @@ def restore(
 
     with _reported(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
         check_durability(redis)
-        restored = write_into(redis, source, merge=merge)
+        restored = write_into(redis, source, merge=merge, author=author_of(note))
     typer.echo(f"restored: {_counted(restored.written)}", err=True)
     if any(restored.left[kind] for kind in _NOUNS):
         typer.echo(f"skipped because the store already has them: {_counted(restored.left)}", err=True)

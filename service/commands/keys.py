@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from backend.command_options import DATA, Config, Data, RedisUrl, RedisUrlFile, store_url
+from backend.command_options import DATA, Config, Data, Note, RedisUrl, RedisUrlFile, author_of, store_url
 from backend.store.keyspace import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from backend.store.api_keys import ApiKeyStore
-    from schemas.keys import KeyRecord, Scope
+    from schemas.audit import Author
+    from schemas.keys import KeyRecord
 
 keys = typer.Typer(help="Create, list, rotate and revoke API keys, directly in the store.", no_args_is_help=True)
 
@@ -48,11 +49,20 @@ def create(
     tenant: Annotated[str, typer.Option(help="Tenant whose data the key can access; a new name creates a tenant.")] = (
         DEFAULT_TENANT
     ),
-    scope: Annotated[str, typer.Option(help="read, write or admin; each scope includes the previous ones.")] = "write",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the key may do; repeat it for several: maps:read, maps:write, maps:promote, batches:write, "
+            "monitors:read or monitors:write; read for both that read, write for all of these, the default, or admin "
+            "for all and the metrics of the service.",
+            show_default=False,
+        ),
+    ] = None,
     expires: Annotated[str | None, typer.Option(help="The key expires after this duration, such as 90d.")] = None,
     rate_limit: Annotated[
         int | None, typer.Option(min=0, help="Requests per minute; 0 for no limit; default: the service's setting.")
     ] = None,
+    note: Note = None,
     config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
@@ -64,10 +74,10 @@ def create(
     """
     from backend.store.clock import stamp
 
-    ends = None if expires is None else stamp(after=_seconds(expires))
-    with _store(store_url(redis_url, redis_url_file), data) as store:
-        made = store.create(name, tenant=tenant, scope=_scope(scope), expires_at=ends, rate_limit=rate_limit)
-    typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {scope}:", err=True)
+    ends, granted = None if expires is None else stamp(after=_seconds(expires)), _grant(scope or ["write"])
+    with _store(store_url(redis_url, redis_url_file), data, author_of(note)) as store:
+        made = store.create(name, tenant=tenant, scope=granted, expires_at=ends, rate_limit=rate_limit)
+    typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {granted}:", err=True)
     typer.echo(made.text)
 
 
@@ -76,6 +86,7 @@ def rotate(
     key_id: Annotated[str, typer.Argument(help="Id of the key.")],
     grace: Annotated[str, typer.Option(help="The old secret expires after this duration.")] = "24h",
     expires: Annotated[str | None, typer.Option(help="The new secret expires after this duration.")] = None,
+    note: Note = None,
     config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
@@ -85,7 +96,7 @@ def rotate(
     from backend.store.clock import stamp
 
     ends = None if expires is None else stamp(after=_seconds(expires))
-    with _store(store_url(redis_url, redis_url_file), data) as store:
+    with _store(store_url(redis_url, redis_url_file), data, author_of(note)) as store:
         made = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
     typer.echo(made.text)
 
@@ -93,13 +104,14 @@ def rotate(
 @keys.command()
 def revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key.")],
+    note: Note = None,
     config: Config = None,  # noqa: ARG001 - sets variables
     redis_url: RedisUrl = None,
     redis_url_file: RedisUrlFile = None,
     data: Data = DATA,
 ) -> None:
     """Revoke a key. Every process rejects it within a second."""
-    with _store(store_url(redis_url, redis_url_file), data) as store:
+    with _store(store_url(redis_url, redis_url_file), data, author_of(note)) as store:
         store.revoke(key_id)
     typer.echo(f"key {key_id} is revoked", err=True)
 
@@ -139,17 +151,21 @@ def _state(record: KeyRecord) -> str:
     return f"live{' until ' + ends if ends else ''}{', rotating' if len(live) > 1 else ''}"
 
 
-def _scope(text: str) -> Scope:
-    from schemas.keys import SCOPES
+def _grant(scopes: list[str]) -> str:
+    """The text of what a key grants; raises ``BadParameter`` for an unknown scope."""
+    from schemas.keys import SCOPES, UNIONS, scopes_of
 
-    for scope in SCOPES:
-        if text == scope:
-            return scope
-    raise typer.BadParameter("must be read, write or admin", param_hint="--scope")
+    granted = " ".join(dict.fromkeys(scopes))
+    try:
+        scopes_of(granted)
+    except ValueError:
+        known = ", ".join([*SCOPES, *(union for union in UNIONS if union not in SCOPES)])
+        raise typer.BadParameter(f"must be one of {known}", param_hint="--scope") from None
+    return granted
 
 
 @contextlib.contextmanager
-def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
+def _store(redis_url: str | None, data: Path, author: Author | None = None) -> Iterator[ApiKeyStore]:
     """Open the keys of the given store, or of the embedded one; report errors in one line."""
     from pydantic import ValidationError
 
@@ -162,7 +178,7 @@ def _store(redis_url: str | None, data: Path) -> Iterator[ApiKeyStore]:
         with store_of(data) if redis_url is None else contextlib.nullcontext(redis_url) as url:
             redis = connect(url)
             try:
-                yield ApiKeyStore(redis)
+                yield ApiKeyStore(redis) if author is None else ApiKeyStore(redis, author)
             finally:
                 redis.close()
     except StorageError as error:

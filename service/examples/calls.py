@@ -26,6 +26,7 @@ IDS: Mapping[str, str] = MappingProxyType(
             ("event", "1fd5c07a62"),
             ("delivery", "b93e4a718c"),
             ("proposal", "4c07d6b1e9"),
+            ("audit", "d07f31b9c2"),
         )
     }
 )
@@ -281,6 +282,7 @@ DISTRIBUTIONS: tuple[Example, ...] = (
 
 # --- Examples that build on each other, in their order
 
+_LAST_MOVE = {"map": "fraud-detector", "alias": "champion", "action": "alias-moved", "limit": "1"}
 _FITS_TO_IT = {"kind": "fit", "batch": BATCH}
 _MODEL = {"name": "fraud-detector"}
 _CHAMPION = _MODEL | {"alias": "champion"}
@@ -353,8 +355,23 @@ STORY: tuple[Example, ...] = (
     Example("GET /maps/{map}", "by-name", "The newest version of a name", path={"map": "fraud-detector"}),
     Example("GET /maps", "by-name", "The newest version of a name", query=_NEWEST),
     Example(
-        "PUT /maps/{name}/aliases/{alias}", "champion", "Version 1 is the champion", {"version": 1}, path=_CHAMPION
+        "PUT /maps/{name}/aliases/{alias}",
+        "champion",
+        "Version 1 is the champion",
+        {"version": 1},
+        path=_CHAMPION,
+        headers={"Calibrant-Note": "RISK-42: quarterly validation passed", "X-Request-Id": "release-17"},
     ),
+    Example("GET /audit", "who-moved-it", "Who moved an alias last, and why", query=_LAST_MOVE),
+    Example(
+        "PUT /audit/hooks/{hook}",
+        "siem",
+        "Send the audit log elsewhere",
+        {"url": f"https://{HOST}/audit", "secret": _SECRET},
+        path={"hook": "siem"},
+    ),
+    Example("GET /audit/hooks", "all", "The hooks of the audit log"),
+    Example("DELETE /audit/hooks/{hook}", "siem", "Delete a hook", status=204, path={"hook": "siem"}),
     Example("GET /maps/{name}/aliases", "all", "The aliases of a name", path=_MODEL),
     Example("GET /maps/{name}/aliases/{alias}", "champion", "The version that it points at", path=_CHAMPION),
     Example("PATCH /maps/{map}", "tags", "Set one tag", {"tags": {"stage": "live"}}, path={"map": "fraud-detector:1"}),

@@ -15,6 +15,8 @@ PNG = "image/png"
 #: One CloudEvent in structured mode, and a batch.
 EVENT, EVENTS = "application/cloudevents+json", "application/cloudevents-batch+json"
 TEXT = "text/plain"
+#: One JSON document a line.
+JSON_LINES = "application/jsonl"
 EVENT_STREAM = "text/event-stream"
 TENSORS = "application/octet-stream"
 
@@ -22,7 +24,7 @@ _STRING = {"type": "string"}
 _CHANGE = {"type": "object", "properties": {"id": _STRING, "event": {"enum": ["status", "progress"]}, "data": _STRING}}
 _SCHEMAS: Mapping[str, dict[str, Any]] = MappingProxyType(
     {
-        **dict.fromkeys((HTML, SVG, TEXT), _STRING),
+        **dict.fromkeys((HTML, SVG, TEXT, JSON_LINES), _STRING),
         # Some clients read the stream as text, others as events.
         EVENT_STREAM: {
             "anyOf": [_CHANGE, _STRING],

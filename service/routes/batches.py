@@ -25,7 +25,7 @@ from service.formats.options import read_options_of_kind
 from service.paging import page_answer, page_request, read_query
 from service.threads import run_in_thread
 
-calls = Calls("batches")
+calls = Calls("batches", writes="batches:write")
 
 
 @calls.add(

@@ -26,7 +26,7 @@ calls = Calls("calibrate", direct=True)
     Call(
         "POST",
         "/calibrate",
-        access="reads",
+        access="maps:read",
         from_memory=True,
         body=rows(CalibrateBody, CalibrateDistributionBody, InOrderBody),
         answer=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,

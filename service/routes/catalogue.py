@@ -86,7 +86,7 @@ def _of(stated: Measure | Method) -> list[str]:
 
 # --- The routes
 
-calls = Calls("catalogue")
+calls = Calls("catalogue", reads="any")
 
 _REGRESSION = {"prediction_kind": "regression"}
 

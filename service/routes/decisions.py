@@ -22,7 +22,7 @@ _CRITERIA = ("costs", "capacity", "precision", "recall", "seed")
     Call(
         "POST",
         "/decisions",
-        access="reads",
+        access="maps:read",
         body=rows(DecideBody),
         answer=DecisionCurveAnswer | DecisionThresholdAnswer,
         problems=(*OF_ROWS, "unknown-batch-reference", "unknown-reduction", "prediction-kind-mismatch"),

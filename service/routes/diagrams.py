@@ -67,7 +67,7 @@ calls = Calls("diagrams")
     Call(
         "POST",
         "/diagrams",
-        access="reads",
+        access="maps:read",
         body=rows(DiagramBody, DistributionDiagramBody),
         answer=PictureAnswer | PicturesAnswer,
         media=(SVG, PNG),

@@ -50,7 +50,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
     Call(
         "POST",
         "/evaluate",
-        access="reads",
+        access="maps:read",
         body=rows(EvaluateBody, EvaluateDistributionBody),
         answer=ReportAnswer | ReportsAnswer | DistributionReportAnswer,
         media=(HTML,),
@@ -161,7 +161,7 @@ async def evaluate(request: Request, here: Here) -> Response:
     Call(
         "POST",
         "/compare",
-        access="reads",
+        access="maps:read",
         body=rows(CompareBody),
         answer=ReportAnswer,
         queues="A job, if a measure needs a long fit or the estimated total exceeds 2 s",

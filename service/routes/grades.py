@@ -19,7 +19,7 @@ calls = Calls("grades")
     Call(
         "POST",
         "/grades",
-        access="reads",
+        access="maps:read",
         body=rows(GradesBody),
         answer=GradesAnswer,
         problems=(*OF_ROWS, "unknown-batch-reference", "prediction-kind-mismatch"),

@@ -33,7 +33,7 @@ _LENGTH = {
 _INFER = Call(
     "POST",
     PREFIX,
-    access="reads",
+    access="maps:read",
     from_memory=True,
     body=Body((InferenceRequest,), (TENSORS,)),
     headers={LENGTH_HEADER: _LENGTH},
@@ -44,8 +44,12 @@ _INFER = Call(
 )
 
 
-@hidden.add(Call("GET", f"{PREFIX}/"))
-@calls.add(Call("GET", PREFIX, answer=ServerMetadata, samples=(Sample("server", "The server and its extensions"),)))
+@hidden.add(Call("GET", f"{PREFIX}/", access="any"))
+@calls.add(
+    Call(
+        "GET", PREFIX, access="any", answer=ServerMetadata, samples=(Sample("server", "The server and its extensions"),)
+    )
+)
 async def server() -> Response:
     """Get the server's name, version and supported protocol extensions."""
     return answer(SERVER.model_dump())

@@ -76,7 +76,7 @@ async def get_job(job: str, request: Request, here: Here) -> Response:
     Call(
         "POST",
         "/jobs/{job}/cancel",
-        access="frees",
+        frees=True,
         answer=JobAnswer,
         problems=("unknown-job", "job-final"),
         client="cancel",

@@ -256,6 +256,7 @@ async def get_alias(name: str, alias: str, request: Request, here: Here) -> Resp
     Call(
         "PUT",
         "/maps/{name}/aliases/{alias}",
+        access="maps:promote",
         body=fields(AliasOptions),
         answer=AliasRecord,
         tagged=True,
@@ -274,6 +275,7 @@ async def put_alias(name: str, alias: str, request: Request, here: Here) -> Resp
     Call(
         "DELETE",
         "/maps/{name}/aliases/{alias}",
+        access="maps:promote",
         status=204,
         conditional=True,
         problems=("unknown-alias",),

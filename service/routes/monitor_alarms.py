@@ -26,7 +26,7 @@ from service.headers import Conditions, to_bytes
 from service.paging import page_answer, read_query
 from service.threads import run_in_thread
 
-calls = Calls("monitors")
+calls = Calls("monitors", reads="monitors:read", writes="monitors:write")
 
 
 @calls.add(
@@ -154,6 +154,7 @@ async def get_proposal(name: str, request: Request, here: Here) -> Response:
     Call(
         "POST",
         "/monitors/{name}/proposal/accept",
+        access="maps:promote",
         answer=Proposal,
         conditional=True,
         problems=("unknown-monitor", "unknown-proposal", "proposal-outdated"),
@@ -172,6 +173,7 @@ async def post_acceptance(name: str, request: Request, here: Here) -> Response:
     Call(
         "POST",
         "/monitors/{name}/proposal/reject",
+        access="maps:promote",
         answer=Proposal,
         conditional=True,
         problems=("unknown-monitor", "unknown-proposal"),

@@ -14,7 +14,7 @@ from service.formats.body import read_no_fields
 from service.paging import page_answer, page_request, read_query
 from service.threads import run_in_thread
 
-calls = Calls("monitors")
+calls = Calls("monitors", reads="monitors:read", writes="monitors:write")
 
 
 @calls.add(

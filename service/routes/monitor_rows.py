@@ -20,7 +20,7 @@ from service.formats.events import By, rows_of_events
 from service.formats.media import EVENT, EVENTS, JSON
 from service.threads import run_in_thread
 
-calls = Calls("monitors")
+calls = Calls("monitors", reads="monitors:read", writes="monitors:write")
 
 #: Problems of a body of rows as a whole; a single invalid row is refused and listed in the response.
 _OF_ROWS = (

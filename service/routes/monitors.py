@@ -6,6 +6,7 @@ from fastapi import Request, Response
 
 from backend.monitors import answers, definitions
 from calibrant.plots.canvas import Format
+from schemas.base import Document
 from schemas.monitor_answers import (
     MonitorAnswer,
     MonitorReading,
@@ -28,7 +29,7 @@ from service.paging import page_answer, page_request, read_query
 from service.pictures import picture, series_drawing, window_drawing
 from service.threads import run_in_thread
 
-calls = Calls("monitors")
+calls = Calls("monitors", reads="monitors:read", writes="monitors:write")
 
 #: Problems of a definition.
 OF_DEFINITIONS = (
@@ -75,9 +76,12 @@ _OF_PICTURES = ("unknown-monitor", "nothing-to-draw", "busy")
 async def post_monitor(request: Request, here: Here) -> Response:
     """Create a monitor of a live model: its predictions, groups, windows, measures, rules and hooks.
 
-    If the service generates the secret of a hook, only this response contains it.
+    If the service generates the secret of a hook, only this response contains it. With a policy that moves an alias by
+    itself, ``auto`` or ``online``, it also needs the scope ``maps:promote``.
     """
     body = await read_fields(request, here.settings, MonitorBody)
+    if body.recalibration.promotes:
+        here.require_scope("maps:promote")
     made, fresh = await run_in_thread(definitions.define_monitor, here, here.targets, body)
     headers = {"Location": f"/monitors/{made.name}", "ETag": entity_tag(to_bytes(answer_of(made)))}
     return Response(to_bytes(answer_of(made, fresh)), 201, headers, "application/json")
@@ -227,10 +231,18 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     """Change the given fields of a monitor; null removes ``description``, ``interval`` and ``reference``.
 
     The body is a JSON merge patch: objects are merged, and lists are replaced as a whole. A hook without a secret keeps
-    the secret of the existing hook with the same name.
+    the secret of the existing hook with the same name. If the policy moves an alias by itself, before or after the
+    change, it also needs the scope ``maps:promote``.
     """
     patch = await read_fields(request, here.settings, MonitorPatch)
-    require = Conditions.of(request.headers).require
+    conditions = Conditions.of(request.headers)
+
+    def require(before: Document | None) -> None:
+        conditions.require(before)
+        policies = (patch.recalibration, before.recalibration if isinstance(before, MonitorAnswer) else None)
+        if any(policy is not None and policy.promotes for policy in policies):
+            here.require_scope("maps:promote")
+
     changed, fresh = await run_in_thread(definitions.change_monitor, here, here.targets, name, patch, require)
     headers = {"ETag": entity_tag(to_bytes(answer_of(changed)))}
     return Response(to_bytes(answer_of(changed, fresh)), headers=headers, media_type="application/json")

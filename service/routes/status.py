@@ -15,7 +15,7 @@ from service.observe import METRICS_PATH, Metrics
 from service.settings import Settings
 from service.threads import run_in_thread
 
-calls = Calls("health")
+calls = Calls("health", reads="any")
 
 
 @calls.add(

@@ -263,13 +263,13 @@ async def in_order(visit: Visiting) -> Response:
     return visit.page("in_order.html", form=form)
 
 
-@calls.add(Call("POST", "/ui/in-order", access="reads"))
+@calls.add(Call("POST", "/ui/in-order", access="maps:read"))
 async def recalibrate_in_order(request: Request, visit: Visiting) -> Response:
     """Return the file with recalibrated forecasts, or show the error next to its field."""
     return await _answered(request, visit, None)
 
 
-@calls.add(Call("POST", "/ui/calibrate/{ref}", access="reads"))
+@calls.add(Call("POST", "/ui/calibrate/{ref}", access="maps:read"))
 async def calibrate(ref: str, request: Request, visit: Visiting) -> Response:
     """Return the file with calibrated probabilities, or show the error next to its field."""
     return await _answered(request, visit, ref)

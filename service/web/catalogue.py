@@ -22,7 +22,7 @@ _LEADS = {
     "vector calibrates all classes at once.",
 }
 
-calls = page_calls()
+calls = page_calls(reads="any")
 
 
 @calls.add(Call("GET", "/ui/measures"))

@@ -12,7 +12,8 @@ from starlette.formparsers import FormParser, MultiPartException, MultiPartParse
 
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.source import is_full
-from service.calls import Calls
+from schemas.keys import Scope
+from service.calls import Access, Calls
 from service.errors import RequestError, SpoolFull, TooLarge, UnsupportedMediaType
 from service.formats.body import INLINE_BYTES, bounded
 from service.guard import LightBodies, RequestMemory, Slots
@@ -55,9 +56,9 @@ async def own_form(request: Request, visit: Visiting, form: Form) -> None:
         check_token(sent if isinstance(sent, str) else None, visit.visitor.token)
 
 
-def page_calls() -> Calls:
+def page_calls(*, reads: Access = "maps:read", writes: Scope = "maps:write") -> Calls:
     """Calls of pages, which are restricted to forms of the page itself."""
-    return Calls(dependencies=[Depends(own_form)])
+    return Calls(reads=reads, writes=writes, dependencies=[Depends(own_form)])
 
 
 def text_of(form: FormData, name: str) -> str:

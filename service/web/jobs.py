@@ -155,7 +155,7 @@ async def job_events(job_id: str, request: Request, visit: Visiting) -> Response
     return EventStream(changes(visit.here, job_id, last, as_html(visit, job_id)), visit.here)
 
 
-@calls.add(Call("POST", "/ui/jobs/{job_id}/cancel", access="frees"))
+@calls.add(Call("POST", "/ui/jobs/{job_id}/cancel", frees=True))
 async def cancel_job(job_id: str, visit: Visiting) -> Response:
     """Cancel a job; a job that has ended in the meantime is shown as it is."""
     with contextlib.suppress(JobFinal):
@@ -163,7 +163,7 @@ async def cancel_job(job_id: str, visit: Visiting) -> Response:
     return redirect_to(visit, f"/ui/jobs/{job_id}")
 
 
-@calls.add(Call("POST", "/ui/jobs/{job_id}/delete", access="frees"))
+@calls.add(Call("POST", "/ui/jobs/{job_id}/delete", frees=True))
 async def delete_job(job_id: str, visit: Visiting) -> Response:
     """Delete an ended job; one that has not ended is shown as it is."""
     job = await run_in_thread(visit.here.store.jobs.delete, job_id)

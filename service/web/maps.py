@@ -12,6 +12,7 @@ from starlette.datastructures import FormData
 
 from backend.maps import change_map, delete_map, point_alias
 from backend.store.errors import StorageError, UnknownAlias, problem_of
+from backend.store.pages import Page, PageRequest
 from backend.store.registry.maps import read_reference
 from calibrant.calibrators import METHODS
 from calibrant.calibrators.diagnostics import DIAGNOSTICS
@@ -19,6 +20,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.maps.calibration_map import FAMILIES
 from schemas.aliases import AliasOptions, AliasRecord
+from schemas.audit import AuditQuery, ChangeRecord
 from schemas.listing import MapQuery
 from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
 from schemas.problems import Problem
@@ -40,6 +42,8 @@ from service.web.visit import Visit, Visiting, redirect_to
 CHAMPION = "champion"
 #: Maximum number of versions on a page.
 _SIDE_BY_SIDE = 12
+#: Maximum number of entries of a history.
+_ENTRIES = 20
 #: What the page of a map explains its document by.
 EXPLAINED: Mapping[str, Any] = {"families": FAMILIES, "methods": METHODS, "meanings": DIAGNOSTICS}
 #: The filters of the list, as in its form.
@@ -59,7 +63,12 @@ def read_versions(here: Context, name: str, cursor: str | None) -> dict[str, Any
     aliases = here.store.aliases.all(name)
     query = {"name": name, "limit": str(_SIDE_BY_SIDE)} | ({} if cursor is None else {"cursor": cursor})
     page = here.store.listing.page(read_options(Payload({}, query, from_query=True), MapQuery))
-    return {"name": name, "aliases": aliases, "page": page}
+    return {"name": name, "aliases": aliases, "page": page, "history": read_history(here, name)}
+
+
+def read_history(here: Context, map_: str) -> Page[ChangeRecord]:
+    """The latest changes of the maps with a name, or of a map without one."""
+    return here.store.audit.page(PageRequest(_ENTRIES), AuditQuery(map=map_))
 
 
 def as_seen(seen: str) -> Conditions:
@@ -113,12 +122,13 @@ async def one(ref: str, request: Request, visit: Visiting) -> Response:
     return await map_page(visit, record)
 
 
-@calls.add(Call("POST", "/ui/maps/{name}/aliases"))
+@calls.add(Call("POST", "/ui/maps/{name}/aliases", access="maps:promote"))
 async def move(name: str, visit: Visiting, form: Form) -> Response:
     """Point an alias at a version, unless someone has moved it since the page was rendered."""
     here, alias = visit.here, text_of(form, "alias")
     try:
         options = read_options(Payload({}, {"version": text_of(form, "version")}, from_query=True), AliasOptions)
+        here = here.noted(text_of(form, "note"))
         before = await run_in_thread(_as_it_stands, visit, name, alias)
         after = await run_in_thread(point_alias, here, name, alias, options, as_seen(text_of(form, "seen")).require)
     except PreconditionFailed as error:
@@ -131,13 +141,14 @@ async def move(name: str, visit: Visiting, form: Form) -> Response:
     return await _versions(visit, name, message=move_message(before, after))
 
 
-@calls.add(Call("POST", "/ui/maps/{name}/aliases/{alias}/delete", access="frees"))
+@calls.add(Call("POST", "/ui/maps/{name}/aliases/{alias}/delete", access="maps:promote", frees=True))
 async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Response:
     """Delete an alias, unless someone has moved it."""
     conditions = as_seen(text_of(form, "seen"))
     try:
-        await run_in_thread(lambda: visit.here.store.aliases.delete(name, alias, check=conditions.require))
-    except (PreconditionFailed, StorageError) as error:
+        here = visit.here.noted(text_of(form, "note"))
+        await run_in_thread(lambda: here.store.aliases.delete(name, alias, check=conditions.require))
+    except (CalibrationError, StorageError) as error:
         return await _versions(visit, name, problem=problem_of(error))
     if not visit.wants_part:
         return redirect_to(visit, f"/ui/maps/{name}")
@@ -157,12 +168,12 @@ async def describe(ref: str, visit: Visiting, form: Form) -> Response:
     return redirect_to(visit, f"/ui/maps/{record.id}")
 
 
-@calls.add(Call("POST", "/ui/maps/{ref}/delete", access="frees"))
-async def delete(ref: str, visit: Visiting) -> Response:
+@calls.add(Call("POST", "/ui/maps/{ref}/delete", frees=True))
+async def delete(ref: str, visit: Visiting, form: Form) -> Response:
     """Delete one version, unless an alias points at it."""
     record = await run_in_thread(visit.here.store.maps.get, ref)
     try:
-        await run_in_thread(delete_map, visit.here, ref, Conditions().require)
+        await run_in_thread(delete_map, visit.here.noted(text_of(form, "note")), ref, Conditions().require)
     except (CalibrationError, StorageError) as error:
         return await map_page(visit, record, problem=problem_of(error))
     return redirect_to(visit, "/ui/maps")
@@ -194,9 +205,11 @@ async def map_page(
 ) -> Response:
     """The page of one map; ``form`` contains rejected input, ``upload`` the rejected form that calibrates a file."""
     said = record.about()
+    history = None if record.name else await run_in_thread(read_history, visit.here, record.id)
     page = partial(
         visit.page,
         "map.html",
+        history=history,
         status=status if problem is None else problem.status,
         record=record,
         **EXPLAINED,

@@ -33,6 +33,7 @@ from schemas.monitor_rules import RuleState
 from schemas.monitors import Counts, MonitorRecord
 from schemas.problems import Problem
 from service.calls import Call
+from service.context import Context
 from service.errors import Busy, InvalidField, NotFound
 from service.jobs import EventStream
 from service.monitor_charts import WIDTH, ChartData, chart_of, chart_titles, raised_alarms
@@ -139,7 +140,7 @@ def _values(reader: MonitorReader, shown: MonitorShown) -> dict[str, Any]:
 
 # --- The pages
 
-calls = page_calls()
+calls = page_calls(reads="monitors:read", writes="monitors:write")
 
 
 @calls.add(Call("GET", "/ui/monitors"))
@@ -293,33 +294,33 @@ def _event(kind: str, response: Response, state: str) -> bytes:
 async def acknowledge_alarm(name: str, rule: str, visit: Visiting, form: Form) -> Response:
     """Acknowledge the alarm that the visitor saw."""
 
-    def act(record: MonitorRecord) -> str:
-        state = Standings(visit.here.store.redis, visit.here.store.keys, record).read().rules.get(rule)
+    def act(here: Context, record: MonitorRecord) -> str:
+        state = Standings(here.store.redis, here.store.keys, record).read().rules.get(rule)
         if state is not None and str(state.alarms) != text_of(form, "alarm"):
             raise NoAlarm("the rule has raised another alarm since this page was loaded")
-        acknowledge(visit.here.store, record, rule, visit.here.who, now().timestamp())
+        acknowledge(here.store, record, rule, here.who, now().timestamp())
         return f"Acknowledged the alarm of {rule}."
 
     return await _acted(visit, name, form, act)
 
 
-@calls.add(Call("POST", "/ui/monitors/{name}/proposal/accept"))
+@calls.add(Call("POST", "/ui/monitors/{name}/proposal/accept", access="maps:promote"))
 async def accept_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Promote the challenger that the visitor saw."""
 
-    def act(record: MonitorRecord) -> str:
-        proposal = accept(visit.here.store, record, visit.here.who, now().timestamp(), _seen(form))
+    def act(here: Context, record: MonitorRecord) -> str:
+        proposal = accept(here.store, record, here.who, now().timestamp(), _seen(form))
         return f"{proposal.alias} of {proposal.name} now points at version {proposal.version}."
 
     return await _acted(visit, name, form, act)
 
 
-@calls.add(Call("POST", "/ui/monitors/{name}/proposal/reject"))
+@calls.add(Call("POST", "/ui/monitors/{name}/proposal/reject", access="maps:promote"))
 async def reject_challenger(name: str, visit: Visiting, form: Form) -> Response:
     """Reject the challenger that the visitor saw."""
 
-    def act(record: MonitorRecord) -> str:
-        proposal = reject(visit.here.store, record, visit.here.who, now().timestamp(), _seen(form))
+    def act(here: Context, record: MonitorRecord) -> str:
+        proposal = reject(here.store, record, here.who, now().timestamp(), _seen(form))
         return f"Rejected the challenger for {proposal.name}."
 
     return await _acted(visit, name, form, act)
@@ -329,20 +330,21 @@ async def reject_challenger(name: str, visit: Visiting, form: Form) -> Response:
 async def resend(name: str, delivery_id: str, visit: Visiting, form: Form) -> Response:
     """Send a delivery again."""
 
-    def act(record: MonitorRecord) -> str:
-        Deliveries(visit.here.store.redis, visit.here.store.keys, record.id).resend(delivery_id)
+    def act(here: Context, record: MonitorRecord) -> str:
+        Deliveries(here.store.redis, here.store.keys, record.id).resend(delivery_id)
         return "The delivery will be sent again."
 
     return await _acted(visit, name, form, act)
 
 
-async def _acted(visit: Visit, name: str, form: Form, act: Callable[[MonitorRecord], str]) -> Response:
+async def _acted(visit: Visit, name: str, form: Form, act: Callable[[Context, MonitorRecord], str]) -> Response:
     """Act on a monitor, and show its page with what was done, or why not."""
     shown = {field: text_of(form, field) for field in ("window", "measure", "reference")}
     record = await run_in_thread(visit.here.store.monitors.get, name)
     try:
-        message = await run_in_thread(act, record)
-    except StorageError as error:
+        here = visit.here.noted(text_of(form, "note"))
+        message = await run_in_thread(act, here, record)
+    except (CalibrationError, StorageError) as error:
         return await _monitor_page(visit, name, shown, problem=problem_of(error))
     if not visit.wants_part:
         return redirect_to(visit, f"/ui/monitors/{name}")

@@ -366,7 +366,7 @@ def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
 # --- The pages
 
 # The route reads the form itself, so that errors are shown next to their fields and the options are kept.
-calls = Calls()
+calls = Calls(writes="batches:write")
 
 #: Statuses of errors that the user can fix in the form; others are shown as on every page.
 FIXABLE = (400, 413, 415, 422, 429, 507)
@@ -419,7 +419,7 @@ def _again(visit: Visit, choices: Choices, message: FieldMessage, status: int) -
 # --- The sample: predictions of a real classifier
 
 #: The sample is not uploaded, so its route needs no multipart form.
-sample_calls = page_calls()
+sample_calls = page_calls(writes="batches:write")
 
 #: One of the assets, so that users can also download it.
 SAMPLE = "sample.csv"

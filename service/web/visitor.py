@@ -30,20 +30,20 @@ def is_page(path: str) -> bool:
 
 
 class NavigationEntry(NamedTuple):
-    """An entry of the navigation; ``inside`` entries need a signed-in visitor, if the service uses keys."""
+    """An entry of the navigation; one with a ``scope`` needs a visitor who is signed in with a key that has it."""
 
     title: str
     path: str
-    inside: bool = True
+    scope: KeyScope | None = None
 
 
 PLACES = (
-    NavigationEntry("Evaluate", "/", inside=False),
-    NavigationEntry("Reports", "/ui/reports"),
-    NavigationEntry("Maps", "/ui/maps"),
-    NavigationEntry("Monitors", "/ui/monitors"),
-    NavigationEntry("Jobs", "/ui/jobs"),
-    NavigationEntry("API docs", "/docs", inside=False),
+    NavigationEntry("Evaluate", "/"),
+    NavigationEntry("Reports", "/ui/reports", "maps:read"),
+    NavigationEntry("Maps", "/ui/maps", "maps:read"),
+    NavigationEntry("Monitors", "/ui/monitors", "monitors:read"),
+    NavigationEntry("Jobs", "/ui/jobs", "maps:read"),
+    NavigationEntry("API docs", "/docs"),
 )
 
 
@@ -72,7 +72,7 @@ class Visitor:
     @property
     def places(self) -> list[tuple[NavigationEntry, bool]]:
         """The entries of the navigation, each with whether it is the current page."""
-        return [(place, self._stands_in(place)) for place in PLACES if self.inside or not place.inside]
+        return [(place, self._stands_in(place)) for place in PLACES if place.scope is None or self.may(place.scope)]
 
     def _stands_in(self, place: NavigationEntry) -> bool:
         return self.path == place.path or (place.path != "/" and self.path.startswith(place.path + "/"))

@@ -159,7 +159,17 @@ def test_everything_comes_back_as_it_was(redis: Redis) -> None:
     after = _snapshot(redis)
     assert _without_expiry(after) == _without_expiry({k: v for k, v in before.items() if k not in leases})
     assert {key: redis.pttl(key) for key in after} == {key: pytest.approx(lives[key], abs=10_000) for key in after}
-    counts = {"key": 1, "map": 6, "alias": 2, "batch": 2, "job": 4, "answer": 2, "version": 2, "monitor": 2}
+    counts = {
+        "key": 1,
+        "map": 6,
+        "alias": 2,
+        "batch": 2,
+        "job": 4,
+        "answer": 2,
+        "version": 2,
+        "monitor": 2,
+        "audit": 17,
+    }
     assert (restored.written, restored.left) == (counts, {})
     assert redis.llen("rq:queue:fits") == 2
 

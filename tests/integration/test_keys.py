@@ -129,7 +129,7 @@ def _known(url: str, text: str) -> bool:
 def test_a_scope_permits_exactly_its_calls(
     keys: ApiKeyStore, served: list[str], scope: str, reading: int, storing: int, metrics: int
 ) -> None:
-    key = keys.create(scope, tenant="a", scope=scope)  # type: ignore[arg-type]
+    key = keys.create(scope, tenant="a", scope=scope)
     assert _known(served[0], key.text)
     assert _call(served[0], key, "POST", "/evaluate", GOOD).status_code == reading
     assert _call(served[0], key, "POST", "/batches", GOOD).status_code == storing

@@ -122,6 +122,8 @@ def test_a_token_acts_in_the_tenant_and_with_the_scopes_of_its_claims(
     assert refused.status_code == 403
     assert refused.json()["type"] == "/problems/forbidden"
     assert refused.headers["WWW-Authenticate"].startswith('Bearer error="insufficient_scope", scope="')
+    entry = get(api, published.token(kid, scope="admin"), f"/audit?map={kid}&actor=oidc:alice").json()["items"][0]
+    assert (entry["actor"]["kind"], entry["actor"]["id"]) == ("subject", "oidc:alice")
     assert get(api, published.token(kid), "/metrics").status_code == 403
     assert get(api, published.token(kid, scope="admin"), "/metrics").status_code == 200
 

@@ -113,7 +113,7 @@ def _reading() -> list[Example]:
     """Examples of calls that read although they have a body, and that do not refer to a batch."""
     table = RouteTable([])
     table.load_all()
-    reading = {str(call) for call in table.calls if call.needs == "reads" and call.method != "GET"}
+    reading = {str(call) for call in table.calls if call.needed_scope == "maps:read" and call.method != "GET"}
     return [
         example for example in all_examples() if example.call in reading and "batch_" not in json.dumps(example.body)
     ]

@@ -178,7 +178,7 @@ def test_a_session_holds_the_scope_of_its_key(keys: ApiKeyStore, visitor: Visito
     reader = keys.create("reader", tenant="billing", scope="read").text
     assert any(visitor.sign_in(reader).status_code == 303 for _ in range(2000))
     refused = visitor.submit("/ui/maps/spam/aliases", {"alias": "champion", "version": "1"})
-    assert (refused.status_code, "scope write" in refused.text) == (403, True)
+    assert (refused.status_code, "scope maps:promote" in refused.text) == (403, True)
     assert visitor.get("/metrics").status_code == 403
     assert visitor.submit("/ui/sign-out", {}).status_code == 303
 

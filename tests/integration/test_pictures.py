@@ -275,5 +275,5 @@ def test_a_picture_that_is_sent_again_is_as_sealed_as_the_first(http: httpx.Clie
 def test_a_key_that_only_reads_may_draw() -> None:
     table = RouteTable([])
     table.load_all()
-    assert table.needed_scope("POST", "/diagrams") == "read"
-    assert table.needed_scope("GET", "/maps/m/diagram.svg") == "read"
+    assert table.needed_scope("POST", "/diagrams") == "maps:read"
+    assert table.needed_scope("GET", "/maps/m/diagram.svg") == "maps:read"

@@ -262,6 +262,17 @@ def test_definitions_note(redis: Redis) -> None:
     assert redis.smembers("deleted") == {b"t:uid"}
 
 
+def test_audit_append(redis: Redis) -> None:
+    script, keys = Script("audit/append"), ("ids", "entries", "routine", "serial")
+    for number in range(4):
+        script.run(redis, keys, 3, 86_400_000, "aaaaaaaa", number % 2, f'{{"n":{number}}}')
+    ids = cast(list[bytes], redis.zrange("ids", 0, -1))
+    assert ids == sorted(ids)
+    entries = [json.loads(data or b"")["n"] for data in cast(list["bytes | None"], redis.hmget("entries", ids))]
+    assert entries == [0, 2, 3]  # of two routine entries, the older one made room
+    assert (redis.zrange("routine", 0, -1), redis.get("serial")) == (ids[2:], b"4")
+
+
 def test_standings_append(redis: Redis) -> None:
     Script("standings/append").run(redis, ("journal", "state"), "serial", 2, "a", "b", "c")
     assert redis.zrange("journal", 0, -1) == [b"2 b", b"3 c"]

@@ -306,6 +306,7 @@ class Contents:
         for tenant in self._tenants():
             yield from self._maps(Keyspace(tenant))
         yield from self._monitors()
+        yield from self._audit()
         yield from self._answers()
         spool.seek(0)
         for line in spool:
@@ -332,6 +333,12 @@ class Contents:
             keys = Keyspace(read_key(key)[0])
             for record in cast(dict[bytes, bytes], self.redis.hgetall(keys.monitor_definitions())).values():
                 yield from monitor_lines(self.redis, keys, record)
+
+    def _audit(self) -> Iterator[Text]:
+        """Yield the entries of all tenants, after what they describe: the change of an entry is in the file."""
+        for key in self.redis.scan_iter(keys_of_all_tenants("audit-entries"), count=_AT_ONCE):
+            for entry_id, record in self.redis.hscan_iter(key.decode(), count=_AT_ONCE):
+                yield _line("audit", tenant=read_key(key)[0], id=entry_id.decode(), record=record)
 
     def _answers(self) -> Iterator[Text]:
         for found in self._kept("idempotency"):

@@ -16,6 +16,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.api_keys import ApiKeyStore
+from backend.store.audit import AuditTrail
 from backend.store.backup.file import read_lines
 from backend.store.clock import seconds
 from backend.store.errors import StorageError, StoreNotEmpty
@@ -26,9 +27,11 @@ from backend.store.monitors.restoring import Arriving
 from backend.store.server.connection import transact
 from backend.store.store import Store
 from schemas.aliases import StoredAlias
+from schemas.audit import AuditFact, Author, StoredFact
 from schemas.backup import (
     AliasLine,
     AnswerLine,
+    AuditLine,
     BatchLine,
     JobLine,
     KeyLine,
@@ -58,8 +61,10 @@ class Restored:
     left: Counter[str] = field(default_factory=Counter)
 
 
-def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
+def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author | None = None) -> Restored:
     """Restore a backup into a store, which must be empty unless ``merge`` is set.
+
+    With an ``author``, the audit log of each tenant gets an entry with the numbers of restored documents.
 
     Raises ``StoreNotEmpty``, and ``DamagedBackup``, ``LaterFormat`` or ``StorageError`` before anything is written.
     """
@@ -67,10 +72,20 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool) -> Restored:
         raise StoreNotEmpty("the store is not empty; use --merge to add only what is missing")
     writer, restored = _Writer(redis), Restored()
     _check(source, writer)
+    tenants: dict[str, Counter[str]] = {}
     for line in read_lines(source):
         written = writer.plan(line)()
         if not isinstance(line, PieceLine | MonitorPartLine | MonitorIdsLine):
             (restored.written if written else restored.left)[line.kind] += 1
+        if written and isinstance(line, MapLine | AliasLine | MonitorLine | KeyLine):
+            tenant = str(line.record["tenant"]) if isinstance(line, KeyLine) else line.tenant
+            tenants.setdefault(tenant, Counter())[line.kind] += 1
+    for tenant, counts in tenants.items() if author is not None else ():
+        with redis.pipeline() as pipe:
+            AuditTrail(redis, Keyspace(tenant), author).add(
+                pipe, AuditFact(action="backup-restored", after=dict(counts))
+            )
+            pipe.execute()
     return restored
 
 
@@ -90,6 +105,7 @@ def holds_anything(redis: Redis) -> bool:
     """Whether a store contains an API key, or any tenant data that a backup would include."""
     documents = [keys_of_all_tenants(kind, "*") for kind in ("map", "batch", "job", "idempotency")]
     patterns = [*documents, keys_of_all_tenants("newest-versions"), keys_of_all_tenants("monitor-definitions")]
+    patterns.append(keys_of_all_tenants("audit-entries"))
     found = (key for pattern in patterns for key in redis.scan_iter(pattern, count=1000))
     return bool(redis.exists(Shared.api_keys())) or next(found, None) is not None
 
@@ -123,13 +139,14 @@ class _Writer:
                 return lambda: self._store(line.tenant).aliases.restore(alias)
             case VersionLine():
                 return lambda: self._store(line.tenant).maps.restore_newest(line.name, line.version)
-            case MonitorPartLine():
-                return lambda: self._arriving(line.tenant, line.uid).part(line)
-            case MonitorIdsLine():
-                return lambda: self._arriving(line.tenant, line.uid).ids(line)
+            case MonitorPartLine() | MonitorIdsLine():
+                return lambda: self._arrive(line)
             case MonitorLine():
                 monitor = read_document(StoredMonitor, line.record).record()
                 return lambda: self._arriving(line.tenant, monitor.id).end(monitor)
+            case AuditLine():
+                fact = read_document(StoredFact, line.record)
+                return lambda: self._store(line.tenant).audit.restore(line.id, fact)
             case AnswerLine():
                 answer = read_document(IdempotencyRecord, line.record)
                 return lambda: self._store(line.tenant).idempotency.restore(line.digest, answer, life=line.life)
@@ -147,6 +164,10 @@ class _Writer:
         self._field = piece
         self._data += base64.b64decode(piece.data)
         return True
+
+    def _arrive(self, line: MonitorPartLine | MonitorIdsLine) -> bool:
+        arriving = self._arriving(line.tenant, line.uid)
+        return arriving.part(line) if isinstance(line, MonitorPartLine) else arriving.ids(line)
 
     def _arriving(self, tenant: str, uid: str) -> Arriving:
         """The monitor whose lines are being read."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from redis import Redis
 from redis.client import Pipeline
 
+from backend.store.audit import AuditTrail
 from backend.store.budget import NO_QUOTAS, Quotas
 from backend.store.clock import seconds
 from backend.store.errors import MonitorExists, QuotaExceeded, UnknownMonitor
@@ -17,6 +18,7 @@ from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_sp
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.scripts import Script
 from backend.store.server.connection import transact
+from schemas.audit import AuditFact
 from schemas.monitors import MonitorRecord, StoredMonitor
 
 # --- The keys of deleted monitors, removed in bounded steps; any process continues the work of another
@@ -75,15 +77,21 @@ def _nothing(_: Pipeline) -> None:
 class Definitions:
     """The definitions of one tenant's monitors."""
 
-    def __init__(self, redis: Redis, keys: Keyspace, quotas: Quotas = NO_QUOTAS) -> None:
+    def __init__(
+        self, redis: Redis, keys: Keyspace, quotas: Quotas = NO_QUOTAS, trail: AuditTrail | None = None
+    ) -> None:
         self._redis = redis
         self._keys = keys
         self._quotas = quotas
+        self._trail = AuditTrail(redis, keys) if trail is None else trail
 
-    def put(self, record: MonitorRecord, with_it: Callable[[Pipeline], None] = _nothing) -> MonitorRecord:
+    def put(
+        self, record: MonitorRecord, with_it: Callable[[Pipeline], None] = _nothing, *, audited: bool = True
+    ) -> MonitorRecord:
         """Store a new monitor, and what ``with_it`` queues; raises ``MonitorExists`` and ``QuotaExceeded``.
 
-        A monitor with the same uid exists if a request is repeated, and is kept unchanged.
+        A monitor with the same uid exists if a request is repeated, and is kept unchanged. A restored one is not
+        ``audited``, because its entry is in the backup.
         """
         keys = self._keys
 
@@ -102,6 +110,8 @@ class Definitions:
             pipe.hset(keys.monitor_names(), record.id, record.name)
             self._write(pipe, record)
             with_it(pipe)
+            if audited:
+                self._trail.add(pipe, AuditFact(action="monitor-created", monitor=record.name, after=_audited(record)))
             return record
 
         return transact(self._redis, write, keys.monitor_definitions())
@@ -136,10 +146,20 @@ class Definitions:
             found = pipe.hget(self._keys.monitor_definitions(), name)
             if found is None:
                 raise unknown_monitor()
-            changed = change(_read(found))
+            before = _read(found)
+            changed = change(before)
             pipe.multi()
             self._write(pipe, changed)
             with_it(pipe)
+            fields = [
+                field
+                for field in type(changed).model_fields
+                if field != "configured_by" and getattr(changed, field) != getattr(before, field)
+            ]
+            if fields:
+                values = [{field: _audited(record)[field] for field in ("id", *fields)} for record in (before, changed)]
+                fact = AuditFact(action="monitor-changed", monitor=name, before=values[0], after=values[1])
+                self._trail.add(pipe, fact)
             return changed
 
         return transact(self._redis, write, self._keys.monitor_definitions())
@@ -162,6 +182,7 @@ class Definitions:
             pipe.hdel(keys.monitor_names(), record.id)
             pipe.zrem(keys.monitors(), record.id)
             _NOTE.run(pipe, [Shared.monitors_to_delete()], job_field(keys.tenant, record.id))
+            self._trail.add(pipe, AuditFact(action="monitor-deleted", monitor=name, before=_audited(record)))
             return record
 
         record = transact(self._redis, write, keys.monitor_definitions(), keys.monitor_names())
@@ -193,6 +214,12 @@ class Definitions:
 
     def _write(self, pipe: Pipeline, record: MonitorRecord) -> None:
         pipe.hset(self._keys.monitor_definitions(), record.name, StoredMonitor.of(record).model_dump_json())
+
+
+def _audited(record: MonitorRecord) -> dict[str, Any]:
+    """A definition as the audit log states it: without secrets, and of the URLs of hooks only scheme, host and port."""
+    shown = record.model_copy(update={"hooks": [hook.shown() for hook in record.hooks]})
+    return shown.model_dump(mode="json")
 
 
 def unknown_monitor() -> UnknownMonitor:

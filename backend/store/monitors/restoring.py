@@ -75,7 +75,7 @@ class Arriving:
         if self._known:
             return False
         try:
-            Definitions(self._redis, self._of_tenant).put(record)
+            Definitions(self._redis, self._of_tenant).put(record, audited=False)
         except MonitorExists:
             delete_keys(self._redis, self._of_tenant, self._uid)
             return False

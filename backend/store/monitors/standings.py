@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import orjson
 from redis import Redis
 from redis.client import Pipeline
 
+from backend.store.audit import AuditTrail
 from backend.store.chores import Chore, schedule
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
@@ -18,6 +19,7 @@ from backend.store.monitors.definitions import unknown_monitor, while_alive
 from backend.store.pages import Page, PageRequest, Place, read_cursor, write_cursor
 from backend.store.scripts import Script
 from backend.store.server.connection import transact
+from schemas.audit import Actor, AuditFact, Author, ChangeAction
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Standing
 from schemas.monitors import MonitorRecord, StoredMonitor
 
@@ -81,13 +83,17 @@ class StandingChange:
 
 
 class Standings:
-    """The standing of one monitor, its events and its audit log."""
+    """The standing of one monitor, its events and its log of actions.
 
-    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord) -> None:
+    Decisions are in the audit log of the tenant too, by ``author``, or by the monitor itself.
+    """
+
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, author: Author | None = None) -> None:
         self._redis = redis
         self._of_tenant = keys
         self._keys = keys.monitor(record.id)
         self._record = record
+        self._author = author
         self._events = Journal(redis, self._keys.alarms(), self._keys.state())
         self._audit = Journal(redis, self._keys.audit(), self._keys.state())
 
@@ -146,6 +152,8 @@ class Standings:
         pipe.set(self._keys.standing(), made.standing.model_dump_json())
         self._events.append(pipe, [event.model_dump() for event in made.events])
         self._audit.append(pipe, [entry.model_dump() for entry in made.entries])
+        facts = [_fact(record, entry) for entry in made.entries if entry.action in _DECISIONS]
+        AuditTrail(self._redis, self._of_tenant, self._author or author_of(record)).add(pipe, *facts)
         for event in made.events:
             pipe.rpush(self._keys.unqueued_events(), event.model_dump_json())
         if made.states is not None:
@@ -156,6 +164,29 @@ class Standings:
             pipe.hset(self._of_tenant.monitor_definitions(), record.name, StoredMonitor.of(moved).model_dump_json())
         for chore in made.chores:
             schedule(pipe, chore)
+
+
+#: Actions that are in the audit log of the tenant; moving the alias writes that of the move itself.
+_DECISIONS = frozenset(get_args(ChangeAction)) - {"alias-moved"}
+
+
+def author_of(record: MonitorRecord) -> Author:
+    """A monitor as the author of its own decisions."""
+    return Author(actor=Actor(kind="monitor", id=record.id, name=record.name, configured_by=record.configured_by))
+
+
+def _fact(record: MonitorRecord, entry: AuditEntry) -> AuditFact:
+    """An action of a monitor as an entry of the audit log."""
+    found = entry.found
+    after = {"rule": entry.rule, "number": entry.alarm, **({} if found is None else found.model_dump(exclude={"rule"}))}
+    return AuditFact(
+        action=cast(ChangeAction, entry.action),
+        map=None if found is None else found.name,
+        alias=None if found is None else found.alias,
+        monitor=record.name,
+        after={name: value for name, value in after.items() if value is not None},
+        detail=entry.detail,
+    )
 
 
 def _read(data: object) -> Standing:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from redis import Redis
 from redis.client import Pipeline
 
+from backend.store.audit import AuditTrail
 from backend.store.clock import seconds, stamp
 from backend.store.errors import UnknownAlias, UnknownMapReference
 from backend.store.formats import read_stored
@@ -16,6 +17,7 @@ from backend.store.link import Invalidation, announce
 from backend.store.registry.maps import facet, is_name, next_version, read_map, unknown_map, write_summary
 from backend.store.server.connection import transact
 from schemas.aliases import AliasRecord, StoredAlias
+from schemas.audit import AuditFact, KeyGrant
 
 # --- Aliases: each points at one version and is moved atomically, with a revision
 
@@ -26,9 +28,10 @@ Check = Callable[[AliasRecord | None], None]
 class AliasStore:
     """The aliases of one tenant's maps."""
 
-    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+    def __init__(self, redis: Redis, keys: Keyspace, trail: AuditTrail | None = None) -> None:
         self._redis = redis
         self._keys = keys
+        self._trail = AuditTrail(redis, keys) if trail is None else trail
 
     def all(self, name: str) -> list[AliasRecord]:
         """The aliases of a name, sorted; raises ``UnknownMap`` for a name without versions."""
@@ -69,9 +72,11 @@ class AliasStore:
             check(before)
             after = moved(before, name, alias, version, cast(bytes, map_id).decode(), who)
             created = pipe.zscore(keys.maps(), after.map)
+            permitted = None if after is before else self._trail.permitted(pipe, "maps:promote")
             pipe.multi()
             if after is not before:
                 write_alias(pipe, keys, before, after, created or 0.0)
+                self._trail.add(pipe, _moved_fact(before, after, permitted))
                 announce(pipe, Invalidation("map", keys.tenant, name=name))
             return after
 
@@ -110,9 +115,22 @@ class AliasStore:
             pipe.multi()
             pipe.hdel(keys.aliases(name), alias)
             pipe.zrem(keys.index(facet("alias", alias)), before.map)
+            self._trail.add(
+                pipe, AuditFact(action="alias-deleted", map=name, alias=alias, before=_audited_alias(before))
+            )
             announce(pipe, Invalidation("map", keys.tenant, name=name))
 
         transact(self._redis, write, keys.aliases(name))
+
+
+def _moved_fact(before: AliasRecord | None, after: AliasRecord, permitted: list[KeyGrant] | None) -> AuditFact:
+    old = None if before is None else _audited_alias(before)
+    about = {"map": after.name, "alias": after.alias, "permitted": permitted}
+    return AuditFact(action="alias-moved", before=old, after=_audited_alias(after), **about)
+
+
+def _audited_alias(record: AliasRecord) -> dict[str, Any]:
+    return {"version": record.version, "id": record.map, "revision": record.revision}
 
 
 def write_alias(pipe: Pipeline, keys: Keyspace, before: AliasRecord | None, after: AliasRecord, created: float) -> None:
@@ -151,13 +169,22 @@ def _unknown() -> UnknownAlias:
 
 
 def promote(
-    redis: Redis, keys: Keyspace, map_id: str, name: str, alias: str, *, who: str | None, check: Check
+    redis: Redis,
+    keys: Keyspace,
+    map_id: str,
+    name: str,
+    alias: str,
+    *,
+    who: str | None,
+    check: Check,
+    trail: AuditTrail | None = None,
 ) -> AliasRecord:
     """Make a map the next version of a name, and point an alias at it; no change if the alias already points there.
 
     Until then the map is not used for the name. Raises ``UnknownMap`` if the map does not exist or has another name,
     and the errors of ``check`` for the current alias.
     """
+    trail = AuditTrail(redis, keys) if trail is None else trail
 
     def write(pipe: Pipeline) -> AliasRecord:
         draft = read_map(pipe.get(keys.map(map_id)), name)
@@ -166,6 +193,7 @@ def promote(
         newest = next_version(pipe.hget(keys.newest_versions(), name))
         version = newest if draft.version is None else draft.version
         after = moved(before, name, alias, version, map_id, who)
+        permitted = None if after is before else trail.permitted(pipe, "maps:promote")
         pipe.multi()
         if draft.version is None:
             record = draft.model_copy(update={"name": name, "version": version})
@@ -175,6 +203,7 @@ def promote(
             pipe.hset(keys.versions(name), str(version), map_id)
         if after is not before:
             write_alias(pipe, keys, before, after, seconds(draft.created_at))
+            trail.add(pipe, _moved_fact(before, after, permitted))
         # Processes also cache the map by its id, without a version.
         announce(pipe, Invalidation("map", keys.tenant, name=name, id=map_id))
         return after

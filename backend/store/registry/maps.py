@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from redis import Redis
 from redis.client import Pipeline
 
+from backend.store.audit import AuditTrail
 from backend.store.clock import seconds
 from backend.store.errors import MapInUse, OutputShapeChanged, RunLost, UnknownMap
 from backend.store.formats import read_stored
@@ -17,6 +18,7 @@ from backend.store.keyspace import Keyspace, Shared
 from backend.store.link import Invalidation, announce
 from backend.store.server.connection import transact
 from schemas.aliases import StoredAlias
+from schemas.audit import AuditFact, ChangeAction
 from schemas.base import ID_PREFIX
 from schemas.maps import MapRecord, MapSummary
 
@@ -114,9 +116,10 @@ def _add(redis: Redis, keys: Keyspace, map_id: str) -> None:
 class MapStore:
     """The maps of one tenant; a stored map never changes except for its tags and description."""
 
-    def __init__(self, redis: Redis, keys: Keyspace) -> None:
+    def __init__(self, redis: Redis, keys: Keyspace, trail: AuditTrail | None = None) -> None:
         self._redis = redis
         self._keys = keys
+        self._trail = AuditTrail(redis, keys) if trail is None else trail
 
     def put(self, draft: MapRecord, *, run: Run | None = None, allow_shape_change: bool = False) -> MapRecord:
         """Store a map under its id, as the next version of its name; ends its job in the same transaction.
@@ -144,6 +147,9 @@ class MapStore:
             pipe.multi()
             if stored is None:
                 self._add(pipe, record, newest=record.version)
+                action: ChangeAction = "map-imported" if record.imported else "map-fitted"
+                fact = AuditFact(action=action, map=record.name or record.id, after=_audited(record))
+                self._trail.add(pipe, fact, author=None if run is None else run.job.author)
             if going and run is not None and found is not None:
                 run.finish(pipe, found, {"map": record.id})
             return record
@@ -245,6 +251,7 @@ class MapStore:
             if after != before:
                 pipe.set(key, after.model_dump_json())
                 write_summary(pipe, self._keys, after, before)
+                self._trail.add(pipe, _described(before, after))
             return after
 
         return transact(self._redis, write, key)
@@ -270,6 +277,8 @@ class MapStore:
             if record.name is not None:
                 # Pointing an alias at this version watches this hash.
                 pipe.hdel(keys.versions(record.name), str(record.version))
+            fact = AuditFact(action="map-deleted", map=record.name or map_id, before=_audited(record))
+            self._trail.add(pipe, fact)
             announce(pipe, Invalidation("map", keys.tenant, name=record.name, id=map_id))
 
         transact(self._redis, write, key)
@@ -301,6 +310,21 @@ class MapStore:
                 version = max((v.decode() for v in cast(list[bytes], self._redis.hkeys(versions))), key=int, default="")
         map_id = self._redis.hget(versions, version)
         return None if map_id is None else cast(bytes, map_id).decode()
+
+
+def _audited(record: MapRecord) -> dict[str, Any]:
+    """What the audit log states about a map; its rows are identified by their digest."""
+    names = ("id", "name", "version", "method", "n", "digest", "output_shape")
+    return {name: getattr(record, name) for name in names}
+
+
+def _described(before: MapRecord, after: MapRecord) -> AuditFact:
+    """The entry of what callers say about a map: only the fields that changed."""
+    old, new = before.about(), after.about()
+    changed = [name for name in new if old[name] != new[name]]
+    which = {"id": after.id, "version": after.version}
+    texts = [which | {name: about[name] for name in changed} for about in (old, new)]
+    return AuditFact(action="map-described", map=after.name or after.id, before=texts[0], after=texts[1])
 
 
 def unknown_map() -> UnknownMap:

@@ -80,7 +80,7 @@ class AsyncConnection:
 
     Parameters
     ----------
-    url, api_key, token, timeout, tries, verify, transport
+    url, api_key, token, timeout, tries, note, verify, transport
         As for ``Calibrant``; the function of a token may be a coroutine.
 
     Examples
@@ -101,11 +101,12 @@ class AsyncConnection:
         token: str | Callable[[], str | Awaitable[str]] | None = None,
         timeout: float = 60.0,
         tries: int = 4,
+        note: str | None = None,
         verify: ssl.SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._patience = Patience(tries, timeout)
-        headers, auth = credentials_of(api_key, token)
+        headers, auth = credentials_of(api_key, token, note)
         self._http = httpx.AsyncClient(
             base_url=url_of(url), headers=headers, auth=auth, verify=context_of(verify), transport=transport
         )

@@ -93,6 +93,9 @@ class Connection:
         Seconds for a request with its retries. Waiting for a job has a timeout of its own.
     tries : int
         The most times a request is sent.
+    note : str, optional
+        Why the changes are made, for the audit log of the server; at most 500 characters. Default: the environment
+        variable ``CALIBRANT_NOTE``.
     verify : ssl.SSLContext, optional
         TLS context, for example for a private certificate authority or a client certificate.
     transport : httpx.BaseTransport, optional
@@ -114,11 +117,12 @@ class Connection:
         token: str | Callable[[], str] | None = None,
         timeout: float = 60.0,
         tries: int = 4,
+        note: str | None = None,
         verify: ssl.SSLContext | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._patience = Patience(tries, timeout)
-        headers, auth = credentials_of(api_key, token)
+        headers, auth = credentials_of(api_key, token, note)
         self._http = httpx.Client(
             base_url=url_of(url), headers=headers, auth=auth, verify=context_of(verify), transport=transport
         )

@@ -13,6 +13,8 @@ import httpx
 
 #: Environment variables of the default URL and API key.
 SERVER_VARIABLE, KEY_VARIABLE = "CALIBRANT_SERVER", "CALIBRANT_API_KEY"
+#: Environment variable of why changes are made, for the audit log.
+NOTE_VARIABLE = "CALIBRANT_NOTE"
 LOCAL = "http://127.0.0.1:8000"
 _KEY = re.compile(r"[\x21-\x7e]+")
 
@@ -39,13 +41,17 @@ def noted(error: httpx.TransportError, url: httpx.URL) -> httpx.TransportError:
     return error
 
 
-def headers_of(api_key: str | None) -> dict[str, str]:
-    """Return the headers of every request, with the given API key or that of CALIBRANT_API_KEY, if any."""
+def headers_of(api_key: str | None, note: str | None = None) -> dict[bytes, bytes]:
+    """Return the headers of every request, with the given API key and note or those of the environment, if any."""
     key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
-    headers = {"User-Agent": f"calibrant-client/{_version()} httpx/{httpx.__version__}"}
+    headers = {b"User-Agent": f"calibrant-client/{_version()} httpx/{httpx.__version__}".encode()}
+    if reason := (os.environ.get(NOTE_VARIABLE, "") if note is None else note).strip():
+        if not reason.isprintable():
+            raise ValueError("the note must not contain control characters or line ends")
+        headers[b"Calibrant-Note"] = reason.encode()
     if not key:
         return headers
-    return {**headers, "Authorization": _bearer(key, "API key")}
+    return {**headers, b"Authorization": _bearer(key, "API key").encode()}
 
 
 def _bearer(text: str, what: str) -> str:
@@ -78,16 +84,16 @@ def _with_token(request: httpx.Request, token: object) -> httpx.Request:
 
 
 def credentials_of(
-    api_key: str | None, token: str | Callable[[], str | Awaitable[str]] | None
-) -> tuple[dict[str, str], TokenSource | None]:
+    api_key: str | None, token: str | Callable[[], str | Awaitable[str]] | None, note: str | None
+) -> tuple[dict[bytes, bytes], TokenSource | None]:
     """Return the headers of every request, and what adds the token to each if ``token`` is a function."""
     if token is None:
-        return headers_of(api_key), None
+        return headers_of(api_key, note), None
     if api_key is not None:
         raise ValueError("pass api_key or token, not both")
     if callable(token):
-        return headers_of(""), TokenSource(token)
-    return {**headers_of(""), "Authorization": _bearer(token, "token")}, None
+        return headers_of("", note), TokenSource(token)
+    return {**headers_of("", note), b"Authorization": _bearer(token, "token").encode()}, None
 
 
 def shown(url: httpx.URL) -> str:

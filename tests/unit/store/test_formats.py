@@ -12,6 +12,8 @@ import schemas
 from backend.store.errors import LaterFormat, StorageError
 from backend.store.formats import STEPS, newest_format, read_stored
 from schemas.aliases import AliasRecord, StoredAlias
+from schemas.audit import StoredFact
+from schemas.audit_hooks import HookProgress, StoredHook
 from schemas.backup import Header
 from schemas.base import Document
 from schemas.batches import BatchRecord, UploadRecord
@@ -24,8 +26,9 @@ from schemas.monitor_answers import StoredLabelShifts
 from schemas.monitors import StoredMonitor
 
 STORED = (
-    BatchRecord, DeliveryRecord, IdempotencyRecord, JobRecord, KeyRecord, ListedMap, MapRecord, SessionRecord, Standing,
-    StoredAlias, StoredLabelShifts, StoredMonitor, UploadRecord, WorkersRecord,
+    BatchRecord, DeliveryRecord, HookProgress, IdempotencyRecord, JobRecord, KeyRecord, ListedMap, MapRecord,
+    SessionRecord, Standing, StoredAlias, StoredFact, StoredHook, StoredLabelShifts, StoredMonitor, UploadRecord,
+    WorkersRecord,
 )  # fmt: skip
 #: A line of a file, and what two stored documents have in common.
 NOT_STORED = (DistributionMapDocument, Header, MapDocument, MapIdentity, MapSummary)

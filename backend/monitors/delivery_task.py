@@ -1,0 +1,34 @@
+"""The background task ``deliver``: an attempt at a delivery of a monitor, or the next entries for an audit hook."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from redis import Redis
+
+from backend.monitors.audit_hooks import AUDIT, send_entries
+from backend.monitors.webhook_requests import Sender
+from backend.monitors.webhook_targets import Targets
+from backend.monitors.webhooks import Means, attempt
+from backend.settings import variable_of
+from backend.store.chores import Chore
+from backend.store.store import Store
+
+
+def deliver(redis: Redis, chore: Chore) -> float | None:
+    """Attempt the delivery of a task; returns the seconds until the next attempt, None for never."""
+    uid, delivery_id = chore.id.split("/")[-2:]  # tasks of earlier releases have no target
+    store = Store.of(redis, chore.tenant)
+    if uid == AUDIT:
+        return send_entries(store, delivery_id, _means())
+    return attempt(store, uid, delivery_id, _means())
+
+
+@cache
+def _means() -> Means:
+    """Create the sender from the environment of this process, once."""
+    hosts, addresses, public_url = (
+        os.environ.get(variable_of(name), "") for name in ("webhook_hosts", "webhook_private_addresses", "public_url")
+    )
+    return Means(Sender(Targets.read(hosts, addresses)), public_url=public_url)

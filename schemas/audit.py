@@ -1,0 +1,136 @@
+"""The audit log of a tenant: who changed maps, aliases, keys and monitors, when, from what to what, and why."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from schemas.base import Document, Timestamp
+from schemas.pages import PageQuery
+
+#: Maximum number of characters of a note.
+MAX_NOTE: Final = 500
+
+#: What was changed. The actions of a monitor without a caller are its own decisions.
+ChangeAction = Literal[
+    "map-fitted",
+    "map-imported",
+    "map-described",
+    "map-deleted",
+    "alias-moved",
+    "alias-deleted",
+    "alias-not-moved",
+    "key-created",
+    "key-rotated",
+    "key-revoked",
+    "monitor-created",
+    "monitor-changed",
+    "monitor-deleted",
+    "alarm-acknowledged",
+    "recalibration-requested",
+    "recalibration-declined",
+    "recalibration-failed",
+    "challenger-proposed",
+    "proposal-replaced",
+    "proposal-accepted",
+    "proposal-rejected",
+    "audit-hook-set",
+    "audit-hook-deleted",
+    "backup-restored",
+]
+#: Actions that a tenant may perform in any number; the others stay in the log although these are many.
+ROUTINE: frozenset[ChangeAction] = frozenset(
+    {"map-fitted", "map-imported", "map-described", "map-deleted", "recalibration-declined", "recalibration-failed"}
+)
+
+ActorKind = Literal["key", "subject", "local", "monitor", "command", "service"]
+
+
+class Actor(Document):
+    """Who made a change."""
+
+    kind: ActorKind = Field(
+        description="``key``: an API key; ``subject``: of a token; ``local``: a caller of a service without keys; "
+        "``monitor``: a decision of its own; ``command``: a command with access to the store; ``service``: the service"
+    )
+    id: str | None = Field(None, description="id of the API key or of the monitor, or the subject of the token")
+    name: str | None = Field(None, description="name of the API key, of the monitor, or of the user of the command")
+    scope: str | None = Field(None, description="what the key grants")
+    configured_by: str | None = Field(
+        None, description="for a monitor: id or name of the key that last defined it; null if it is not known"
+    )
+
+
+class Author(Document):
+    """Who makes the changes of one request or task, why, and in which request."""
+
+    actor: Actor = Actor(kind="service")
+    note: str | None = None
+    request_id: str | None = None
+
+
+class KeyGrant(Document):
+    """An API key, and what it grants."""
+
+    id: str = Field(description="id of the API key")
+    name: str = Field(description="name of the API key")
+    scope: str = Field(description="what the key grants")
+
+
+class AuditFact(Document):
+    """What an entry of the audit log states besides its author and its time."""
+
+    action: ChangeAction = Field(description="what was done")
+    map: str | None = Field(None, description="name of the map, or the id of a map without a name")
+    alias: str | None = Field(None, description="name of the alias")
+    monitor: str | None = Field(None, description="name of the monitor")
+    key: str | None = Field(None, description="id of the API key that was created, rotated or revoked")
+    before: dict[str, Any] | None = Field(None, description="what changed, before; null if it did not exist")
+    after: dict[str, Any] | None = Field(None, description="what changed, after; null if it no longer exists")
+    detail: str | None = Field(None, description="the reason of the service, such as that of a declined challenger")
+    permitted: list[KeyGrant] | None = Field(
+        None,
+        description="for ``alias-moved``: the keys of the tenant that could move an alias then, at most 100; null "
+        "without keys",
+    )
+
+
+class StoredFact(AuditFact):
+    """An entry as it is stored: without its id, which contains its time."""
+
+    format: int = 1
+    actor: Actor = Field(description="who did it")
+    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
+    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
+
+
+class ChangeRecord(AuditFact):
+    """One entry of the audit log."""
+
+    id: str = Field(description="id of the entry; the ids of later entries are greater")
+    at: Timestamp = Field(description="when it was done, by the clock of Redis")
+    actor: Actor = Field(description="who did it")
+    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
+    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
+
+
+class AuditQuery(PageQuery):
+    """The query of ``GET /audit``: the page, and filters that are combined with AND."""
+
+    action: ChangeAction | None = Field(None, description="only this action")
+    actor: str | None = Field(
+        None, min_length=1, max_length=260, description="only changes by the actor with this id or name"
+    )
+    map: str | None = Field(
+        None, min_length=1, max_length=160, description="only changes of the map with this name, or id without a name"
+    )
+    alias: str | None = Field(None, min_length=1, max_length=64, description="only changes of this alias of any map")
+    monitor: str | None = Field(None, min_length=1, max_length=64, description="only changes of this monitor")
+
+
+class AuditPage(Document):
+    """The response of ``GET /audit``, newest first."""
+
+    items: list[ChangeRecord]
+    next: str | None = Field(description="cursor of the next page")

@@ -1,0 +1,170 @@
+"""The audit log under kill -9: every change has its entry, and every entry its change."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from backend.store.audit import AuditTrail
+from backend.store.keyspace import Keyspace
+from backend.store.pages import PageRequest
+from backend.store.server.connection import connect
+from backend.store.server.embedded import embedded_server
+from backend.store.store import Store
+from schemas.audit import AuditQuery, ChangeRecord
+from service.stack import Stack, stack
+
+pytestmark = pytest.mark.slow
+
+QUICK = {"method": "identity", "predictions": [0.1, 0.9], "labels": [0, 1]}
+_rows = np.random.default_rng(53).random(400)
+QUEUED = {"method": "platt", "predictions": _rows.tolist(), "labels": (_rows > 0.4).astype(int).tolist()}
+#: Changes that are acknowledged between two kills, and the number of kills.
+CHANGES, KILLS = 25, 6
+
+
+class Writers:
+    """Threads that change maps and aliases, whatever happens to the processes, and count what was acknowledged."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self._url = url
+        self._over = threading.Event()
+        self._counted = threading.Condition()
+        self.acknowledged = 0
+        self._threads = [threading.Thread(target=self._write, args=(f"map-{i % 2}", i)) for i in range(number)]
+
+    def __enter__(self) -> Writers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait_for(self, more: int) -> None:
+        """Wait until so many further changes were acknowledged."""
+        with self._counted:
+            target = self.acknowledged + more
+            assert self._counted.wait_for(lambda: self.acknowledged >= target, timeout=240)
+
+    def _write(self, name: str, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        with httpx.Client(base_url=self._url, timeout=60) as http:
+            while not self._over.is_set():
+                with contextlib.suppress(httpx.TransportError):
+                    self._change(http, name, random)
+
+    def _change(self, http: httpx.Client, name: str, random: np.random.Generator) -> None:
+        match random.integers(6):
+            case 0 | 1:
+                self._count(http.post("/maps", json=QUICK | {"name": name}))
+            case 2:
+                self._count(http.post("/maps", json=QUEUED | {"name": name}, headers={"Prefer": "respond-async"}))
+            case 3 | 4:
+                found = http.get("/maps", params={"name": name, "limit": 3})
+                for listed in found.json()["items"] if found.is_success else []:
+                    body = {"version": listed["version"]}
+                    self._count(http.put(f"/maps/{name}/aliases/champion", json=body))
+            case _:
+                found = http.get("/maps", params={"name": name, "limit": 5})
+                for listed in found.json()["items"][3:] if found.is_success else []:
+                    self._count(http.delete(f"/maps/{listed['id']}"))
+
+    def _count(self, response: httpx.Response) -> None:
+        if response.is_success:
+            with self._counted:
+                self.acknowledged += 1
+                self._counted.notify_all()
+
+
+def _kill(running: Stack) -> None:
+    """Kill the API, and the supervisor with its workers, in the middle of their work."""
+    children = Path(f"/proc/{running.worker.pid}/task/{running.worker.pid}/children").read_text("ascii").split()
+    for pid in (running.api.pid, running.worker.pid, *map(int, children)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _log(redis: Redis) -> list[ChangeRecord]:
+    pages = AuditTrail(redis, Keyspace()).all(AuditQuery(), PageRequest(100))
+    return [entry for page in pages for entry in page][::-1]
+
+
+def _versions(redis: Redis, name: str) -> tuple[int, dict[int, str]]:
+    """The newest version that was ever assigned, and the id of the map of each version that exists."""
+    newest = cast("bytes | None", redis.hget(Keyspace().newest_versions(), name))
+    stored = cast(dict[bytes, bytes], redis.hgetall(Keyspace().versions(name)))
+    return int(newest or 0), {int(version): map_id.decode() for version, map_id in stored.items()}
+
+
+def test_kills_leave_no_change_without_its_entry_and_no_entry_without_its_change(folder: Path) -> None:
+    with (folder / "chaos.log").open("ab") as log, contextlib.ExitStack() as started:
+        url, _ = started.enter_context(embedded_server(folder / "chaos", log=log))
+        redis = started.enter_context(contextlib.closing(connect(url)))
+        running = started.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url))
+        mending = started.enter_context(_mending(running))
+        with Writers(running.url, 4) as writers:
+            for _ in range(KILLS):
+                writers.wait_for(CHANGES)
+                _kill(running)
+            writers.wait_for(CHANGES)
+        mending.set()
+        entries = _log(redis)
+        for name in ("map-0", "map-1"):
+            _check(redis, name, [entry for entry in entries if entry.map == name])
+
+
+def _check(redis: Redis, name: str, entries: list[ChangeRecord]) -> None:
+    of_action: dict[str, list[ChangeRecord]] = defaultdict(list)
+    for entry in entries:
+        of_action[entry.action].append(entry)
+    newest, stored = _versions(redis, name)
+    fitted = [_state(entry.after) for entry in of_action["map-fitted"]]
+    deleted = [_state(entry.before) for entry in of_action["map-deleted"]]
+    assert newest > 0
+    assert [state["version"] for state in fitted] == list(range(1, newest + 1))
+    assert {state["version"] for state in fitted} - {state["version"] for state in deleted} == set(stored)
+    assert len(deleted) == newest - len(stored)
+    assert {state["version"]: state["id"] for state in fitted}.items() >= stored.items()
+    moves = of_action["alias-moved"]
+    assert [_state(entry.after)["revision"] for entry in moves] == list(range(1, len(moves) + 1))
+    assert [entry.before for entry in moves] == [None, *(entry.after for entry in moves)][: len(moves)]
+    if moves:
+        alias = Store.of(redis).aliases.get(name, "champion")
+        last = {"version": alias.version, "id": alias.map, "revision": alias.revision}
+        assert moves[-1].after == last
+
+
+def _state(state: dict[str, Any] | None) -> dict[str, Any]:
+    assert state is not None
+    return state
+
+
+@contextlib.contextmanager
+def _mending(running: Stack) -> Any:
+    """Restart what was killed, until the test is over."""
+    over = threading.Event()
+
+    def mend() -> None:
+        while not over.wait(0.05):
+            running.mend()
+
+    thread = threading.Thread(target=mend)
+    thread.start()
+    try:
+        yield over
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,204 @@
+"""Hooks of the audit log: what a receiver gets, in which order, and what it gets after a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+from standardwebhooks import Webhook
+
+from backend.monitors.audit_hooks import LONGEST_SECONDS, LOOK_SECONDS, send_entries
+from backend.store.api_keys import ApiKeyStore
+from backend.store.audit import AuditTrail
+from backend.store.audit_hooks import AuditHooks
+from backend.store.keyspace import Keyspace
+from backend.store.store import Store
+from calibrant.client import Calibrant
+from schemas.audit import AuditFact
+from schemas.audit_hooks import MAX_AUDIT_HOOKS, StoredHook
+from service.settings import Settings
+from service.stack import stack
+from tests.integration.conftest import serving
+from tests.integration.monitors.receiver import Receiver, receiving, status
+from tests.integration.monitors.test_deliveries import HUSH, NAME, SECRET, means
+
+FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels": [0, 1]}
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def store(redis: Redis, receiver: Receiver) -> Store:
+    """A store with one hook, whose own entry was not sent yet."""
+    store = Store.of(redis, "risk")
+    hook = StoredHook(name="siem", url=f"http://{NAME}:{receiver.port}/in?token={HUSH}", secret=SECRET)
+    AuditHooks(redis, store.keys, store.audit).put(hook)
+    return store
+
+
+def _add(store: Store, *versions: int) -> None:
+    with store.redis.pipeline() as pipe:
+        facts = (AuditFact(action="alias-moved", map="m", alias="a", after={"version": v}) for v in versions)
+        store.audit.add(pipe, *facts)
+        pipe.execute()
+
+
+def _progress(store: Store) -> Any:
+    return AuditHooks(store.redis, store.keys, store.audit).get("siem")[1]
+
+
+def test_a_receiver_gets_every_entry_once_in_order_as_a_signed_cloud_event(store: Store, receiver: Receiver) -> None:
+    _add(store, 1, 2)
+    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    got = [receiver.next() for _ in range(3)]
+    events = [Webhook(SECRET).verify(request.body, dict(request.headers)) for request in got]
+    assert [event["type"] for event in events] == [
+        "calibrant.audit.audit-hook-set",
+        "calibrant.audit.alias-moved",
+        "calibrant.audit.alias-moved",
+    ]
+    assert [event["data"]["after"]["version"] for event in events[1:]] == [1, 2]
+    last = events[-1]
+    assert {name: last[name] for name in ("specversion", "source", "subject", "tenant", "datacontenttype")} == {
+        "specversion": "1.0",
+        "source": "/audit",
+        "subject": "m@a",
+        "tenant": "risk",
+        "datacontenttype": "application/json",
+    }
+    assert (last["id"], last["time"]) == (last["data"]["id"], last["data"]["at"])
+    assert got[-1].headers["webhook-id"] == last["id"]
+    assert got[-1].headers["content-type"] == "application/cloudevents+json"
+    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    assert receiver.got.empty()
+
+
+def test_a_receiver_that_fails_gets_the_same_entry_again_before_any_other(store: Store, receiver: Receiver) -> None:
+    _add(store, 1)
+    receiver.will(status(204), status(500), status(503, Retry_After="60"), status(410))
+    for expected in (5.0, 60.0, 30.0):
+        wait = send_entries(store, "siem", means())
+        assert wait is not None
+        assert 0.7 * expected <= wait <= LONGEST_SECONDS
+    assert (_progress(store).failures, _progress(store).status) == (3, 410)
+    _add(store, 2)
+    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    ids = [json.loads(receiver.next().body)["id"] for _ in range(6)]
+    assert ids[1] == ids[2] == ids[3] == ids[4] < ids[5]
+    assert (_progress(store).failures, _progress(store).sent) == (0, ids[5])
+
+
+def test_an_entry_that_was_removed_is_passed_over(store: Store, receiver: Receiver) -> None:
+    _add(store, 1, 2)
+    first = store.redis.zrange(store.keys.audit(), 0, 1)
+    store.redis.zrem(store.keys.audit(), *first)  # type: ignore[misc]
+    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    assert json.loads(receiver.next().body)["data"]["after"]["version"] == 2
+    assert receiver.got.empty()
+
+
+def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, receiver: Receiver) -> None:
+    assert send_entries(store, "siem", means(private="10.0.0.0/8")) is not None
+    assert _progress(store).error == "address-refused"
+    assert receiver.got.empty()
+
+
+def test_a_deleted_hook_gets_nothing_more(store: Store, receiver: Receiver) -> None:
+    hooks = AuditHooks(store.redis, store.keys, store.audit)
+    hooks.delete("siem")
+    assert send_entries(store, "siem", means()) is None
+    hooks.note("siem", _any_progress())
+    assert not store.redis.exists(store.keys.audit_positions())
+
+
+def _any_progress() -> Any:
+    from schemas.audit_hooks import HookProgress
+
+    return HookProgress(sent="")
+
+
+def test_hooks_need_the_scope_admin_and_never_show_their_secrets(redis: Redis, redis_url: str) -> None:
+    keys = ApiKeyStore(redis)
+    admin, writer, other = (
+        keys.create(name, tenant=tenant, scope=scope).text
+        for name, tenant, scope in (("a", "a", "admin"), ("b", "a", "write"), ("c", "b", "admin"))
+    )
+    url = f"https://{NAME}/token-{HUSH}"
+    with serving(Settings(redis_url, webhook_hosts=NAME)) as served:
+        with Calibrant(served, api_key=admin) as client:
+            made = client.audit_hook("siem", url)
+            assert made.secret is not None
+            again = client.audit_hook("siem", url)
+            listed = client.audit_hooks()
+            assert [hook.secret for hook in (again, *listed)] == [None, None]
+            assert {hook.url for hook in (made, again, *listed)} == {f"https://{NAME}/..."}
+            log = list(client.audit_log())
+            assert [entry.action for entry in log[:2]] == ["audit-hook-set"] * 2
+        for key, path in ((writer, "/audit/hooks"), (writer, "/audit/hooks/siem")):
+            refused = httpx.delete(served + path, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+            assert refused.status_code in (403, 405)
+        headers = {"Authorization": f"Bearer {other}"}
+        assert httpx.get(f"{served}/audit/hooks", headers=headers, timeout=60).json()["items"] == []
+        assert httpx.delete(f"{served}/audit/hooks/siem", headers=headers, timeout=60).status_code == 404
+        headers = {"Authorization": f"Bearer {admin}"}
+        for name, body, code in (
+            ("siem", {"url": "https://elsewhere.example.com"}, "hook-refused"),
+            ("siem", {"url": f"http://{NAME}"}, "hook-refused"),
+            ("siem", {"url": url, "secret": "whsec_short"}, "invalid-option"),
+            ("siem", {"url": "x" * 2001}, "invalid-field"),
+            ("siem", {}, "invalid-field"),
+            ("Siem", {"url": url}, "invalid-field"),
+            ("s" * 33, {"url": url}, "invalid-field"),
+        ):
+            refused = httpx.put(f"{served}/audit/hooks/{name}", json=body, headers=headers, timeout=60)
+            assert refused.json()["type"] == f"/problems/{code}"
+            assert HUSH not in refused.text
+        for number in range(MAX_AUDIT_HOOKS):
+            made_status = httpx.put(
+                f"{served}/audit/hooks/more-{number}", json={"url": url}, headers=headers, timeout=60
+            ).status_code
+            assert made_status == (200 if number < MAX_AUDIT_HOOKS - 1 else 429)
+    stored = b"".join(redis.hvals(Keyspace("a").audit_entries()))  # type: ignore[arg-type]
+    assert HUSH.encode() not in stored
+    assert (made.secret or "").encode() not in stored
+
+
+@pytest.mark.slow
+def test_a_worker_sends_the_changes_of_a_running_service(folder: Path, receiver: Receiver) -> None:
+    allowed = {"CALIBRANT_WEBHOOK_HOSTS": "http://127.0.0.1", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES": "127.0.0.0/8"}
+    with (folder / "hooks.log").open("ab") as log, contextlib.ExitStack() as started:
+        data = folder / "hooks"
+        running = started.enter_context(
+            stack(host="127.0.0.1", port=0, data=data, log=log, inherited=dict(os.environ) | allowed)
+        )
+        with Calibrant(running.url, note="to the SIEM") as client:
+            client.audit_hook("siem", f"http://127.0.0.1:{receiver.port}/in")
+            client.fit("identity", name="spam", predictions=[0.1, 0.9], labels=[0, 1])
+            client.alias("spam", "champion", 1)
+        events = [json.loads(receiver.next(120).body) for _ in range(3)]
+    assert [event["data"]["action"] for event in events] == ["audit-hook-set", "map-fitted", "alias-moved"]
+    assert {event["data"]["note"] for event in events} == {"to the SIEM"}
+
+
+def test_the_time_of_entries_does_not_go_back_with_the_clock(redis: Redis) -> None:
+    store = Store.of(redis, "clock")
+    _add(store, 1)
+    entry = redis.zrange(store.keys.audit(), 0, 0, withscores=True)[0]  # type: ignore[index]
+    ahead = entry[1] + 3_600_000
+    redis.zadd(store.keys.audit(), {entry[0]: ahead})
+    _add(store, 2)
+    scores = [score for _, score in redis.zrange(store.keys.audit(), 0, -1, withscores=True)]  # type: ignore[union-attr]
+    assert scores == [ahead, ahead]
+    trail = AuditTrail(redis, store.keys)
+    assert trail.next_after("") is not None
