@@ -123,8 +123,8 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-versio
 
 lock: $(STAMP) ## lock the dependencies of pyproject.toml with hashes, keeping versions if possible; writes locks/
 	$(LOCK) -c constraints.txt --excludes locks/without-cuda.txt --extra dev --group build -o locks/dev.txt
-	$(LOCK) -c locks/dev.txt --extra arrow --extra telemetry -o locks/service.txt
-	$(LOCK) -c constraints.txt -c locks/dev.txt --extra arrow --extra telemetry --extra gpu -o locks/worker-gpu.txt
+	$(LOCK) -c locks/dev.txt --extra arrow --extra telemetry --extra oidc -o locks/service.txt
+	$(LOCK) -c constraints.txt -c locks/dev.txt --extra arrow --extra telemetry --extra oidc --extra gpu -o locks/worker-gpu.txt
 	$(subst pyproject.toml,,$(LOCK)) -c locks/dev.txt --group build -o locks/build.txt
 	$(subst pyproject.toml,,$(LOCK)) -c locks/dev.txt --group host -o locks/host.txt
 	$(subst pyproject.toml,,$(LOCK)) --no-deps --group chart -o locks/chart.txt

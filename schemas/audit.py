@@ -120,7 +120,7 @@ class AuditQuery(PageQuery):
 
     action: ChangeAction | None = Field(None, description="only this action")
     actor: str | None = Field(
-        None, min_length=1, max_length=200, description="only changes by the actor with this id or name"
+        None, min_length=1, max_length=260, description="only changes by the actor with this id or name"
     )
     map: str | None = Field(
         None, min_length=1, max_length=160, description="only changes of the map with this name, or id without a name"

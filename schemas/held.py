@@ -30,6 +30,14 @@ class CachedMap(Document):
     digest: str
 
 
+class CachedKeys(Document):
+    """The public keys of the issuer of bearer tokens, as read at ``as_of``, in seconds since 1970."""
+
+    issuer: str
+    as_of: float
+    keys: list[dict[str, str]]
+
+
 class CachedState(Document):
     """The API keys and the maps in memory as they were in the store at ``as_of``, in seconds since 1970."""
 
@@ -38,3 +46,4 @@ class CachedState(Document):
     as_of: float
     keys: list[KeyRecord]
     maps: list[CachedMap]
+    issuer: CachedKeys | None = None

@@ -24,7 +24,9 @@ class MapQuery(Document):
     tag: list[Annotated[str, Field(min_length=1, max_length=330)]] = Field(
         [], max_length=8, description="name, or name=value; may be repeated"
     )
-    created_by: _Word | None = Field(None, description="only maps that the API key with this name created")
+    created_by: Annotated[str, Field(min_length=1, max_length=260)] | None = Field(
+        None, description="only maps that the API key with this name, or `oidc:` and this subject, created"
+    )
     n_classes: int | None = Field(None, ge=2, description="only maps of this number of classes")
     limit: int = Field(50, ge=1, le=100, description="maximum number of maps on a page")
     cursor: Annotated[str, Field(max_length=400)] | None = Field(None, description="`next` of the previous page")

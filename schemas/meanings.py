@@ -23,7 +23,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "cost": "what the computation costs",
         "count": "number of rows in each bin",
         "created_at": "when it was created",
-        "created_by": "name of the API key that created it; null without keys",
+        "created_by": "name of the API key that created it, or oidc: and the subject of its token; null without keys",
         "data": "data of the diagram",
         "datatype": "type of the numbers",
         "debiased": "value from which a part of its bias is removed; null if the measure has no correction",

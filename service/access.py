@@ -14,11 +14,21 @@ from backend.store.budget import Budget
 from backend.store.errors import StoreFull, problem_of
 from backend.store.link import Link
 from backend.store.server.connection import UNAVAILABLE, StoreRefuses
+from schemas.keys import KEY_PREFIX
 from schemas.problem_table import problem
 from service.callers import LOCAL, STRANGER, Caller, Keyring, require_scope
 from service.error_handlers import unavailable_response
-from service.errors import Forbidden, ForeignOrigin, RateLimited, RequestError, Unauthorized
+from service.errors import (
+    Forbidden,
+    ForeignOrigin,
+    InvalidToken,
+    IssuerUnavailable,
+    RateLimited,
+    RequestError,
+    Unauthorized,
+)
 from service.guard import Starts
+from service.issuer import Issuer
 from service.last_known import LastKnown
 from service.problems import RETRY_AFTER, refused, respond
 from service.process import PATIENCE
@@ -31,6 +41,8 @@ from service.web.visitor import HEADER, PAGES, check_origin, check_token
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _READING = ("GET", "HEAD", "OPTIONS")
+#: Refusals that no other API key would change, so that they do not depend on whether the keys are known.
+_CERTAIN = (Forbidden, InvalidToken, IssuerUnavailable, RateLimited)
 
 
 class Access:
@@ -50,6 +62,7 @@ class Access:
         rates: Rates,
         sessions: Sessions,
         budget: Budget,
+        issuer: Issuer | None = None,
         *,
         rate_limit: int,
         origins: Collection[str] = (),
@@ -62,6 +75,7 @@ class Access:
         self._rates = rates
         self._sessions = sessions
         self._budget = budget
+        self._issuer = issuer
         self._rate_limit = rate_limit
         self._starts = Starts()
         self._origins = frozenset(origins)
@@ -90,7 +104,7 @@ class Access:
                 caller = STRANGER if session is None else session.caller
             elif self._keyring:
                 session = await self._signed_in(scope, path)
-                caller = self._bearer(scope) if session is None else session.caller
+                caller = await self._bearer(scope) if session is None else session.caller
                 require_scope(caller, table.needed_scope(method, path))
                 allowance = self._counted(caller)
             else:
@@ -101,7 +115,7 @@ class Access:
             )
             return
         except RequestError as refusal:
-            if not self._link.reached and not isinstance(refusal, Forbidden | RateLimited):
+            if not self._link.reached and not isinstance(refusal, _CERTAIN):
                 # The API keys are not known yet, or were those of an earlier process.
                 await self._away()(scope, receive, send)
                 return
@@ -147,9 +161,15 @@ class Access:
             check_token(Headers(scope=scope).get(HEADER), session.token)
         return session
 
-    def _bearer(self, scope: Scope) -> Caller:
+    async def _bearer(self, scope: Scope) -> Caller:
+        """The caller of an API key, which begins with its prefix, or of a token of the issuer.
+
+        No token begins like a key: its header would not be a JSON object.
+        """
         sent = Headers(scope=scope).getlist("authorization")
         kind, _, key = (sent[0] if len(sent) == 1 else "").partition(" ")  # of several, it is not clear who calls
+        if kind.lower() == "bearer" and self._issuer is not None and not key.strip().startswith(f"{KEY_PREFIX}_"):
+            return await self._issuer.identify(key.strip())
         caller = self._keyring.find(key.strip())
         if caller is None or kind.lower() != "bearer":
             refusal = Unauthorized("send a valid API key: Authorization: Bearer KEY")

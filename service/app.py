@@ -39,8 +39,8 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
     """Create the application for the store that the settings name; the store may be unavailable at any time.
 
     With ``needs_key`` the application serves requests only once an API key exists. Raises ``MissingTelemetry`` if
-    tracing is configured without the extra, ``UnreadableUrl`` for an invalid store URL, and ``InvalidTargets`` for
-    invalid webhook hosts or networks.
+    tracing is configured without the extra, ``UnreadableUrl`` for an invalid store URL, ``InvalidTargets`` for invalid
+    webhook hosts or networks, and ``InvalidIssuer`` for the settings of an issuer.
     """
     process = Process(settings, needs_key=needs_key)
 
@@ -85,6 +85,7 @@ def create_app(settings: Settings, *, needs_key: bool = False) -> FastAPI:
         rates=process.rates,
         sessions=process.sessions,
         budget=process.budget,
+        issuer=process.issuer,
         rate_limit=settings.rate_limit,
         origins=settings.origins,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from backend.store.clock import seconds
 from backend.store.keyspace import DEFAULT_TENANT
-from schemas.audit import Actor
+from schemas.audit import Actor, ActorKind
 from schemas.keys import KEY_PREFIX, KeyRecord, digest_of, scopes_of
 from schemas.keys import Scope as KeyScope
 from service.errors import Forbidden
@@ -19,7 +19,8 @@ from service.errors import Forbidden
 class Caller:
     """The caller of a request; ``scope`` is what it is granted.
 
-    ``key_id`` and ``name`` are those of its API key, None without keys.
+    ``key_id`` and ``name`` are those of its API key; both are ``oidc:`` and the subject of a token, whose end is
+    ``expires_at``, in seconds since 1970. Names of keys have no colon. Both are None without keys.
     """
 
     tenant: str = DEFAULT_TENANT
@@ -27,13 +28,15 @@ class Caller:
     name: str | None = None
     key_id: str | None = None
     rate_limit: int | None = None
+    expires_at: float | None = None
 
     @property
     def actor(self) -> Actor:
         """The caller in the audit log."""
         if self.key_id is None:
             return Actor(kind="local")
-        return Actor(kind="key", id=self.key_id, name=self.name, scope=self.scope)
+        kind: ActorKind = "key" if self.expires_at is None else "subject"
+        return Actor(kind=kind, id=self.key_id, name=self.name, scope=self.scope)
 
     def may(self, scope: KeyScope) -> bool:
         """Whether the caller has a scope."""
@@ -56,16 +59,20 @@ def require_scope(caller: Caller, needed: KeyScope | None) -> None:
 
 
 class Keyring:
-    """The API keys of all tenants, as of the last read from the store."""
+    """The API keys of all tenants, as of the last read from the store.
 
-    def __init__(self) -> None:
+    It is true if callers must identify themselves: any key was ever created, or tokens of an issuer are accepted.
+    """
+
+    def __init__(self, *, has_issuer: bool = False) -> None:
+        self._has_issuer = has_issuer
         self._keys: dict[str, tuple[Caller, list[tuple[str, float]]]] = {}
         #: The records of the keys.
         self.records: list[KeyRecord] = []
 
     def __bool__(self) -> bool:
-        """Whether any key was ever created."""
-        return bool(self._keys)
+        """Whether callers must identify themselves."""
+        return self._has_issuer or bool(self._keys)
 
     def read(self, records: Iterable[KeyRecord]) -> None:
         """Replace the keys."""
@@ -98,7 +105,9 @@ class Keyring:
         return caller if any(matches[: len(known)]) else None
 
     def admits(self, caller: Caller) -> bool:
-        """Whether a caller of an earlier request may still call: its key is valid, or there are still no keys."""
+        """Whether a caller of an earlier request may still call: its key or token is valid, or there are no keys."""
+        if caller.expires_at is not None:
+            return caller.expires_at > time.time()
         if caller.key_id is None:
             return not self
         _, known = self._keys.get(caller.key_id, (None, []))

@@ -96,8 +96,44 @@ class Unauthorized(RequestError):
     code = "unauthorized"
 
 
+class InvalidToken(RequestError):
+    """The bearer token of an issuer is not valid; ``reason`` is one of ``REASONS``."""
+
+    code = "invalid-token"
+    #: Why a token is refused; the texts also are error descriptions (RFC 6750, section 3).
+    REASONS: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "malformed": "is not a signed JSON Web Token in compact form of at most 16 KiB",
+            "header": "has a header parameter that is not supported",
+            "algorithm": "must be signed with RS256 or ES256",
+            "unknown-key": "does not name a key that the issuer publishes",
+            "signature": "has a signature that does not match",
+            "expired": "has expired",
+            "not-yet-valid": "is not yet valid",
+            "issuer": "is from another issuer",
+            "audience": "is for another audience",
+            "claims": "lacks a claim, or a claim has another type",
+            "tenant": "names no valid tenant",
+        }
+    )
+
+    def __init__(self, reason: str) -> None:
+        text = f"the token {self.REASONS[reason]}"
+        super().__init__(text)
+        self.reason = reason
+        self.headers = MappingProxyType(
+            {"WWW-Authenticate": f'Bearer error="invalid_token", error_description="{text}"'}
+        )
+
+
+class IssuerUnavailable(RequestError):
+    """The keys of the issuer of tokens are not known, or too old."""
+
+    code = "issuer-unavailable"
+
+
 class Forbidden(RequestError):
-    """The API key lacks the scope that the call needs."""
+    """The API key or token lacks the scope that the call needs."""
 
     code = "forbidden"
 

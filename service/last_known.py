@@ -14,6 +14,7 @@ from backend.store.link import Link
 from schemas.held import CachedState
 from schemas.keys import KeyRecord
 from service.callers import Keyring
+from service.issuer import Issuer
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -27,13 +28,24 @@ _CLOCK_SECONDS = 60.0
 class LastKnown:
     """The API keys and maps in memory, which calls may use for some time while the store is unavailable.
 
-    A copy in a folder survives the process. With ``needs_key`` they are of no use without API keys.
+    A copy in a folder, with the keys of the issuer of tokens, survives the process. With ``needs_key`` they are of no
+    use without API keys or an issuer.
     """
 
-    def __init__(self, link: Link, keyring: Keyring, maps: HeldMaps, settings: Settings, *, needs_key: bool) -> None:
+    def __init__(
+        self,
+        link: Link,
+        keyring: Keyring,
+        maps: HeldMaps,
+        settings: Settings,
+        *,
+        needs_key: bool,
+        issuer: Issuer | None = None,
+    ) -> None:
         self._link = link
         self._keyring = keyring
         self._maps = maps
+        self._issuer = issuer
         self._seconds = settings.serve_stale_seconds
         self._needs_key = needs_key
         self._path = Path(settings.held_folder) if settings.held_folder and self._seconds else None
@@ -64,6 +76,8 @@ class LastKnown:
         self._folder = folder
         self._maps.restore(folder, [] if state is None else state.maps)
         if state is not None and -_CLOCK_SECONDS < (age := time.time() - state.as_of) < self._seconds:
+            if self._issuer is not None:
+                self._issuer.restore(state.issuer)
             self._keyring.read(state.keys)
             self._link.resume(max(age, 0.0))
 
@@ -89,6 +103,8 @@ class LastKnown:
 
     def _write(self, folder: HeldFolder, as_of: float, keys: list[KeyRecord]) -> None:
         try:
-            folder.write(CachedState(store=folder.store, as_of=as_of, keys=keys, maps=self._maps.cached()))
+            issuer = None if self._issuer is None else self._issuer.cached()
+            state = CachedState(store=folder.store, as_of=as_of, keys=keys, maps=self._maps.cached(), issuer=issuer)
+            folder.write(state)
         except OSError as error:
             log.warning("held maps: %s cannot be written (%s)", self._path, error.strerror)

@@ -49,7 +49,10 @@ ANYWHERE = (
     "too-many-connections",
 )
 #: Problems of every call except those that are open.
-BEHIND_A_KEY = ("unauthorized", "forbidden", "rate-limited", "deadline-exceeded", "store-unavailable")
+BEHIND_A_KEY = (
+    *("unauthorized", "invalid-token", "forbidden", "rate-limited", "deadline-exceeded", "store-unavailable"),
+    "issuer-unavailable",
+)
 #: Problems of every call with a body.
 OF_BODIES = (
     *dict.fromkeys(one.malformed.code for one in FORMATS),
@@ -116,7 +119,8 @@ _SENT: dict[str, str] = {
 _SECONDS = {"description": "seconds after which to try again", "schema": {"type": "string", "pattern": "^[0-9]+$"}}
 #: The headers of problem responses.
 _HEADERS: dict[int, Schema] = {
-    401: {"WWW-Authenticate": {"description": "the authentication scheme", "schema": _TEXT}},
+    401: {"WWW-Authenticate": {"description": "the scheme, and why a token is refused", "schema": _TEXT}},
+    403: {"WWW-Authenticate": {"description": "the scope that the caller lacks", "schema": _TEXT}},
     429: {"Retry-After": _SECONDS},
     503: {"Retry-After": _SECONDS},
     507: {"Retry-After": _SECONDS},
@@ -234,7 +238,15 @@ def _document(app: FastAPI, calls: Sequence[Call]) -> dict[str, Any]:
         "components": {
             "schemas": dict(sorted(schemas.items())),
             "headers": {name: {"description": text, "schema": _TEXT} for name, text in _SENT.items()},
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "an API key"},
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "a token of the issuer that the service is configured for, if any",
+                },
+            },
         },
     }
 
@@ -252,13 +264,17 @@ def _operation(call: Call, schemas: Schema) -> Schema:
         "description": call.description,
         "operationId": call.name,
         # Without keys the service accepts local requests only, and they need no key.
-        "security": [] if call.is_open else [{"key": [] if call.needed_scope is None else [call.needed_scope]}, {}],
+        "security": [] if call.is_open else [{scheme: _scopes(call)} for scheme in ("key", "token")] + [{}],
         **({"parameters": parameters} if parameters else {}),
         **({} if body is None else {"requestBody": {"required": True, "content": body}}),
         "responses": {status: responses[status] for status in sorted(responses)},
     }
     _add_examples(call, operation)
     return operation
+
+
+def _scopes(call: Call) -> list[str]:
+    return [] if call.needed_scope is None else [call.needed_scope]
 
 
 def _path(call: Call) -> Iterator[Schema]:

@@ -24,6 +24,7 @@ from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
 from service.callers import Keyring
 from service.drawing import DrawingQueue
+from service.issuer import IssuerMetrics, open_issuer
 from service.last_known import LastKnown
 from service.metrics import StoreMetrics
 from service.rates import Rates
@@ -52,7 +53,7 @@ class Process(ScoringProcess):
 
     With ``needs_key`` a store without API keys is rejected. Raises ``MissingTelemetry`` if tracing is configured
     without the extra, ``UnreadableUrl`` for an invalid store URL, and ``InvalidTargets`` for invalid webhook hosts or
-    networks.
+    networks, and ``InvalidIssuer`` for the settings of an issuer.
     """
 
     settings: Settings
@@ -71,16 +72,19 @@ class Process(ScoringProcess):
         self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS, gate=self.link.check_open)
         # For the link itself, which opens the gate of the other connections.
         self._probing = connect(settings.redis_url, timeout=STALE_SECONDS)
-        self.keyring = Keyring()
+        self.issuer = open_issuer(settings)
+        self.keyring = Keyring(has_issuer=self.issuer is not None)
         # Without keys there is one tenant, which has the whole budget.
         self.budget = Budget(
             settings.redis_url, settings.store_budget, lambda: bool(self.keyring), settings.store_volume
         )
         self.quotas = replace(settings.quotas, budget=self.budget)
         census = StoreMetrics(lambda: take_census(self._counting), settings.max_queued_jobs, self.budget)
-        super().__init__(settings, census)
+        issuer = self.issuer
+        tokens = () if issuer is None else (IssuerMetrics(issuer.outcomes, lambda: issuer.age),)
+        super().__init__(settings, census, *tokens)
         self.maps = HeldMaps(settings.held_maps, settings.preloaded)
-        self.last_known = LastKnown(self.link, self.keyring, self.maps, settings, needs_key=needs_key)
+        self.last_known = LastKnown(self.link, self.keyring, self.maps, settings, needs_key=needs_key, issuer=issuer)
         self.spools = Spools(settings.max_spool_bytes)
         self.streams = Streams(settings.max_event_streams)
         self.drawing = DrawingQueue()
@@ -103,7 +107,8 @@ class Process(ScoringProcess):
     async def running(self) -> AsyncIterator[None]:
         """Run the background tasks while the service runs."""
         await asyncio.to_thread(self.last_known.restore)
-        parts = (self.link, self.rates, self.watcher, self.budget, self.last_known)
+        issuer = () if self.issuer is None else (self.issuer,)
+        parts = (self.link, self.rates, self.watcher, self.budget, self.last_known, *issuer)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await self.link.settled(_START_SECONDS)

@@ -10,6 +10,7 @@ from backend.monitors.webhook_targets import InvalidTargets
 from backend.store.server.redis_url import UnreadableUrl
 from backend.telemetry.tracing import MissingTelemetry
 from service.app import create_app
+from service.issuer import InvalidIssuer
 from service.listener import Listener
 from service.process import Process
 from service.settings import Settings, is_loopback
@@ -55,7 +56,7 @@ def run_api(settings: Settings, *, host: str, port: int, socket_fd: int | None =
         app = create_app(settings, needs_key=not is_loopback(host))
     except UnreadableUrl as error:
         raise typer.BadParameter(str(error), param_hint="--redis-url") from None
-    except InvalidTargets as error:
+    except (InvalidIssuer, InvalidTargets) as error:
         raise typer.BadParameter(str(error)) from None
     except MissingTelemetry as error:
         raise typer.BadParameter(str(error), param_hint="--otlp-endpoint") from error

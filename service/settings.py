@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from backend.settings import LONGEST, SharedSettings, setting
 
@@ -44,6 +45,14 @@ def _check_volume(text: str) -> None:
 def _check_root_path(text: str) -> None:
     if re.fullmatch(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)*", text) is None:
         raise ValueError("must be a path such as /calibrant, without a slash at its end")
+
+
+def check_issuer_url(text: str) -> None:
+    """Raise ``ValueError`` for a URL whose answers could be forged on their way, or that is no plain URL."""
+    parts = urlsplit(text)
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    if text and not (is_safe and parts.hostname and "@" not in parts.netloc and not parts.fragment):
+        raise ValueError("must be a URL with https, or with http on a loopback address, without user name and fragment")
 
 
 def _check_preload(text: str) -> None:
@@ -244,6 +253,49 @@ class Settings(ScoringSettings, SharedSettings):
         HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60, high=LONGEST
     )
     session_life: int = setting(12 * HOUR, "maximum seconds of a session on the web page", low=60, high=LONGEST)
+    oidc_issuer: str = setting(
+        "",
+        "issuer whose bearer tokens are accepted beside API keys, exactly as in their claim iss, such as "
+        "https://id.example.com/realms/main; needs the extra oidc of calibrant-server; default: none",
+        check=check_issuer_url,
+    )
+    oidc_audience: str = setting(
+        "",
+        "audiences, separated by commas, one of which the claim aud of a token must have; required with oidc_issuer",
+    )
+    oidc_jwks_url: str = setting(
+        "",
+        "URL of the keys of the issuer; default: as in its document /.well-known/openid-configuration",
+        check=check_issuer_url,
+    )
+    oidc_tenant_claim: str = setting(
+        "",
+        "claim with the tenant of a token: its name, or a JSON pointer such as /organization/id; default: none, and "
+        "every token acts in the tenant default",
+    )
+    oidc_scopes_claim: str = setting(
+        "scope",
+        "claim with the scopes of a token, a text with spaces or a list: its name, or a JSON pointer such as "
+        "/realm_access/roles",
+    )
+    oidc_scopes: str = setting(
+        "",
+        "scopes that values of oidc_scopes_claim grant, separated by commas, such as calibrant-viewer=read,ops=admin; "
+        "other values grant nothing; default: values that are names of scopes grant these",
+    )
+    oidc_leeway: float = setting(
+        30.0, "seconds by which the clocks of the issuer and of this machine may differ", low=0, high=300
+    )
+    oidc_refresh_seconds: float = setting(
+        300.0, "seconds between two reads of the keys of the issuer", low=10, high=LONGEST
+    )
+    oidc_stale_seconds: float = setting(
+        3600.0,
+        "seconds for which the keys last read are used while the issuer is unavailable; then tokens get 503; at least "
+        "oidc_refresh_seconds",
+        low=10,
+        high=LONGEST,
+    )
     sign_in_rate: int = setting(10, "sign-in attempts per minute from one address on the web page; 0: no limit", low=0)
 
     @property

@@ -78,7 +78,8 @@ class Shares:
             return []
         bounds = [("the tenant", ("tenant", caller.tenant), 2)]
         if self._by_key and caller.key_id is not None:
-            bounds.append(("the API key", ("key", caller.key_id), 4))
+            holder = "the API key" if caller.expires_at is None else "the subject of the token"
+            bounds.append((holder, ("key", caller.key_id), 4))
         return bounds
 
 

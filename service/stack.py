@@ -154,6 +154,7 @@ def stack(
     with contextlib.ExitStack() as started:
         listener = started.enter_context(contextlib.closing(_listen(host, port)))
         store, volume = None, ""
+        environment = dict(os.environ if inherited is None else inherited)
         if redis_url is None:
             make_data_folder(data)
             store_log = started.enter_context((data / "redis.log").open("ab"))
@@ -162,8 +163,9 @@ def stack(
             redis_url, store = server.url, Child(name, server.start, server.process)
             volume = str(data.resolve())
             # Check now; with an external store, which may be unavailable, the API checks once it is reached.
-            _refuse_open_bind(host, redis_url)
-        environment = dict(os.environ if inherited is None else inherited) | {
+            if not environment.get(variable_of("oidc_issuer")):
+                _refuse_open_bind(host, redis_url)
+        environment |= {
             variable_of("redis_url"): redis_url,
             variable_of("log_level"): level,
             variable_of("log_format"): log_format,

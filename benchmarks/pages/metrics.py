@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from backend.store.census import Census
 from backend.store.jobs.events import Ended
+from service.issuer import IssuerMetrics
 from service.metrics import StoreMetrics
 from service.observe import Metrics
 
@@ -60,6 +61,6 @@ def sample_metrics() -> Metrics:
     latest = {("default", "monitor_1"): monitor}
     work = ({("look", "done"): 1}, {"succeeded": 1})
     census = Census({"fits": 1}, 1, 1, {("fit", "failed"): ended}, 1, {"fits": 0.5}, latest, *work)
-    metrics = Metrics(StoreMetrics(lambda: census))
+    metrics = Metrics(StoreMetrics(lambda: census), IssuerMetrics({"accepted": 1}, lambda: 1.0))
     metrics.requests.count("/maps", "POST", 201, seconds=0.1, received=1, answered=1, rows=1)
     return metrics

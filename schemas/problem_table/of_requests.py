@@ -61,7 +61,15 @@ OF_REQUESTS = {
         401,
         "An API key is required",
         "The request has no API key, or its key is unknown, expired or revoked.",
-        "Send the header `Authorization: Bearer KEY` with a key from the operator of the service.",
+        "Send the header `Authorization: Bearer KEY` with a key from the operator of the service, or with a token if "
+        "the service accepts those of an issuer.",
+    ),
+    "invalid-token": ProblemRow(
+        401,
+        "The bearer token is not valid",
+        "The token is malformed, expired, not yet valid, for another audience, from another issuer, or not signed with "
+        "a key that the issuer publishes, or its claims do not name a subject and a tenant.",
+        "Get a new token from the issuer for the audience of this service.",
     ),
     "foreign-origin": ProblemRow(
         403,

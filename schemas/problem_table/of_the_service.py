@@ -313,4 +313,11 @@ OF_THE_SERVICE = {
         "Redis cannot be reached, is loading its data or refuses writes. The request may not have been applied.",
         "Send the request again after the number of seconds in `Retry-After`.",
     ),
+    "issuer-unavailable": ProblemRow(
+        503,
+        "The issuer of tokens is unavailable",
+        "The service has no keys to check the token with: the issuer cannot be reached, and the keys last read are "
+        "older than the setting oidc_stale_seconds.",
+        "Send the request again after the number of seconds in `Retry-After`, or send an API key.",
+    ),
 }

@@ -24,8 +24,8 @@ CUDA = re.compile(r"nvidia-|cuda-|triton$")
 #: Lock -> extras and dependency groups that it covers beside the dependencies; the build and a host need their groups
 #: alone.
 COVERED = {
-    "service": ["arrow", "telemetry"],
-    "worker-gpu": ["arrow", "telemetry", "gpu"],
+    "service": ["arrow", "telemetry", "oidc"],
+    "worker-gpu": ["arrow", "telemetry", "oidc", "gpu"],
     "dev": ["dev", "build"],
     "build": ["build"],
     "host": ["host"],

@@ -165,6 +165,7 @@ def test_a_fit_loads_torch_for_a_gpu_alone() -> None:
 
 #: Extras, and packages that take a tenth of a second or more to import.
 _SLOW = {"torch", "sklearn", "pandas", "matplotlib", "pyarrow", "dask", "distributed", "duckdb", "httpx", "rich"}
+_SLOW |= {"jwt", "cryptography.hazmat"}
 _SLOW |= {"jinja2", "scipy.optimize", "scipy.stats", "scipy.linalg", "scipy.signal", "scipy.sparse"}
 #: Our own packages that a start does not need.
 _LATER = {"calibrant.plots", "calibrant.comparison", "calibrant.reports.html", "calibrant.averaging.fitting"}

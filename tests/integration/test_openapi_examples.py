@@ -29,7 +29,7 @@ NOT_BY_A_REQUEST = {
     "idempotency-in-progress", "time-limit", "run-lost", "later-format", "damaged-backup", "store-not-empty",
     "no-bins", "url-too-long",
     "headers-too-large", "unsupported-transfer-coding", "stopping", "too-many-connections", "spool-full",
-    "job-not-final",
+    "job-not-final", "invalid-token", "issuer-unavailable",
     "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook", "extra-not-installed",
     # Bodies that are not text cannot be shown.
     *({one.malformed.code for one in FORMATS} - {"malformed-json", "malformed-npz"}),

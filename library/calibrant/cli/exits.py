@@ -20,6 +20,7 @@ _FLAGS = {"measures": "--measure", "diagrams": "--diagram", "options": "--option
 _REMEDIES = {
     "/problems/output-shape-changed": "to allow it, add --allow-shape-change",
     "/problems/unauthorized": "set CALIBRANT_API_KEY to the key",
+    "/problems/invalid-token": "set CALIBRANT_API_KEY to a new token",
 }
 #: What to do about rows that do not sum to 1.
 _OF_SUMS = "; name one column per class with --prediction, or a single column for P(Y=1)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from calibrant.client.retries import Patience
-from calibrant.client.server import context_of, headers_of, noted, shown, url_of
+from calibrant.client.server import context_of, credentials_of, noted, shown, url_of
 from calibrant.client.steps import (
     Answer,
     Done,
@@ -80,8 +80,8 @@ class AsyncConnection:
 
     Parameters
     ----------
-    url, api_key, timeout, tries, note, verify, transport
-        As for ``Calibrant``.
+    url, api_key, token, timeout, tries, note, verify, transport
+        As for ``Calibrant``; the function of a token may be a coroutine.
 
     Examples
     --------
@@ -98,6 +98,7 @@ class AsyncConnection:
         url: str | None = None,
         *,
         api_key: str | None = None,
+        token: str | Callable[[], str | Awaitable[str]] | None = None,
         timeout: float = 60.0,
         tries: int = 4,
         note: str | None = None,
@@ -105,8 +106,9 @@ class AsyncConnection:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._patience = Patience(tries, timeout)
+        headers, auth = credentials_of(api_key, token, note)
         self._http = httpx.AsyncClient(
-            base_url=url_of(url), headers=headers_of(api_key, note), verify=context_of(verify), transport=transport
+            base_url=url_of(url), headers=headers, auth=auth, verify=context_of(verify), transport=transport
         )
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from calibrant.client.retries import Patience
-from calibrant.client.server import context_of, headers_of, noted, shown, url_of
+from calibrant.client.server import context_of, credentials_of, noted, shown, url_of
 from calibrant.client.steps import (
     Answer,
     Done,
@@ -86,6 +86,9 @@ class Connection:
         URL of the server. Default: the environment variable ``CALIBRANT_SERVER``, else ``http://127.0.0.1:8000``.
     api_key : str, optional
         API key. Default: the environment variable ``CALIBRANT_API_KEY``. No message of the client contains it.
+    token : str or callable, optional
+        Bearer token of the issuer that the server accepts, in place of a key; or a function without arguments that
+        returns it. The function is called for every request, so it should keep a token until shortly before its end.
     timeout : float
         Seconds for a request with its retries. Waiting for a job has a timeout of its own.
     tries : int
@@ -111,6 +114,7 @@ class Connection:
         url: str | None = None,
         *,
         api_key: str | None = None,
+        token: str | Callable[[], str] | None = None,
         timeout: float = 60.0,
         tries: int = 4,
         note: str | None = None,
@@ -118,8 +122,9 @@ class Connection:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._patience = Patience(tries, timeout)
+        headers, auth = credentials_of(api_key, token, note)
         self._http = httpx.Client(
-            base_url=url_of(url), headers=headers_of(api_key, note), verify=context_of(verify), transport=transport
+            base_url=url_of(url), headers=headers, auth=auth, verify=context_of(verify), transport=transport
         )
 
     def __repr__(self) -> str:

@@ -57,7 +57,7 @@ def problem_of(answer: Answer) -> ProblemResponse:
     except ValueError:
         return ProblemResponse(_without_document(answer), request_id)
     refusal = ProblemResponse(problem, request_id)
-    if refusal.status == HTTPStatus.UNAUTHORIZED:
+    if refusal.status == HTTPStatus.UNAUTHORIZED and problem.type != "/problems/invalid-token":
         refusal.add_note("pass the key as api_key, or set CALIBRANT_API_KEY")
     return refusal
 

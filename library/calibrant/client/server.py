@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from importlib.metadata import PackageNotFoundError, version
 
 import httpx
@@ -49,9 +51,49 @@ def headers_of(api_key: str | None, note: str | None = None) -> dict[bytes, byte
         headers[b"Calibrant-Note"] = reason.encode()
     if not key:
         return headers
-    if not _KEY.fullmatch(key):  # the error of the transport would contain the key
-        raise ValueError("the API key must consist of visible ASCII characters, without spaces or line ends")
-    return {**headers, b"Authorization": f"Bearer {key}".encode()}
+    return {**headers, b"Authorization": _bearer(key, "API key").encode()}
+
+
+def _bearer(text: str, what: str) -> str:
+    if not _KEY.fullmatch(text):  # the error of the transport would contain it
+        raise ValueError(f"the {what} must consist of visible ASCII characters, without spaces or line ends")
+    return f"Bearer {text}"
+
+
+class TokenSource(httpx.Auth):
+    """Gets the token for each request from a function, which refreshes it when necessary."""
+
+    def __init__(self, source: Callable[[], str | Awaitable[str]]) -> None:
+        self._source = source
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the token to a request of a synchronous client."""
+        yield _with_token(request, self._source())
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Add the token to a request of an asynchronous client, whose function may be a coroutine."""
+        token = self._source()
+        yield _with_token(request, await token if inspect.isawaitable(token) else token)
+
+
+def _with_token(request: httpx.Request, token: object) -> httpx.Request:
+    if not isinstance(token, str):
+        raise TypeError(f"token must return a text; it returned {type(token).__name__}")
+    request.headers["Authorization"] = _bearer(token, "token")
+    return request
+
+
+def credentials_of(
+    api_key: str | None, token: str | Callable[[], str | Awaitable[str]] | None, note: str | None
+) -> tuple[dict[bytes, bytes], TokenSource | None]:
+    """Return the headers of every request, and what adds the token to each if ``token`` is a function."""
+    if token is None:
+        return headers_of(api_key, note), None
+    if api_key is not None:
+        raise ValueError("pass api_key or token, not both")
+    if callable(token):
+        return headers_of("", note), TokenSource(token)
+    return {**headers_of("", note), b"Authorization": _bearer(token, "token").encode()}, None
 
 
 def shown(url: httpx.URL) -> str:
