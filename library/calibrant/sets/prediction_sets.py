@@ -67,7 +67,8 @@ class PredictionSets(Framed):
         >>> PredictionSets(np.array([[True, True], [False, False]]), (0, 1), alpha=0.1).sizes
         array([2, 0])
         """
-        return self.members.sum(axis=1, dtype=np.int64)
+        sizes: Integers = np.count_nonzero(self.members, axis=1)
+        return sizes
 
     @property
     def abstains(self) -> Booleans:
@@ -84,7 +85,8 @@ class PredictionSets(Framed):
         >>> PredictionSets(np.array([[True, True], [False, True]]), (0, 1), alpha=0.1).abstains
         array([ True, False])
         """
-        return self.sizes != 1
+        other: Booleans = self.sizes != 1
+        return other
 
     def to_lists(self) -> list[list[str | int]]:
         """Return the classes of each set, in the order of the columns.
