@@ -27,9 +27,10 @@ def blocks(predictions: Predictions) -> Iterator[tuple[slice, Floats]]:
         rows = slice(start, start + height)
         if given.ndim == 2:
             yield rows, probabilities_of(given[rows]) if logits else given[rows]
-        else:  # the logistic function of -z is exact where 1 - p is rounded
-            other = expit(-given[rows]) if logits else 1.0 - given[rows]
-            yield rows, np.column_stack([other, expit(given[rows]) if logits else given[rows]])
+            continue
+        p, other = (expit(given[rows]), expit(-given[rows])) if logits else (given[rows], 1.0 - given[rows])
+        both: Floats = np.column_stack([other, p])  # the logistic function of -z is exact where 1 - p is rounded
+        yield rows, both
 
 
 def uniform_numbers(seed: int, n: int) -> Floats:
@@ -39,7 +40,7 @@ def uniform_numbers(seed: int, n: int) -> Floats:
     compute the number of a row.
 
     >>> uniform_numbers(1, 2).round(4), uniform_numbers(1, 1).round(4)
-    (array([0.3811, 0.8164]), array([0.3811]))
+    (array([0.2736, 0.9062]), array([0.2736]))
     """
     state = np.arange(1, n + 1, dtype=np.uint64) + np.uint64(seed << 32)
     state *= np.uint64(0x9E3779B97F4A7C15)

@@ -70,7 +70,7 @@ class SetMap(ShownMap):
     >>> p, y = [k / 20 for k in range(20)], [0] * 10 + [1] * 10
     >>> fitted = calibrant.fit_sets(p, y)
     >>> fitted.method, fitted.alpha, fitted.apply([0.02, 0.5]).to_lists()
-    ('lac', 0.1, [[0], [0, 1]])
+    ('lac', 0.1, [[0], []])
     """
 
     method: str
