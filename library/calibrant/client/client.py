@@ -57,10 +57,12 @@ from calibrant.client.answers import (
     ReportsAnswer,
     RuleState,
     SeriesAnswer,
+    SetMethodEntries,
+    SetMethodEntry,
 )
 from calibrant.client.calls import aliases, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.calls.maps import Applied, Bounds, Documented, Floats
+from calibrant.client.calls.maps import Applied, AppliedSets, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
 from calibrant.client.calls.monitors import Watched
 from calibrant.client.connection import Connection
@@ -151,7 +153,8 @@ class Calibrant(Connection):
         Parameters
         ----------
         method : str
-            Method, from ``GET /methods``; by default ``averaged``.
+            Method, from ``GET /methods``, or of prediction sets, from ``GET /methods?output=sets``; by default
+            ``averaged``.
         batch : str, BatchRecord or array_like, optional
             A stored batch or its id; or predictions.
         *own_labels : array_like
@@ -1503,6 +1506,35 @@ class Calibrant(Connection):
         """
         return self._run(maps.bounds(self._patience, map, predictions, scale=scale))
 
+    def calibrate_sets(
+        self, map: str | MapSummary, predictions: Any, *, groups: Any = None, seed: int | None = None
+    ) -> AppliedSets:
+        """Apply a stored map that gives prediction sets.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        predictions : array_like
+            (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame.
+        groups : array_like, optional
+            Group of each row, for a map by group.
+        seed : int, optional
+            Seed of the random numbers of a randomised map, another one for each call.
+
+        Returns
+        -------
+        AppliedSets
+            The ``sets``, a ``PredictionSets``, and the ``map`` and ``version`` that were applied.
+
+        Examples
+        --------
+        >>> fitted = client.fit("lac", predictions=p, labels=y)
+        >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
+        [1, 1]
+        """
+        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed))
+
     def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
         """Change what is stored about a map, such as its tags and its description.
 
@@ -1558,7 +1590,7 @@ class Calibrant(Connection):
 
         Parameters
         ----------
-        document : mapping, CalibrationMap or DistributionMap
+        document : mapping, CalibrationMap, SetMap or DistributionMap
             A map, or its document, from ``export_map`` or ``to_document``.
         name : str, optional
             Name of the map; an existing name gets a new version.
@@ -3135,8 +3167,13 @@ class Calibrant(Connection):
             )
         ).items
 
-    def methods(self) -> list[MethodEntry]:
+    def methods(self, *, output: str | None = None) -> list[MethodEntry]:
         """List the calibration methods with options and source, and whether each fit runs as a job.
+
+        Parameters
+        ----------
+        output : {"probabilities", "sets"}, optional
+            Sets: methods of prediction sets.
 
         Returns
         -------
@@ -3148,10 +3185,15 @@ class Calibrant(Connection):
         >>> [method.runs for method in client.methods() if method.name == "averaged"]
         ['job']
         """
-        return (self._run(result(self._patience, "GET", path_of("methods"), MethodEntries))).items
+        return (self._run(result(self._patience, "GET", path_of("methods"), MethodEntries, {"output": output}))).items
 
-    def distribution_methods(self) -> list[DistributionMethodEntry]:
+    def distribution_methods(self, *, output: str | None = None) -> list[DistributionMethodEntry]:
         """List the calibrators of predictive distributions with options and source.
+
+        Parameters
+        ----------
+        output : {"probabilities", "sets"}, optional
+            Sets: methods of prediction sets.
 
         Returns
         -------
@@ -3170,7 +3212,24 @@ class Calibrant(Connection):
                     "GET",
                     path_of("methods"),
                     DistributionMethodEntries,
-                    {"prediction_kind": "regression"},
+                    {"output": output, "prediction_kind": "regression"},
                 )
             )
+        ).items
+
+    def set_methods(self) -> list[SetMethodEntry]:
+        """List the methods of prediction sets with options, guarantee and source.
+
+        Returns
+        -------
+        list of SetMethodEntry
+            One method of prediction sets in the catalogue.
+
+        Examples
+        --------
+        >>> [method.name for method in client.set_methods()]
+        ['lac', 'aps', 'raps', 'crc']
+        """
+        return (
+            self._run(result(self._patience, "GET", path_of("methods"), SetMethodEntries, {"output": "sets"}))
         ).items

@@ -22,6 +22,8 @@ from calibrant.io.table import Floats, OpenTable
 from calibrant.io.texts import quoted, with_point
 
 _COLUMN = "calibrated"
+#: Of members of prediction sets, which are integers.
+_SET = "set"
 #: Rows per piece.
 BLOCK = 1 << 14
 
@@ -41,7 +43,7 @@ def calibrated_text(
     table : OpenTable
         The file. CSV and JSON Lines keep their columns, with unchanged cells; other files have none.
     calibrated : ndarray of float64
-        (n,) or (n, K), in the order of the rows.
+        (n,) or (n, K), in the order of the rows; or the members of prediction sets, (n, K), as integers.
     classes : sequence of str, optional
         Names of the K classes, by default their numbers.
     separator : str, optional
@@ -203,7 +205,8 @@ def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | N
         names = [_COLUMN]
     else:
         suffixes = classes if classes is not None else map(str, range(calibrated.shape[1]))
-        names = [f"{_COLUMN}_{suffix}" for suffix in suffixes]
+        column = _COLUMN if calibrated.dtype.kind == "f" else _SET
+        names = [f"{column}_{suffix}" for suffix in suffixes]
     for name in names:
         if name in header:
             raise DuplicateColumns(f"the file already has a column {quoted(name)}; rename it")

@@ -635,8 +635,9 @@ def read_head(document: Mapping[str, Any], families: Collection[str]) -> Documen
         raise InvalidDocument.at("/prediction_kind", "must be classification; load_distribution reads other maps")
     family = document.get("family")
     if not isinstance(family, str) or family not in families:
-        hint = "; load_sets reads maps to prediction sets" if document.get("reduction") == SETS else ""
-        raise InvalidDocument.at("/family", f"must be one of: {', '.join(families)}{hint}")
+        if document.get("reduction") == SETS and families is FAMILIES:
+            raise InvalidDocument.at("/family", "is one of maps to prediction sets, which load_sets reads")
+        raise InvalidDocument.at("/family", f"must be one of: {', '.join(families)}")
     method = document.get("method")
     if not isinstance(method, str) or not method:
         raise InvalidDocument.at("/method", "must be the name of a calibrator")

@@ -158,7 +158,7 @@ def test_any_json_is_a_map_or_is_refused(document: dict[str, Any]) -> None:
 
 
 def test_each_reader_names_the_reader_of_the_other_maps() -> None:
-    with pytest.raises(InvalidDocument, match="load_sets reads"):
+    with pytest.raises(InvalidDocument, match="which load_sets reads"):
         calibrant.load(DOCUMENT)
     platt = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).to_document()
     with pytest.raises(InvalidDocument, match="must be one of: lac"):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         MethodEntries,
         MethodEntry,
         OptionEntry,
+        SetMethodEntries,
+        SetMethodEntry,
     )
     from calibrant.client.answers.decisions import CurveAnswer, DecisionCurveAnswer, DecisionThresholdAnswer
     from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
@@ -232,6 +234,8 @@ _MODULE_OF = {
     "RuleState": "monitor_rules",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
+    "SetMethodEntries": "catalogue",
+    "SetMethodEntry": "catalogue",
     "Shift": "monitor_answers",
     "ThresholdReading": "monitor_rules",
     "ThresholdRule": "monitor_rules",
@@ -353,6 +357,8 @@ __all__ = [
     "RuleState",
     "SeriesAnswer",
     "SeriesPoint",
+    "SetMethodEntries",
+    "SetMethodEntry",
     "Shift",
     "ThresholdReading",
     "ThresholdRule",
