@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
@@ -32,6 +33,7 @@ from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, OpenTable
 from calibrant.io.texts import plain
+from calibrant.sets.set_map import SetMap
 from schemas.maps import MapRecord
 from service.calls import Call, Calls
 from service.context import Context
@@ -113,20 +115,25 @@ def calibrate_file(
         raise SpoolFull("the volume of temporary files is full") from error
 
 
-#: The calibrated columns, and the names of several.
-Calibrated = tuple[Floats, Sequence[str] | None]
+#: The calibrated columns, or those of the members of sets, and the names of several.
+Calibrated = tuple[npt.NDArray[Any], Sequence[str] | None]
 
 
 def _calibrated_predictions(
     here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
 ) -> Calibrated:
-    fitted = here.find_map(record.id).map
+    held = here.find_map(record.id)
+    fitted = held.loaded if isinstance(held.loaded, SetMap) else held.map
     scale = "percent" if choices.scale == "percent" and fitted.scale == "probability" else fitted.scale
     options = replace(choices.options(), scale=scale, class_names=fitted.class_names)
     sheet = read_sheet(file, options=options, **limits)
     note_rows(sheet.predictions.shape)
     _take_slot(here, sheet.predictions.size)
-    return fitted.apply_checked(read_predictions(sheet.predictions, scale=sheet.scale)), record.class_names
+    predictions = read_predictions(sheet.predictions, scale=sheet.scale)
+    if isinstance(fitted, SetMap):
+        sets = fitted.apply_checked(predictions, groups=None if fitted.groups is None else sheet.groups)
+        return sets.members.astype(np.int8), list(map(str, sets.classes))
+    return fitted.apply_checked(predictions), record.class_names
 
 
 def _calibrated_forecasts(

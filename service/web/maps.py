@@ -18,6 +18,8 @@ from calibrant.calibrators.diagnostics import DIAGNOSTICS
 from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.maps.calibration_map import FAMILIES
+from calibrant.sets.families import SET_FAMILIES
+from calibrant.sets.fitting import SET_METHODS
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.listing import MapQuery
 from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
@@ -41,7 +43,11 @@ CHAMPION = "champion"
 #: Maximum number of versions on a page.
 _SIDE_BY_SIDE = 12
 #: What the page of a map explains its document by.
-EXPLAINED: Mapping[str, Any] = {"families": FAMILIES, "methods": METHODS, "meanings": DIAGNOSTICS}
+EXPLAINED: Mapping[str, Any] = {
+    "families": {**FAMILIES, **SET_FAMILIES},
+    "methods": {**METHODS, **SET_METHODS},
+    "meanings": DIAGNOSTICS,
+}
 #: The filters of the list, as in its form.
 FILTERS = ("name", "method", "alias", "tag", "reduction", "created_by")
 
@@ -97,7 +103,7 @@ async def maps(request: Request, visit: Visiting) -> Response:
         "maps.html",
         page=page,
         filters=filters,
-        methods=list(dict.fromkeys([*METHODS, *DISTRIBUTION_METHODS])),
+        methods=list(dict.fromkeys([*METHODS, *SET_METHODS, *DISTRIBUTION_METHODS])),
         first=None if "cursor" not in query else f"/ui/maps?{urlencode(kept)}",
         following=None if page.next is None else f"/ui/maps?{urlencode([*kept, ('cursor', page.next)])}",
     )
