@@ -174,7 +174,8 @@ class SetFitting:
     @property
     def needed(self) -> int:
         """The fewest rows for a finite threshold: k <= n."""
-        return math.ceil(1.0 / self.options["alpha"] - 1.0 - 1e-9)
+        alpha: float = self.options["alpha"]
+        return math.ceil(1.0 / alpha - 1.0 - 1e-9)
 
     def seconds(self, batch: Batch) -> float:
         """Estimate the seconds of ``run``."""
@@ -213,7 +214,7 @@ class SetFitting:
         conditional, alpha, family = self.options["conditional"], self.options["alpha"], self.method.family
         n_classes = batch.predictions.n_classes or 2
         names, part = (None, np.zeros(len(batch), np.int64)) if groups is None else numbered_names(groups)
-        labels = class_names or tuple(range(n_classes))
+        labels: tuple[str | int, ...] = class_names or tuple(range(n_classes))
         strata: Sequence[str | int] = ("all",) if names is None else names
         diagnostics: dict[str, Any] = {}
         report(0, 1, "scores")
@@ -235,10 +236,10 @@ class SetFitting:
             diagnostics |= {"always": always, "warning": self._warning(always, by_class=names is None)}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
+        own["groups"] = None if names is None else tuple(names)
         function = family(
             by="all" if conditional is None else "group" if names is not None else "class",
             thresholds=-quantiles * (1.0 - _ROUNDING) if family.of_probability else quantiles + _ROUNDING,
-            groups=None if names is None else tuple(names),  # type: ignore[call-arg] - a field of every family
             **own,
         )
         given = batch.predictions
@@ -433,5 +434,5 @@ def _of_each_label(predictions: Any, labels: Any, groups: Any, clusters: Any) ->
     if p.shape != y.shape or (all(columns) and columns[0] != columns[1]):
         raise WrongShape.at("/labels", "must have the columns of the predictions")
     number = np.arange(len(p)) if clusters is None else np.asarray(clusters)
-    others = (None if values is None else np.repeat(np.asarray(values), p.shape[1]) for values in (groups, number))
-    return (p.ravel(), y.ravel(), *others)
+    names = None if groups is None else np.repeat(np.asarray(groups), p.shape[1])
+    return p.ravel(), y.ravel(), names, np.repeat(number, p.shape[1])

@@ -236,7 +236,8 @@ class SetMap(ShownMap):
             are = "is not a group" if len(unseen) == 1 else "are not groups"
             detail = f"groups: {len(unseen)} of {n} {are} of the map; the first at {first[0].pointer}"
             raise InvalidOption(detail, first)
-        return thresholds[numbers][:, None]
+        limits: Floats = thresholds[numbers][:, None]
+        return limits
 
     def _random_numbers(self, seed: int | None, n: int) -> Floats:
         if not self.function.is_random:

@@ -35,7 +35,7 @@ def test_a_document_is_all_that_a_map_needs(name: str, tmp_path: Path) -> None:
     read = calibrant.load_sets(json.loads(json.dumps(document)))
     assert read == fitted
     assert read.to_document() == document
-    others = {"groups": GROUPS} if "groups" in FITS[name] else {}
+    others: dict[str, Any] = {"groups": GROUPS} if "groups" in FITS[name] else {}
     others |= {"seed": 3} if fitted.function.is_random else {}
     assert read.apply(Z, **others).to_lists() == fitted.apply(Z, **others).to_lists()
     fitted.save(tmp_path / "sets.json")
