@@ -72,7 +72,9 @@ def stored_sets(method: str, options: dict[str, Any]) -> dict[str, Any]:
     if method == "crc":
         rows, labels, names = rows[:, 1], (labels == 1).astype(int), ["no", "yes"]
     rows = np.log(rows) if "scale" in options else rows
-    by_group = {"groups": np.array(["north", "south"])[np.arange(_N) % 2]} if "group" in options.values() else {}
+    by_group: dict[str, Any] = (
+        {"groups": np.array(["north", "south"])[np.arange(_N) % 2]} if "group" in options.values() else {}
+    )
     fitted = calibrant.fit_sets(
         rows[:-40],
         labels[:-40],

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import numpy as np
-import numpy.typing as npt
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 from starlette.responses import StreamingResponse
@@ -31,7 +30,7 @@ from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoo
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
-from calibrant.io.table import Floats, ForecastSheet, OpenTable
+from calibrant.io.table import Floats, ForecastSheet, Ints, OpenTable
 from calibrant.io.texts import plain
 from calibrant.sets.set_map import SetMap
 from schemas.maps import MapRecord
@@ -116,7 +115,7 @@ def calibrate_file(
 
 
 #: The calibrated columns, or those of the members of sets, and the names of several.
-Calibrated = tuple[npt.NDArray[Any], Sequence[str] | None]
+Calibrated = tuple[Floats | Ints, Sequence[str] | None]
 
 
 def _calibrated_predictions(
@@ -132,7 +131,7 @@ def _calibrated_predictions(
     predictions = read_predictions(sheet.predictions, scale=sheet.scale)
     if isinstance(fitted, SetMap):
         sets = fitted.apply_checked(predictions, groups=None if fitted.groups is None else sheet.groups)
-        return sets.members.astype(np.int8), list(map(str, sets.classes))
+        return sets.members.astype(np.int64), list(map(str, sets.classes))
     return fitted.apply_checked(predictions), record.class_names
 
 
@@ -172,7 +171,7 @@ def _written(
     record: MapRecord | None,
     name: str,
     table: OpenTable,
-    calibrated: Floats,
+    calibrated: Floats | Ints,
     names: Sequence[str] | None,
     decimal: str,
 ) -> CalibratedFile:
@@ -217,12 +216,12 @@ class _Positions(Pieces):
         return self._at
 
 
-def _parquet(table: OpenTable, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+def _parquet(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
     arrow, made = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.parquet.ParquetWriter, schema=made.schema))
 
 
-def _arrow(table: OpenTable, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+def _arrow(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
     arrow, made = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.ipc.new_file, schema=made.schema))
 

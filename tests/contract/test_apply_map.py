@@ -162,9 +162,11 @@ def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on
     z = np.round(random.standard_normal((300, 4)) * 3.0, 1)
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     y = (np.cumsum(p, axis=1) > random.random((300, 1))).argmax(axis=1)
-    for given, scale in ((z, "logit"), (p, "probability"), (z[:, 0], "logit")):
+    cases: list[tuple[Any, Any]] = [(z, "logit"), (p, "probability"), (z[:, 0], "logit")]
+    fits: list[tuple[str, dict[str, Any]]] = [("lac", {}), ("aps", {}), ("raps", {"randomised": True, "k_reg": 1})]
+    for given, scale in cases:
         labels = y if given.ndim == 2 else y == 0
-        for method, options in (("lac", {}), ("aps", {}), ("raps", {"randomised": True, "k_reg": 1})):
+        for method, options in fits:
             for conditional in (None, "class"):
                 fitted = calibrant.fit_sets(
                     given, labels, method=method, scale=scale, conditional=conditional, alpha=0.2, **options

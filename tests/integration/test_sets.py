@@ -118,7 +118,9 @@ def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant
     body = ROWS | {"method": "lac", "options": {"conditional": "group"}, "groups": GROUPS.tolist()}
     queued = http.post("/maps", json=body, headers={"prefer": "respond-async"})
     assert queued.status_code == 202
-    record = client.map(client.wait(queued.json()["id"]).result["map"])
+    result = client.wait(queued.json()["id"]).result
+    assert result is not None
+    record = client.map(result["map"])
     local = calibrant.fit_sets(PROBS, LABELS, conditional="group", groups=GROUPS, class_names=NAMES)
     assert calibrant.load_sets(record.document) == local
 

@@ -18,7 +18,7 @@ from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import DuplicateColumns, NotUtf8, needed_pyarrow
 from calibrant.io.json_lines import JsonLinesTable
-from calibrant.io.table import Floats, OpenTable
+from calibrant.io.table import Floats, Ints, OpenTable
 from calibrant.io.texts import quoted, with_point
 
 _COLUMN = "calibrated"
@@ -30,7 +30,7 @@ BLOCK = 1 << 14
 
 def calibrated_text(
     table: OpenTable,
-    calibrated: Floats,
+    calibrated: Floats | Ints,
     classes: Sequence[str] | None = None,
     *,
     separator: str | None = None,
@@ -101,7 +101,7 @@ def calibrated_text(
 
 
 def calibrated_arrow(
-    table: OpenTable, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+    table: OpenTable, calibrated: Floats | Ints, classes: Sequence[str] | None = None, *, decimal: str = "."
 ) -> Any:
     """Return the columns of a file and the calibrated probabilities as a pyarrow table.
 
@@ -139,7 +139,7 @@ def calibrated_arrow(
 
 
 def calibrated_lines(
-    table: OpenTable, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+    table: OpenTable, calibrated: Floats | Ints, classes: Sequence[str] | None = None, *, decimal: str = "."
 ) -> Iterator[bytes]:
     r"""Return the columns of a file and the calibrated probabilities as JSON Lines.
 
@@ -199,7 +199,7 @@ def forecast_columns(forecasts: Forecasts) -> tuple[Floats, list[str]]:
     return forecasts.quantiles, [f"q{level:.10g}" for level in forecasts.levels.tolist()]
 
 
-def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | None) -> list[str]:
+def _names(header: Sequence[str], calibrated: Floats | Ints, classes: Sequence[str] | None) -> list[str]:
     """Return the names of the new columns; raises ``DuplicateColumns`` if the file already has one of them."""
     if calibrated.ndim == 1:
         names = [_COLUMN]

@@ -44,6 +44,7 @@ from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
     from calibrant.client.frames import ForecastArguments
+    from calibrant.core.batch import Integers
     from calibrant.core.cells import Floats
     from calibrant.distributions.adaptive import AdaptiveForecasts
     from calibrant.distributions.forecasts import Forecasts
@@ -121,7 +122,7 @@ FORMS = (".csv", ".csv.gz", ".tsv", ".txt", ".jsonl", ".npz", ".parquet", ".arro
 def write_calibrated(
     source: BinaryIO,
     file: Path,
-    calibrated: Floats,
+    calibrated: Floats | Integers,
     classes: Sequence[str] | None,
     out: Path,
     decimal: str = ".",
@@ -282,7 +283,7 @@ def calibrate(
 
                 sets = sets_of(engine, rows, applied, document, seed)
                 say_sizes(sets)
-                members, names = sets.members.astype(np.int8), [str(name) for name in sets.classes]
+                members, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
                 write_calibrated(source, file, members, names, out, columns["decimal"], columns["encoding"])
                 return
             calibrated = _calibrated(engine, rows, applied)
