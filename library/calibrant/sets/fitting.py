@@ -26,8 +26,9 @@ from calibrant.sets.families import LOSS, SET_FAMILIES, SetFamily
 from calibrant.sets.scores import label_scores, probability_scores
 from calibrant.sets.set_map import SetMap
 
-#: Thresholds are larger than the quantile by this, so that a program whose sums round differently has the same sets.
-_ROUNDING = 1e-12
+#: Thresholds of maps of logits are larger than the quantile by this, so that a program whose softmax rounds differently
+#: has the same sets. Sums of probabilities are exactly the same everywhere.
+_ROUNDING = 2.0**-48
 #: Estimated seconds of a fit for each number.
 _NUMBER_SECONDS = 2e-8
 #: The most names of classes or groups in a warning.
@@ -236,10 +237,11 @@ class SetFitting:
             diagnostics |= {"always": always, "warning": self._warning(always, by_class=names is None)}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
+        rounding = _ROUNDING if batch.predictions.scale == "logit" else 0.0
         own["groups"] = None if names is None else tuple(names)
         function = family(
             by="all" if conditional is None else "group" if names is not None else "class",
-            thresholds=-quantiles * (1.0 - _ROUNDING) if family.of_probability else quantiles + _ROUNDING,
+            thresholds=-quantiles * (1.0 - rounding) if family.of_probability else quantiles + rounding,
             **own,
         )
         given = batch.predictions

@@ -52,7 +52,7 @@ def test_adaptive_sets_are_those_of_their_definition(
     penalty, k_reg = options.get("penalty", 0.0), options.get("k_reg", 0)
     own = [_scores(row, penalty, k_reg)[k] for row, k in zip(p[:60].tolist(), y[:60], strict=True)]
     q = _smallest(own, 0.2)
-    expected = [[score <= q + 1e-12 for score in _scores(row, penalty, k_reg)] for row in p[60:].tolist()]
+    expected = [[score <= q for score in _scores(row, penalty, k_reg)] for row in p[60:].tolist()]
     assert fitted.apply(p[60:]).members.tolist() == expected
 
 
@@ -64,7 +64,7 @@ def test_least_ambiguous_sets_are_those_of_their_definition(conditional: str | N
     own = -p[np.arange(150), y[:150]]
     parts = [own] * 3 if conditional is None else [own[y[:150] == k] for k in range(3)]
     t = np.array([-_smallest(part.tolist(), 0.2) for part in parts])
-    assert fitted.apply(p[150:]).members.tolist() == (p[150:] >= t * (1 - 1e-12)).tolist()
+    assert fitted.apply(p[150:]).members.tolist() == (p[150:] >= t).tolist()
 
 
 def test_adaptive_sets_by_class_are_those_of_their_definition() -> None:
@@ -72,7 +72,7 @@ def test_adaptive_sets_by_class_are_those_of_their_definition() -> None:
     fitted = calibrant.fit_sets(p[:150], y[:150], method="aps", alpha=0.2, conditional="class")
     own = np.array([_scores(row, 0.0, 0)[k] for row, k in zip(p[:150].tolist(), y[:150], strict=True)])
     q = [_smallest(own[y[:150] == k].tolist(), 0.2) for k in range(3)]
-    expected = [[s <= q[k] + 1e-12 for k, s in enumerate(_scores(row, 0.0, 0))] for row in p[150:].tolist()]
+    expected = [[s <= q[k] for k, s in enumerate(_scores(row, 0.0, 0))] for row in p[150:].tolist()]
     assert fitted.apply(p[150:]).members.tolist() == expected
 
 
