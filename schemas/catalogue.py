@@ -163,7 +163,7 @@ class DistributionMethodEntries(WholeList):
 class SetMethodEntry(Document):
     """One method of prediction sets in the catalogue."""
 
-    output: Literal["sets"] = "sets"
+    output: Literal["sets"] = Field("sets", description="what the maps give")
     name: str
     title: str
     definition: str

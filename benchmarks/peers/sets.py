@@ -170,10 +170,8 @@ def gap_and_size(members: Array, y: Array) -> tuple[float, float]:
 
 def by_cluster(cp: Any, path: Path, method: str, score: Any) -> list[str]:
     """The table of gaps and sizes of one score, paired over the seeds."""
-    torch, values = (
-        cp.torch,
-        {name: np.empty((len(MANY_SEEDS), 2)) for name in ("ours", "torchcp", "marginal", "class")},
-    )
+    torch = cp.torch
+    values = {name: np.empty((len(MANY_SEEDS), 2)) for name in ("ours", "torchcp", "marginal", "class")}
     for i, seed in enumerate(MANY_SEEDS):
         p, y, new, labels = halves(path, seed)
         torch.manual_seed(seed)
@@ -278,7 +276,8 @@ def main() -> None:
         "## Coverage by class",
         "",
         f"{MANY}: the mean over the 100 classes of |coverage - {1 - ALPHA}|, and the mean size of the sets, over",
-        f"{len(MANY_SEEDS)} seeds. Differences of gaps and ratios of sizes by cluster are paired over seeds, with their standard errors.",
+        f"{len(MANY_SEEDS)} seeds. Differences of gaps and ratios of sizes by cluster are paired over seeds, with",
+        "their standard errors.",
         "",
         "| score | method | gap | size |",
         "|---|---|---|---|",

@@ -26,8 +26,7 @@ def blocks(predictions: Predictions) -> Iterator[tuple[slice, Floats]]:
     for start in range(0, len(given), height):
         rows = slice(start, start + height)
         if given.ndim == 2:
-            vectors: Floats = probabilities_of(given[rows]) if logits else given[rows]
-            yield rows, vectors
+            yield rows, probabilities_of(given[rows]) if logits else given[rows]
             continue
         p, other = (expit(given[rows]), expit(-given[rows])) if logits else (given[rows], 1.0 - given[rows])
         both: Floats = np.column_stack([other, p])  # the logistic function of -z is exact where 1 - p is rounded
@@ -49,7 +48,7 @@ def uniform_numbers(seed: int, n: int) -> Floats:
         state ^= state >> np.uint64(shift)
         state *= np.uint64(factor)
     state ^= state >> np.uint64(31)
-    numbers: Floats = (state >> np.uint64(11)) * 2.0**-53
+    numbers: Floats = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return numbers
 
 

@@ -158,7 +158,7 @@ class DistributionMethodEntries(WireAnswer):
 class SetMethodEntry(WireAnswer):
     """One method of prediction sets in the catalogue."""
 
-    output: Literal["sets"] = "sets"
+    output: Literal["sets"] = "sets"  # what the maps give
     name: str  # name, as in requests
     title: str  # short title
     definition: str  # definition
