@@ -180,6 +180,12 @@ map-speed: $(PEERS)/installed ## time fitting and applying maps, with other libr
 optima: $(PEERS)/installed ## compare log losses of our fits and of other libraries on the training rows: make optima DATA=folder; writes docs/benchmarks/optima.md
 	$(PEERS)/bin/python -m benchmarks.peers.optima $(DATA)
 
+# torchcp's dependencies are for graphs, language models and losses, which the benchmark does not import.
+peers-sets: $(PEERS)/installed ## compare prediction sets with MAPIE and TorchCP: make peers-sets DATA=folder; writes docs/benchmarks/prediction-sets.md
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mapie==1.6.0 tqdm
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchcp==1.2.1
+	$(PEERS)/bin/python -m benchmarks.peers.sets $(DATA)
+
 $(ARENA)/installed: benchmarks/arena/requirements.txt library/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ARENA)
 	$(ARENA)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints.txt -e ./library

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrant.core.errors import PredictionKindMismatch
-from calibrant.kinds import load_map
+from calibrant.kinds import FittedMap, load_map
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.sets.set_map import SetMap
 from schemas.held import MapOrigin
 from schemas.maps import MapRecord
 
@@ -20,7 +21,7 @@ class HeldMap:
     """A stored map: its id, the loaded map, and its version if it has a name."""
 
     id: str
-    loaded: CalibrationMap | DistributionMap
+    loaded: FittedMap
     version: int | None
     name: str | None = None
     created_at: str = ""
@@ -47,12 +48,14 @@ class HeldMap:
 
     @property
     def is_fast(self) -> bool:
-        """Whether it maps few rows in less time than a switch of threads: maps of classes do."""
+        """Whether it maps few rows in less time than a switch of threads: maps of classes to probabilities do."""
         return isinstance(self.loaded, CalibrationMap)
 
     @property
     def map(self) -> CalibrationMap:
-        """The map of a classifier; raises ``PredictionKindMismatch``."""
+        """The map of a classifier to probabilities; raises ``PredictionKindMismatch``."""
+        if isinstance(self.loaded, SetMap):
+            raise PredictionKindMismatch.at("/map", "gives prediction sets, not probabilities")
         if not isinstance(self.loaded, CalibrationMap):
             raise _mismatch("regression", "classification")
         return self.loaded
@@ -60,7 +63,7 @@ class HeldMap:
     @property
     def distribution(self) -> DistributionMap:
         """The map of predictive distributions; raises ``PredictionKindMismatch``."""
-        if isinstance(self.loaded, CalibrationMap):
+        if isinstance(self.loaded, CalibrationMap | SetMap):
             raise _mismatch("classification", "regression")
         return self.loaded
 

@@ -13,6 +13,7 @@ from calibrant.core.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
 from calibrant.kinds import is_of_distributions, read_map, try_map
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.sets.set_map import SetMap
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.base import ID_PREFIX, Document, merge_patch
 from schemas.maps import MAX_TAGS, ImportOptions, MapChanges, MapRecord
@@ -77,7 +78,7 @@ def _read(document: dict[str, Any]) -> Any:
     fitted = read_map(document)
     if len(fitted.method) > _LONGEST_METHOD:
         raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")
-    if isinstance(fitted, CalibrationMap) and (fitted.n_classes or 0) > _MOST_CLASSES:
+    if isinstance(fitted, CalibrationMap | SetMap) and (fitted.n_classes or 0) > _MOST_CLASSES:
         raise InvalidDocument.at("/n_classes", f"must be at most {_MOST_CLASSES}")
     try_map(fitted)
     return fitted

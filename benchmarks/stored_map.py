@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
-from calibrant import METHODS
+from calibrant import METHODS, SET_METHODS
 from schemas.maps import MapRecord
 
 FOLDER = Path(__file__).parents[1] / "tests" / "contract" / "stored"
@@ -54,8 +54,49 @@ def stored_map(method: str) -> dict[str, Any]:
     return {"record": record.model_dump(), "predictions": predictions, "calibrated": calibrated}
 
 
+#: Options of the stored set maps, by the end of their name.
+_SETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "lac": [("", {}), (".class", {"conditional": "class"}), (".group", {"conditional": "group"})],
+    "aps": [("", {"randomised": True, "allow_empty": False}), (".cluster", {"conditional": "cluster"})],
+    "raps": [("", {"k_reg": 1}), (".logits", {"scale": "logit", "penalty": 0.1})],
+    "crc": [("", {}), (".group", {"conditional": "group"})],
+}
+
+
+def stored_sets(method: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The document of a set map that the method fits, predictions, and their sets."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, _CLASSES, _N)
+    rows: Any = np.exp(random.standard_normal((_N, _CLASSES)) + 1.5 * np.eye(_CLASSES)[labels])
+    rows, names = rows / rows.sum(axis=1, keepdims=True), ["ant", "bee", "cat"]
+    if method == "crc":
+        rows, labels, names = rows[:, 1], (labels == 1).astype(int), ["no", "yes"]
+    rows = np.log(rows) if "scale" in options else rows
+    by_group: dict[str, Any] = (
+        {"groups": np.array(["north", "south"])[np.arange(_N) % 2]} if "group" in options.values() else {}
+    )
+    fitted = calibrant.fit_sets(
+        rows[:-40],
+        labels[:-40],
+        method=method,
+        class_names=names,
+        **options,
+        **{name: values[:-40] for name, values in by_group.items()},
+    )
+    seed = 7 if options.get("randomised") else None
+    groups = None if not by_group else by_group["groups"][-40:]
+    sets = fitted.apply(rows[-40:], groups=groups, seed=seed).to_lists()
+    new = {"predictions": rows[-40:].tolist(), "groups": None if groups is None else groups.tolist(), "seed": seed}
+    return {"document": fitted.to_document(), **new, "sets": sets}
+
+
 def main() -> None:
     (method,) = sys.argv[1:]
+    if method in SET_METHODS:
+        for end, options in _SETS[method]:
+            with (FOLDER / f"sets-v1-{method}{end}.json").open("x", encoding="utf-8") as file:
+                json.dump(stored_sets(method, options), file)
+        return
     name = f"map-v1-{method}.json" if METHODS[method].event is not None else f"map-v1-{method}.canonical.json"
     with (FOLDER / name).open("x", encoding="utf-8") as file:
         json.dump(stored_map(method), file)

@@ -42,6 +42,12 @@ class CatalogueQuery(Document):
     prediction_kind: PredictionKind = "classification"
 
 
+class MethodsQuery(CatalogueQuery):
+    """The query of ``GET /methods``."""
+
+    output: Literal["probabilities", "sets"] = Field("probabilities", description="sets: methods of prediction sets")
+
+
 class MeasureEntry(Document):
     """One measure in the catalogue."""
 
@@ -154,10 +160,28 @@ class DistributionMethodEntries(WholeList):
     items: list[DistributionMethodEntry]
 
 
+class SetMethodEntry(Document):
+    """One method of prediction sets in the catalogue."""
+
+    output: Literal["sets"] = Field("sets", description="what the maps give")
+    name: str
+    title: str
+    definition: str
+    source: str
+    guarantee: str = Field(description="what holds for new rows that are exchangeable with those of the fit")
+    options: dict[str, OptionEntry]
+
+
+class SetMethodEntries(WholeList):
+    """The methods of prediction sets."""
+
+    items: list[SetMethodEntry]
+
+
 class MethodsAnswer(WholeList):
     """The response of ``GET /methods``."""
 
-    items: list[MethodEntry | DistributionMethodEntry]
+    items: list[MethodEntry | DistributionMethodEntry | SetMethodEntry]
 
 
 class ProblemEntry(Document):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from calibrant.maps.calibration_map import VECTORS
+from calibrant.maps.calibration_map import SETS, VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
 from schemas.batches import ArraysOrBatch, InputScale, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, Scale
 from schemas.distributions import (
@@ -54,7 +54,11 @@ class Registration(About):
 class FitOptions(Registration, RowsOrBatch):
     """All options of a fit except its arrays; ``batch`` may replace the arrays."""
 
-    method: str = Field("averaged", examples=["pl3"], description="method, from `GET /methods`")
+    method: str = Field(
+        "averaged",
+        examples=["pl3"],
+        description="method, from `GET /methods`, or of prediction sets, from `GET /methods?output=sets`",
+    )
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
     keep_batch: KeepBatch = False
     reduction: str | None = None
@@ -201,7 +205,9 @@ class MapSummary(About, MapIdentity):
 
 
 def output_shape(reduction: str, n_classes: int | None) -> str:
-    """The shape of the probabilities that a map with this reduction returns for n rows."""
+    """The shape of the probabilities that a map with this reduction returns for n rows, or what its sets are of."""
+    if reduction == SETS:
+        return f"sets of {n_classes or 2} classes"
     return f"(n, {n_classes})" if reduction in VECTORS else "(n,)"
 
 
@@ -280,12 +286,18 @@ class CalibrateOptions(Document):
         None, description="default: that of the map; any other value is rejected, but percent of a map of probabilities"
     )
     bounds: bool = Field(False, description="also return p0 and p1, the two probabilities that a Venn-Abers map merges")
+    seed: Seed | None = Field(
+        None,
+        description="of the random number of each row, for a randomised map to prediction sets; it needs another seed "
+        "for each request",
+    )
 
 
 class CalibrateBody(CalibrateOptions):
     """The body of ``POST /calibrate``."""
 
     predictions: Predictions | None = None
+    groups: list[str] | None = Field(None, description="group of each row, for a map to prediction sets by group")
 
 
 class CalibrateAnswer(Document):
@@ -296,6 +308,18 @@ class CalibrateAnswer(Document):
     predictions: list[float] | list[list[float]] = Field(description="calibrated probabilities")
     p0: list[float] | None = Field(None, description="if bounds were requested")
     p1: list[float] | None = Field(None, description="probability if the label were 1")
+
+
+class PredictionSetsAnswer(Document):
+    """The prediction set of each row, from a set map; binary formats have `members` (n, K) and `classes` instead."""
+
+    map: str = Field(description="id of the map that was applied")
+    version: int | None = Field(None, description="version of this map; null if it has no name")
+    alpha: float = Field(description="error level of the map")
+    sets: list[list[str]] | list[list[int]] = Field(
+        description="classes in the set of each row, in the order of the columns; their numbers if they have no names",
+        examples=[[["cat"], ["cat", "dog"], []]],
+    )
 
 
 class InOrder(Document):

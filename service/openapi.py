@@ -432,6 +432,7 @@ def add_choices(schemas: Schema) -> None:
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
     from calibrant.distributions.measures import DISTRIBUTION_MEASURES
     from calibrant.measures.catalogue import MEASURES
+    from calibrant.sets.fitting import SET_METHODS
     from service.pictures import PICTURED
 
     known = {
@@ -449,7 +450,7 @@ def add_choices(schemas: Schema) -> None:
             "required": ["name"],
             "additionalProperties": True,
         }
-    schemas["MethodName"] = {"type": "string", "enum": [*METHODS]}
+    schemas["MethodName"] = {"type": "string", "enum": [*METHODS, *SET_METHODS]}
     schemas["DistributionMethodName"] = {"type": "string", "enum": [*DISTRIBUTION_METHODS]}
     schemas["PictureName"] = {"type": "string", "enum": [*DIAGRAMS, *PICTURED]}
     for model in (BySizePicture, CostPlanePicture):

@@ -20,8 +20,7 @@ from schemas.maps import MapRecord, Registration
 if TYPE_CHECKING:
     from backend.kinds.classes import ClassPredictions
     from backend.kinds.distributions import Distributions
-    from calibrant.distributions.maps.distribution_map import DistributionMap
-    from calibrant.maps.calibration_map import CalibrationMap
+    from calibrant.kinds import FittedMap
     from schemas.batches import BatchRecord
 
 #: A kind of predictions; both have the same use cases, for different types of options and rows.
@@ -73,9 +72,7 @@ def check_kind(record: BatchRecord, kind: PredictionKind, pointer: str = "/batch
         raise PredictionKindMismatch.at(pointer, f"is a batch of {record.prediction_kind}, not of {kind}")
 
 
-def record_of(
-    map_id: str, fitted: CalibrationMap | DistributionMap, registration: Registration, **own: Any
-) -> MapRecord:
+def record_of(map_id: str, fitted: FittedMap, registration: Registration, **own: Any) -> MapRecord:
     """The record of a map, which storing assigns its version; ``own`` fields are those of its kind and of its fit."""
     unknown = dict.fromkeys(("version", "reduction", "scale", "n_classes", "n", "seed"))
     made = {"method": fitted.method, "options": {}, "created_at": stamp(), "document": fitted.to_document()}

@@ -11,6 +11,14 @@ import numpy as np
 
 from backend.held_map import HeldMap, classifier_of
 from backend.kinds import Arrays, Calibrated, Work, check_kind, record_of
+from backend.kinds.sets import (
+    SetFitRequest,
+    SetsRequest,
+    gives_sets,
+    refuse_options_of_sets,
+    run_set_fit,
+    set_record,
+)
 from backend.requester import Requester, Scorer
 from backend.store.errors import NoLabels, UnknownMap
 from backend.telemetry.observed import note_rows
@@ -28,7 +36,7 @@ from calibrant.diagrams.in_sample import seconds as seconds_of_summary
 from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows, check_arrays
-from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
 from calibrant.measures.intervals import Resampling
@@ -42,6 +50,7 @@ from calibrant.reports.operations import (
     n_classes_of,
     report_options,
 )
+from calibrant.sets.set_map import SetMap
 from schemas.batches import BatchRecord, RowsOptions
 from schemas.distributions import HeldOutGain, PredictionKind
 from schemas.evaluations import (
@@ -123,7 +132,7 @@ def _picture(
     from calibrant.reports.pictures import read_by_size
 
     if isinstance(picture, BySizePicture):
-        fitted, training = (None, UNKNOWN) if record is None else (load(record.document), training_of(record))
+        fitted, training = (None, UNKNOWN) if record is None else (classifier_of(record), training_of(record))
         return SizePicture(read_by_size(picture.model_dump(), reduction, seed, fitted, training))
     rates = ABSTENTION if picture.abstention is None else picture.abstention
     return CostPicture(Costs(rates, COST_RATIOS if picture.cost_ratios is None else picture.cost_ratios, reduction))
@@ -263,6 +272,7 @@ class CalibrationRequest:
 
     def on(self, _requester: Scorer, rows: ClassRows) -> Calibrated:
         """Apply the map."""
+        refuse_options_of_sets(self.options, rows)
         fitted = self.held.map
         arrays = {"predictions": fitted.apply_checked(rows.predictions)}
         if self.options.bounds:
@@ -374,7 +384,7 @@ class ClassPredictions:
     """Predictions of classes."""
 
     name: PredictionKind = "classification"
-    applied: tuple[str, ...] = ("predictions",)
+    applied: tuple[str, ...] = ("predictions", "groups")
     spec: type[EvaluateSpec | EvaluateDistributionSpec] = EvaluateSpec
     shared: tuple[str, ...] = ("scale", "weights_kind")
 
@@ -502,8 +512,10 @@ class ClassPredictions:
         run = partial(operation.document, checked)
         return Work(spec, None, operation.seconds(checked), len(first), numbers, run, operation.inline)
 
-    def fit(self, requester: Requester, options: FitOptions) -> FitRequest:
+    def fit(self, requester: Requester, options: FitOptions) -> FitRequest | SetFitRequest:
         """Check the options of a fit."""
+        if gives_sets(options.method):
+            return SetFitRequest.read(options)
         reduction = implied_reduction(requester, options.reduction, [] if options.batch is None else [options.batch])
         options = options.model_copy(update={"reduction": reduction})
         return FitRequest(options, Fitting.read(options.method, options.options, reduction, where="/options"))
@@ -514,6 +526,8 @@ class ClassPredictions:
 
         job, spec = run.job, FitSpec.model_validate(run.job.spec)
         batch, groups = stored_rows(store, spec.batch, spec.parts)
+        if gives_sets(spec.method):
+            return run_set_fit(run, spec, batch, groups, progress)
         batch = clustered(batch, groups or ()) if spec.group_folds else batch
         fitting = Fitting.read(spec.method, spec.options, spec.reduction)
         context = FitContext(spec.seed, device, progress)
@@ -533,14 +547,19 @@ class ClassPredictions:
         options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
         return {name: value for name, value in options.items() if value is not None}
 
-    def calibration(self, held: HeldMap, options: CalibrateOptions) -> CalibrationRequest:
+    def calibration(self, held: HeldMap, options: CalibrateOptions) -> CalibrationRequest | SetsRequest:
         """Check the options of applying a map."""
-        if options.batch is None and options.scale is None and held.map.scale != "probability":
-            options = options.model_copy(update={"scale": held.map.scale})
-        return CalibrationRequest(held, options)
+        fitted = held.loaded if isinstance(held.loaded, SetMap) else held.map
+        if options.batch is None and options.scale is None and fitted.scale != "probability":
+            options = options.model_copy(update={"scale": fitted.scale})
+        return SetsRequest(held, fitted, options) if isinstance(fitted, SetMap) else CalibrationRequest(held, options)
 
-    def imported(self, map_id: str, options: ImportOptions, fitted: CalibrationMap, who: str | None) -> MapRecord:
+    def imported(
+        self, map_id: str, options: ImportOptions, fitted: CalibrationMap | SetMap, who: str | None
+    ) -> MapRecord:
         """The record of a map that ``who`` imports."""
+        if isinstance(fitted, SetMap):
+            return set_record(map_id, fitted, options, created_by=who, imported=True)
         return record_without_fit(map_id, fitted, options, who=who, imported=True)
 
 

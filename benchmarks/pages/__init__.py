@@ -19,6 +19,7 @@ from benchmarks.pages.memory import memory_page
 from benchmarks.pages.methods import methods_page
 from benchmarks.pages.metrics import metrics_page
 from benchmarks.pages.problems import problems_page
+from benchmarks.pages.set_methods import set_methods_page
 from benchmarks.pages.settings import settings_page
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
@@ -29,6 +30,7 @@ PAGES = {
     "methods": methods_page,
     "map-document": map_document_page,
     "distribution-methods": distribution_methods_page,
+    "set-methods": set_methods_page,
     "settings": settings_page,
     "formats": formats_page,
     "memory": memory_page,

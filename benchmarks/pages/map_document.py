@@ -8,7 +8,7 @@ from pathlib import Path
 from calibrant.maps.calibration_map import TRANSFORMS
 from calibrant.maps.curves import Curve
 from calibrant.maps.families import CURVES
-from calibrant.maps.parameters import Parameter
+from calibrant.maps.parameters import Parameter, Parametric
 from calibrant.maps.transforms import Transform
 
 
@@ -21,7 +21,7 @@ def map_document_page() -> str:
     return text.replace("{curves}", curves).replace("{transforms}", transforms)
 
 
-def families_table(families: Mapping[str, type[Curve | Transform]], result: str) -> str:
+def families_table(families: Mapping[str, type[Curve | Transform | Parametric]], result: str) -> str:
     """A table of families with their parameters and formula."""
     rows = [f"| Family | Parameters | {result} |", "|---|---|---|"]
     for family, function in families.items():

@@ -53,7 +53,7 @@ def _entry(method: Method) -> str:
         word for word, fit in (("an event", method.event), ("the vector", method.vector)) if fit is not None
     )
     options = "; ".join(
-        f"`{name}` ({_word(option['default'])}{'' if option['allowed'] is None else ': ' + option['allowed']})"
+        f"`{name}` ({word_of(option['default'])}{'' if option['allowed'] is None else ': ' + option['allowed']})"
         for name, option in method.known_options().items()
     )
     traits = method.traits
@@ -73,7 +73,7 @@ def _entry(method: Method) -> str:
     return "\n".join(lines)
 
 
-def _word(default: object) -> str:
+def word_of(default: object) -> str:
     if default is None:
         return "null"
     return str(default).lower() if isinstance(default, bool) else str(default)

@@ -1,6 +1,7 @@
 // Apply a map document with ECMAScript alone: node apply_map.mjs map.json < rows.json; see apply-elsewhere.md.
 // Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document. For a map of
-// predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
+// predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}. A map to prediction
+// sets by group takes {"predictions": [0.2, 0.8], "group": "north"}, and a randomised one a seed: apply_map.mjs map.json 7.
 
 const CLIP = 2 ** -52, PL3 = 1e-16;
 const sum = (row) => row.reduce((a, b) => a + b, 0);
@@ -378,10 +379,57 @@ const applyDistribution = (document, row) => {
   return withQuantiles(found, q.map((x) => Math.min(Math.max(x, low ?? -Infinity), high ?? Infinity)), levels);
 };
 
-// The calibrated probability of one row, its probabilities by class, or its calibrated distribution.
-export function apply(document, row) {
+// Prediction sets.
+
+const uniform = (seed, place) => { // the random number of a row, an output of SplitMix64
+  const factors = [[30n, 0xbf58476d1ce4e5b9n], [27n, 0x94d049bb133111ebn]];
+  let x = BigInt.asUintN(64, ((BigInt(seed) << 32n) + BigInt(place) + 1n) * 0x9e3779b97f4a7c15n);
+  for (const [shift, factor] of factors) x = BigInt.asUintN(64, (x ^ (x >> shift)) * factor);
+  return Number((x ^ (x >> 31n)) >> 11n) / 2 ** 53;
+};
+// The score of each class: the sum of the probabilities down to its own, and a penalty.
+const sums = (p, { penalty = 0, k_reg: free = 0 }, u) => {
+  const found = p.map(() => 0);
+  let total = 0;
+  ranking(p).forEach((k, r) => {
+    total += p[k];
+    found[k] = total - u * p[k] + penalty * Math.max(r + 1 - free, 0);
+  });
+  return found;
+};
+// The threshold of each class for a row of the group; null for a class that is always in the set.
+const limitsOf = ({ by, thresholds, groups }, p, group) => {
+  if (by !== "group") return by === "class" ? thresholds : p.map(() => thresholds[0]);
+  const i = groups.indexOf(group);
+  if (i < 0) refuse("group must be one of the map, which has a threshold for each");
+  return p.map(() => thresholds[i]);
+};
+const SETS = ["lac", "aps", "raps", "crc"];
+const predictionSet = ({ family, scale, parameters: d, class_names: names }, row, seed, place) => {
+  if (!SETS.includes(family)) refuse(`unknown family: ${family}`);
+  const named = typeof row === "object" && !Array.isArray(row), x = named ? row.predictions : row;
+  const both = scale === "logit" ? [logistic(-x), logistic(x)] : [1 - x, x];
+  const p = !Array.isArray(x) ? both : scale === "logit" ? softmax(x) : x;
+  const limits = limitsOf(d, p, named ? row.group : undefined);
+  if (d.randomised && seed === undefined) refuse("the map draws a random number for each row, and needs a seed");
+  let inside;
+  if (family === "lac" || family === "crc") {
+    inside = p.map((value, k) => limits[k] === null || value >= limits[k]);
+    if (family === "crc") inside = [!inside[1], inside[1]];
+  } else {
+    const scores = sums(p, d, d.randomised ? uniform(seed, place) : 0);
+    inside = scores.map((value, k) => limits[k] === null || value <= limits[k]);
+  }
+  if (!inside.includes(true) && !d.allow_empty) inside[ranking(p)[0]] = true;
+  return p.map((_, k) => names?.[k] ?? k).filter((_, k) => inside[k]);
+};
+
+// The calibrated probability of one row, its probabilities by class, its calibrated distribution, or its set.
+// A randomised map to sets needs a seed, and the place of the row, from 0.
+export function apply(document, row, seed, place = 0) {
   if (document.format !== 1) refuse(`unknown format: ${document.format}`);
   if (document.prediction_kind === "regression") return applyDistribution(document, row);
+  if (document.reduction === "sets") return predictionSet(document, row, seed, place);
   if (![TRANSFORMS, CURVES].some((all) => Object.hasOwn(all, document.family))) {
     refuse(`unknown family: ${document.family}`);
   }
@@ -399,5 +447,6 @@ export function apply(document, row) {
 if (globalThis.process?.argv[1]?.endsWith("apply_map.mjs")) { // run as a script, not imported
   const { readFileSync } = await import("node:fs");
   const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
-  process.stdout.write(JSON.stringify(rows.map((row) => apply(document, row)))); // infinite bounds become null
+  const seed = process.argv[3], found = rows.map((row, i) => apply(document, row, seed, i));
+  process.stdout.write(JSON.stringify(found)); // infinite bounds become null
 }

@@ -1,7 +1,8 @@
 """Apply a map document with the standard library: ``python apply_map.py map.json < rows.json``; see apply-elsewhere.md.
 
 Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document. For a map of
-predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
+predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}. A map to prediction
+sets by group takes {"predictions": [0.2, 0.8], "group": "north"}, and a randomised one a seed: apply_map.py map.json 7.
 """
 
 import json
@@ -486,18 +487,76 @@ def without_infinity(value):
         return {name: without_infinity(each) for name, each in value.items()}
     if isinstance(value, list):
         return [without_infinity(each) for each in value]
-    return None if isinf(value) else value
+    return None if isinstance(value, float) and isinf(value) else value
+
+
+# --- Prediction sets
+
+
+def uniform(seed, place):
+    """Return the random number of a row, an output of SplitMix64."""
+    x = ((seed << 32) + place + 1) * 0x9E3779B97F4A7C15 % 2**64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ x >> shift) * factor % 2**64
+    return ((x ^ x >> 31) >> 11) / 2**53
+
+
+def sums(p, d, u):
+    """Return the score of each class: the sum of the probabilities down to its own, and a penalty."""
+    found, total = [0.0] * len(p), 0.0
+    for r, k in enumerate(ranking(p), 1):
+        total += p[k]
+        found[k] = total - u * p[k] + d.get("penalty", 0.0) * max(r - d.get("k_reg", 0), 0)
+    return found
+
+
+def limits_of(d, n, group):
+    """Return the threshold of each class for a row of the group; None for a class that is always in the set."""
+    if d["by"] != "group":
+        return d["thresholds"] if d["by"] == "class" else d["thresholds"] * n
+    if group not in d["groups"]:
+        raise ValueError("group must be one of the map, which has a threshold for each")
+    return [d["thresholds"][d["groups"].index(group)]] * n
+
+
+def prediction_set(document, row, seed, place):
+    d, group = document["parameters"], None
+    if isinstance(row, dict):
+        row, group = row["predictions"], row["group"]
+    if document["scale"] == "logit":
+        p = softmax(row) if isinstance(row, list) else [logistic(-row), logistic(row)]
+    else:
+        p = row if isinstance(row, list) else [1.0 - row, row]
+    limits = limits_of(d, len(p), group)
+    if d.get("randomised") and seed is None:
+        raise ValueError("the map draws a random number for each row, and needs a seed")
+    if document["family"] in ("lac", "crc"):
+        inside = [t is None or x >= t for x, t in zip(p, limits)]
+        inside = [not inside[1], inside[1]] if document["family"] == "crc" else inside
+    else:
+        u = uniform(seed, place) if d["randomised"] else 0.0
+        inside = [t is None or x <= t for x, t in zip(sums(p, d, u), limits)]
+    if not any(inside) and not d["allow_empty"]:
+        inside[ranking(p)[0]] = True
+    return [k for k, is_in in zip(document.get("class_names") or range(len(p)), inside) if is_in]
 
 
 # --- Any map
 
 
-def apply(document, row):
-    """Return the calibrated probability of one row, its probabilities by class, or its calibrated distribution."""
+def apply(document, row, seed=None, place=0):
+    """Return the calibrated probability of one row, its probabilities by class, its distribution, or its set.
+
+    A randomised map to sets needs a seed, and the place of the row, from 0.
+    """
     if document["format"] != 1:
         raise ValueError(f"unknown format: {document['format']}")
     if document.get("prediction_kind") == "regression":
         return apply_distribution(document, row)
+    if document["reduction"] == "sets":
+        if document["family"] not in ("lac", "aps", "raps", "crc"):
+            raise ValueError(f"unknown family: {document['family']}")
+        return prediction_set(document, row, seed, place)
     logits, family = document["scale"] == "logit", document["family"]
     if family not in TRANSFORMS and family not in CURVES:
         raise ValueError(f"unknown family: {family}")
@@ -516,4 +575,5 @@ def apply(document, row):
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
         read = json.load(file)
-    json.dump(without_infinity([apply(read, row) for row in json.load(sys.stdin)]), sys.stdout)
+    chosen = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    json.dump(without_infinity([apply(read, row, chosen, i) for i, row in enumerate(json.load(sys.stdin))]), sys.stdout)

@@ -5,6 +5,7 @@
 - ``recommend`` recommends a calibration map, or none, with its reasons.
 - ``fit`` fits a calibration map, and ``load`` reads one from its document; ``shift_prior`` corrects predictions for a
   known base rate, or for sampled or weighted training rows, and ``update`` updates a model on new rows.
+- ``fit_sets`` fits a map to prediction sets, by conformal prediction, and ``load_sets`` reads one.
 - ``CalibrantClassifier`` combines a scikit-learn classifier with a calibration map.
 - ``evaluate_distribution`` scores predictive distributions of a real number, of regression and forecasting;
   ``report_distribution`` makes a report, ``fit_distribution`` a map, and ``compare_distributions`` compares several.
@@ -75,6 +76,9 @@ if TYPE_CHECKING:
     from calibrant.plots.distribution_axes import DistributionPlotter
     from calibrant.reports.html_report import HtmlReport, report, report_distribution
     from calibrant.reports.recommendation import RecommendedMap, recommend
+    from calibrant.sets.fitting import SET_METHODS, fit_sets
+    from calibrant.sets.prediction_sets import PredictionSets
+    from calibrant.sets.set_map import SetMap, load_sets
 
 #: Module -> the names that this package exports from it.
 _NAMES = {
@@ -99,6 +103,9 @@ _NAMES = {
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "reports.html_report": ("HtmlReport", "report", "report_distribution"),
     "reports.recommendation": ("RecommendedMap", "recommend"),
+    "sets.fitting": ("SET_METHODS", "fit_sets"),
+    "sets.prediction_sets": ("PredictionSets",),
+    "sets.set_map": ("SetMap", "load_sets"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "maps.prior_shift": ("shift_prior",),
     "measures.catalogue": ("MEASURES",),
@@ -134,6 +141,7 @@ __all__ = [
     "DISTRIBUTION_METHODS",
     "MEASURES",
     "METHODS",
+    "SET_METHODS",
     "AdaptiveForecasts",
     "CalibrantClassifier",
     "CalibrationDisplay",
@@ -166,9 +174,11 @@ __all__ = [
     "Plotter",
     "Pooled",
     "PredictionDrift",
+    "PredictionSets",
     "RecommendedMap",
     "Report",
     "SampleSize",
+    "SetMap",
     "SizeCurve",
     "Training",
     "__version__",
@@ -187,12 +197,14 @@ __all__ = [
     "fit",
     "fit_distribution",
     "fit_performance_estimator",
+    "fit_sets",
     "fit_tally",
     "follow_stream",
     "grade_tests",
     "hidden_error",
     "load",
     "load_distribution",
+    "load_sets",
     "logistic_normal",
     "measure_by_size",
     "merge",
@@ -255,6 +267,7 @@ def _instead(name: str) -> str:
         "Calibrator": "fit, METHODS and CalibrationMap",
         "VennAbersCalibrator": 'fit("venn-abers", predictions, labels)',
         **dict.fromkeys(("MapieRegressor", "SplitConformalRegressor"), 'fit_distribution("conformal", observed, ...)'),
+        **dict.fromkeys(("MapieClassifier", "SplitConformalClassifier", "SplitPredictor"), "fit_sets"),
         **dict.fromkeys(("crps_ensemble", "crps_gaussian", "crps_normal"), scores.format("crps")),
         **dict.fromkeys(("interval_score", "winkler_score"), scores.format("interval-score")),
         **dict.fromkeys(("pinball_loss", "quantile_score"), scores.format("quantile-score")),

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from calibrant.core.cells import Floats
 from service.errors import NotAcceptable
 from service.formats.catalogue import BY_TYPE, WRITERS
+from service.formats.documents import write_sets
 from service.formats.media import JSON
 from service.headers import read_header
 from service.threads import iterate_in_thread, run_in_thread
@@ -87,6 +88,8 @@ async def respond(request: Request, kind: str, fields: Mapping[str, Any], arrays
     so its clients receive the whole response with its length.
     """
     size = sum(array.nbytes for array in arrays.values())
+    if "members" in arrays and kind == JSON:
+        return await respond_in_pieces(request, kind, write_sets(fields, arrays["members"]), size, _headers_of(fields))
     if size <= _SMALL_BYTES and kind == JSON:
         return respond_small({**fields, **{name: np.ascontiguousarray(array) for name, array in arrays.items()}})
     return await respond_in_pieces(request, kind, WRITERS[kind](fields, arrays), size, _headers_of(fields))

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import orjson
 
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
 from backend.store.monitors.ids import Ids
@@ -216,7 +217,8 @@ def write_arrow(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iter
         columns = zip(arrays["levels"].tolist(), arrays["quantiles"].T, strict=True)
         others = {name: array for name, array in arrays.items() if name not in ("levels", "quantiles")}
         arrays = {f"q{tau:.9g}": column for tau, column in columns} | others
-    metadata = {name: str(value) for name, value in fields.items() if value is not None}
+    texts = {name: orjson.dumps(value) if isinstance(value, list) else str(value) for name, value in fields.items()}
+    metadata = {name: text for name, text in texts.items() if fields[name] is not None}
     schema = arrow.schema([(name, _type(array)) for name, array in arrays.items()], metadata=metadata)
     widest = max(max(1, array[:1].size) for array in arrays.values())
     height = max(1, _ARROW_BLOCK // widest)

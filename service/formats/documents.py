@@ -15,6 +15,7 @@ from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why, together
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
+from calibrant.sets.prediction_sets import PredictionSets
 from schemas.base import seconds_of
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.format import Format, Memory
@@ -34,7 +35,7 @@ from service.formats.json_body import (
 )
 from service.formats.media import JSON
 from service.formats.monitor_fields import FIELDS, PredictionColumns, Whys, refuse_long
-from service.formats.payload import Body, BodyLimits
+from service.formats.payload import Array, Body, BodyLimits
 
 # --- Limits of text: rows become Python objects, which use more memory than their bytes
 
@@ -334,6 +335,17 @@ def write_json(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Itera
             yield b"," + piece if start else piece
         yield b"]"
     yield b"}"
+
+
+def write_sets(fields: Mapping[str, Any], members: Array) -> Iterator[bytes]:
+    """One object with the fields and ``sets``: for each row of ``members`` (n, K) a list of its ``classes``."""
+    others = {name: value for name, value in fields.items() if name != "classes"}
+    yield orjson.dumps(others)[:-1] + b',"sets":['
+    height = max(1, _JSON_BLOCK // members.shape[1])
+    for start in range(0, len(members), height):
+        sets = PredictionSets(members[start : start + height], tuple(fields["classes"]), fields["alpha"])
+        yield b","[: start > 0] + orjson.dumps(sets.to_lists())[1:-1]
+    yield b"]}"
 
 
 # --- The formats

@@ -148,12 +148,13 @@ def _coded(values: Array, why: Whys) -> tuple[Integers, list[str]]:
 
 #: Numbers per piece.
 _NPZ_BLOCK = 1 << 17
+#: The fields that an archive has too, as arrays.
+_FIELDS = ("level", "alpha", "classes")
 
 
 def write_npz(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
-    """An archive that ``numpy.load`` can read, with each array under its name; of the fields only ``level``."""
-    if "level" in fields:
-        arrays = {**arrays, "level": np.array([fields["level"]])}
+    """An archive that ``numpy.load`` can read, with each array and some fields under their names."""
+    arrays = {**arrays, **{name: np.atleast_1d(fields[name]) for name in _FIELDS if name in fields}}
     pieces = Pieces()
     with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():

@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from backend.held_map import HeldMap
 from calibrant.core.errors import InvalidDocument
-from calibrant.kinds import read_map, try_map
+from calibrant.kinds import FittedMap, read_map, try_map
 from calibrant.maps.calibration_map import read_document_file
 from schemas.base import ID_PREFIX
-
-if TYPE_CHECKING:
-    from calibrant.distributions.maps.distribution_map import DistributionMap
-    from calibrant.maps.calibration_map import CalibrationMap
-
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
@@ -50,7 +44,7 @@ def read_maps(paths: Sequence[Path], names: Sequence[str] = ()) -> dict[str, Hel
     return maps
 
 
-def _read(file: Path) -> CalibrationMap | DistributionMap:
+def _read(file: Path) -> FittedMap:
     try:
         fitted = read_map(read_document_file(file))
         try_map(fitted)

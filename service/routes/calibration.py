@@ -11,6 +11,7 @@ from schemas.maps import (
     CalibrateDistributionBody,
     InOrderAnswer,
     InOrderBody,
+    PredictionSetsAnswer,
 )
 from service.calls import OF_FORECASTS, OF_ROWS, Call, Calls, rows
 from service.context import context_of
@@ -29,7 +30,7 @@ calls = Calls("calibrate", direct=True)
         access="maps:read",
         from_memory=True,
         body=rows(CalibrateBody, CalibrateDistributionBody, InOrderBody),
-        answer=CalibrateAnswer | CalibrateDistributionAnswer | InOrderAnswer,
+        answer=CalibrateAnswer | PredictionSetsAnswer | CalibrateDistributionAnswer | InOrderAnswer,
         media=tuple(kind for kind in WRITERS if kind != JSON),
         sends={
             OF_MAPS["map"]: {"description": "id of the map that was applied", "schema": {"type": "string"}},
@@ -48,6 +49,6 @@ calls = Calls("calibrate", direct=True)
 async def calibrate(request: Request) -> Response:
     """Apply a map, or recalibrate forecasts in the order of time.
 
-    Returns calibrated probabilities or forecasts in the format that ``Accept`` prefers.
+    Returns calibrated probabilities, prediction sets or forecasts in the format that ``Accept`` prefers.
     """
     return await score(request, await context_of(request))

@@ -15,6 +15,7 @@ from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.measure import Measure
+from calibrant.sets.fitting import SET_METHODS
 from schemas.base import Document
 from schemas.catalogue import (
     CatalogueQuery,
@@ -30,9 +31,13 @@ from schemas.catalogue import (
     MethodEntries,
     MethodEntry,
     MethodsAnswer,
+    MethodsQuery,
+    SetMethodEntries,
+    SetMethodEntry,
 )
 from schemas.distributions import PredictionKind
 from service.calls import Call, Calls, ClientMethod, Sample
+from service.errors import InvalidField
 from service.paging import read_query, whole_list
 
 SomeEntry = TypeVar("SomeEntry", bound=Document)
@@ -69,6 +74,11 @@ def method_entries(kind: PredictionKind) -> list[MethodEntry] | list[Distributio
         _entry(MethodEntry, m, of=_of(m), options=m.known_options(), **dataclasses.asdict(m.traits))
         for m in METHODS.values()
     ]
+
+
+def set_method_entries() -> list[SetMethodEntry]:
+    """The methods of prediction sets."""
+    return [_entry(SetMethodEntry, m) for m in SET_METHODS.values()]
 
 
 def _entry(model: type[SomeEntry], stated: Any, **others: Any) -> SomeEntry:
@@ -170,7 +180,7 @@ async def diagrams(request: Request) -> Response:
         "GET",
         "/methods",
         needs_store=False,
-        query=CatalogueQuery,
+        query=MethodsQuery,
         answer=MethodsAnswer,
         client=(
             ClientMethod("methods", answer_field="items", answer=MethodEntries),
@@ -180,6 +190,13 @@ async def diagrams(request: Request) -> Response:
                 answer=DistributionMethodEntries,
                 query=_REGRESSION,
                 summary="List the calibrators of predictive distributions with options and source.",
+            ),
+            ClientMethod(
+                "set_methods",
+                answer_field="items",
+                answer=SetMethodEntries,
+                query={"output": "sets"},
+                summary="List the methods of prediction sets with options, guarantee and source.",
             ),
         ),
         samples=(
@@ -191,7 +208,8 @@ async def diagrams(request: Request) -> Response:
 async def methods(request: Request) -> Response:
     """List the calibration methods with options and source, and whether each fit runs as a job.
 
-    With ``prediction_kind=regression``, lists those of predictive distributions.
+    With ``prediction_kind=regression``, lists those of predictive distributions, and with ``output=sets`` those of
+    prediction sets.
 
     Examples
     --------
@@ -200,8 +218,15 @@ async def methods(request: Request) -> Response:
 
     >>> [method.kinds for method in client.distribution_methods() if method.name == "variance-platt"]
     [['normal']]
+
+    >>> [method.name for method in client.set_methods()]
+    ['lac', 'aps', 'raps', 'crc']
     """
-    return _answer(request, method_entries)
+    query = read_query(request, MethodsQuery)
+    if query.output == "sets" and query.prediction_kind == "regression":
+        raise InvalidField.at("/output", "must be probabilities for regression")
+    entries = set_method_entries() if query.output == "sets" else method_entries(query.prediction_kind)
+    return whole_list([entry.model_dump() for entry in entries])
 
 
 def _answer(request: Request, entries: Callable[[PredictionKind], Sequence[Document]]) -> Response:

@@ -30,8 +30,9 @@ from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoo
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
-from calibrant.io.table import Floats, ForecastSheet, OpenTable
+from calibrant.io.table import Floats, ForecastSheet, Ints, OpenTable
 from calibrant.io.texts import plain
+from calibrant.sets.set_map import SetMap
 from schemas.maps import MapRecord
 from service.calls import Call, Calls
 from service.context import Context
@@ -113,20 +114,25 @@ def calibrate_file(
         raise SpoolFull("the volume of temporary files is full") from error
 
 
-#: The calibrated columns, and the names of several.
-Calibrated = tuple[Floats, Sequence[str] | None]
+#: The calibrated columns, or those of the members of sets, and the names of several.
+Calibrated = tuple[Floats | Ints, Sequence[str] | None]
 
 
 def _calibrated_predictions(
     here: Context, record: MapRecord, choices: Choices, file: BinaryIO, **limits: Any
 ) -> Calibrated:
-    fitted = here.find_map(record.id).map
+    held = here.find_map(record.id)
+    fitted = held.loaded if isinstance(held.loaded, SetMap) else held.map
     scale = "percent" if choices.scale == "percent" and fitted.scale == "probability" else fitted.scale
     options = replace(choices.options(), scale=scale, class_names=fitted.class_names)
     sheet = read_sheet(file, options=options, **limits)
     note_rows(sheet.predictions.shape)
     _take_slot(here, sheet.predictions.size)
-    return fitted.apply_checked(read_predictions(sheet.predictions, scale=sheet.scale)), record.class_names
+    predictions = read_predictions(sheet.predictions, scale=sheet.scale)
+    if isinstance(fitted, SetMap):
+        sets = fitted.apply_checked(predictions, groups=None if fitted.groups is None else sheet.groups)
+        return sets.members.astype(np.int64), list(map(str, sets.classes))
+    return fitted.apply_checked(predictions), record.class_names
 
 
 def _calibrated_forecasts(
@@ -165,7 +171,7 @@ def _written(
     record: MapRecord | None,
     name: str,
     table: OpenTable,
-    calibrated: Floats,
+    calibrated: Floats | Ints,
     names: Sequence[str] | None,
     decimal: str,
 ) -> CalibratedFile:
@@ -210,12 +216,12 @@ class _Positions(Pieces):
         return self._at
 
 
-def _parquet(table: OpenTable, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+def _parquet(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
     arrow, made = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.parquet.ParquetWriter, schema=made.schema))
 
 
-def _arrow(table: OpenTable, calibrated: Floats, names: Sequence[str] | None) -> Iterator[bytes]:
+def _arrow(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
     arrow, made = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
     return _batches(made, partial(arrow.ipc.new_file, schema=made.schema))
 

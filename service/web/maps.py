@@ -19,6 +19,8 @@ from calibrant.calibrators.diagnostics import DIAGNOSTICS
 from calibrant.core.errors import CalibrationError
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
 from calibrant.maps.calibration_map import FAMILIES
+from calibrant.sets.families import SET_FAMILIES
+from calibrant.sets.fitting import SET_METHODS
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.audit import AuditQuery, ChangeRecord
 from schemas.listing import MapQuery
@@ -45,7 +47,11 @@ _SIDE_BY_SIDE = 12
 #: Maximum number of entries of a history.
 _ENTRIES = 20
 #: What the page of a map explains its document by.
-EXPLAINED: Mapping[str, Any] = {"families": FAMILIES, "methods": METHODS, "meanings": DIAGNOSTICS}
+EXPLAINED: Mapping[str, Any] = {
+    "families": {**FAMILIES, **SET_FAMILIES},
+    "methods": {**METHODS, **SET_METHODS},
+    "meanings": DIAGNOSTICS,
+}
 #: The filters of the list, as in its form.
 FILTERS = ("name", "method", "alias", "tag", "reduction", "created_by")
 
@@ -106,7 +112,7 @@ async def maps(request: Request, visit: Visiting) -> Response:
         "maps.html",
         page=page,
         filters=filters,
-        methods=list(dict.fromkeys([*METHODS, *DISTRIBUTION_METHODS])),
+        methods=list(dict.fromkeys([*METHODS, *SET_METHODS, *DISTRIBUTION_METHODS])),
         first=None if "cursor" not in query else f"/ui/maps?{urlencode(kept)}",
         following=None if page.next is None else f"/ui/maps?{urlencode([*kept, ('cursor', page.next)])}",
     )

@@ -139,13 +139,68 @@ def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
     np.testing.assert_allclose(json.loads(found.stdout), stored["calibrated"], rtol=0, atol=1e-12)
 
 
+# --- Prediction sets
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize("path", sorted(STORED.glob("sets-v1-*.json")), ids=lambda path: path.stem)
+def test_the_scripts_give_the_sets_of_every_stored_document(path: Path, script: str, tmp_path: Path) -> None:
+    stored = json.loads(path.read_text("utf-8"))
+    rows, groups, seed = stored["predictions"], stored["groups"], stored["seed"]
+    if groups is not None:
+        rows = [{"predictions": row, "group": group} for row, group in zip(rows, groups, strict=True)]
+    done = _run(script, stored["document"], rows, tmp_path, *([] if seed is None else [str(seed)]))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == stored["sets"]
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on_logits(
+    script: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(3)
+    z = np.round(random.standard_normal((300, 4)) * 3.0, 1)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (np.cumsum(p, axis=1) > random.random((300, 1))).argmax(axis=1)
+    cases: list[tuple[Any, Any]] = [(z, "logit"), (p, "probability"), (z[:, 0], "logit")]
+    fits: list[tuple[str, dict[str, Any]]] = [("lac", {}), ("aps", {}), ("raps", {"randomised": True, "k_reg": 1})]
+    for given, scale in cases:
+        labels = y if given.ndim == 2 else y == 0
+        for method, options in fits:
+            for conditional in (None, "class"):
+                fitted = calibrant.fit_sets(
+                    given, labels, method=method, scale=scale, conditional=conditional, alpha=0.2, **options
+                )
+                seed = 5 if options.get("randomised") else None
+                arguments = [] if seed is None else ["5"]
+                done = _run(script, fitted.to_document(), given.tolist(), tmp_path, *arguments)
+                assert done.returncode == 0, done.stderr
+                assert json.loads(done.stdout) == fitted.apply(given, seed=seed).to_lists(), (
+                    method,
+                    scale,
+                    conditional,
+                )
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_refuse_rows_of_unknown_groups_and_randomised_maps_without_a_seed(
+    script: str, tmp_path: Path
+) -> None:
+    group, random = (json.loads((STORED / f"sets-v1-{name}.json").read_text("utf-8")) for name in ("lac.group", "aps"))
+    rows = [{"predictions": group["predictions"][0], "group": "west"}]
+    for document, wrong in ((group["document"], rows), (random["document"], random["predictions"])):
+        done = _run(script, document, wrong, tmp_path)
+        assert done.returncode != 0
+        assert "group" in done.stderr or "seed" in done.stderr
+
+
 # --- Predictive distributions
 
 
-def _run(script: str, document: Any, rows: Any, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+def _run(script: str, document: Any, rows: Any, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = tmp_path / "map.json"
     path.write_text(json.dumps(document), "utf-8")
-    command = [*COMMANDS[script], str(path)]
+    command = [*COMMANDS[script], str(path), *arguments]
     return subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=False)
 
 

@@ -65,6 +65,23 @@ def test_stored_jobs_round_trip() -> None:
     assert "spec" not in record.answer().model_dump()
 
 
+STORED_SETS = sorted(STORED.glob("sets-v1-*.json"))
+
+
+def test_every_method_of_prediction_sets_has_a_stored_document() -> None:
+    stored = {path.name.removeprefix("sets-v1-").split(".")[0] for path in STORED_SETS}
+    assert stored == set(calibrant.SET_METHODS)
+
+
+@pytest.mark.parametrize("path", STORED_SETS, ids=lambda path: path.stem)
+def test_a_stored_set_map_gives_the_same_sets(path: Path) -> None:
+    stored = json.loads(path.read_text("utf-8"))
+    fitted = calibrant.load_sets(stored["document"])
+    assert fitted.to_document() == stored["document"]
+    sets = fitted.apply(stored["predictions"], groups=stored["groups"], seed=stored["seed"])
+    assert sets.to_lists() == stored["sets"]
+
+
 STORED_DISTRIBUTIONS = sorted((Path(__file__).parent / "stored").glob("distribution-v1-*.json"))
 
 

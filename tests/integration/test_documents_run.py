@@ -36,6 +36,7 @@ PAGES = {
     "docs/how-to/which-map.md": (0, 2),
     "docs/how-to/portfolio-by-grades.md": (3, 3),
     "docs/how-to/known-priors.md": (0, 3),
+    "docs/how-to/prediction-sets.md": (2, 5),
     "docs/how-to/choose-a-threshold.md": (1, 4),
     "docs/how-to/validate-a-clinical-model.md": (2, 7),
     "docs/how-to/monitoring.md": (1, 0),

@@ -82,7 +82,10 @@ METHODS: Catalogue[Method] = Catalogue(
         for entry in group.METHODS
     },
     FAMILIAR,
-    {"auto": "is unknown; calibrant.report(predictions, labels) recommends one"},
+    {
+        "auto": "is unknown; calibrant.report(predictions, labels) recommends one",
+        **dict.fromkeys(("lac", "aps", "raps", "crc"), "gives prediction sets: use fit_sets"),
+    },
     public="METHODS",
 )
 

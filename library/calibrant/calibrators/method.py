@@ -295,26 +295,6 @@ class Method(Described):
                 return fit_cross_fitted(lambda moved, bound: fit(moved, replace(context, bound=bound)), vector)
             return fit_smoothed_vector(lambda moved: fit(moved, context), vector, context.seed)
 
-    def known_options(self) -> dict[str, dict[str, Any]]:
-        """Describe the options.
-
-        Returns
-        -------
-        dict of str to dict
-            The ``default`` of each option and a description of the ``allowed`` values.
-
-        See Also
-        --------
-        read_options : Checks options.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.METHODS["platt"].known_options()
-        {'target_smoothing': {'default': True, 'allowed': 'true, false'}}
-        """
-        return {name: {"default": o.default, "allowed": o.allowed} for name, o in self.options.items()}
-
 
 def fit_curve(method: Method, event: Event) -> FittedCurve:
     """Fit to an event with the default options."""

@@ -143,6 +143,15 @@ class Described:
         first = f"{type(self).__name__} {self.name}" + (f": {title}" if title else "")
         return "\n".join([first, definition, *([f"options: {defaults}"] if defaults else [])])
 
+    def known_options(self) -> dict[str, dict[str, Any]]:
+        """Describe the options: the ``default`` of each, and a description of the ``allowed`` values.
+
+        >>> import calibrant
+        >>> calibrant.METHODS["platt"].known_options()
+        {'target_smoothing': {'default': True, 'allowed': 'true, false'}}
+        """
+        return {name: {"default": o.default, "allowed": o.allowed} for name, o in self.options.items()}
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle an entry of a public catalogue by its name, because its functions cannot be pickled."""
         for catalogue in _PUBLIC:

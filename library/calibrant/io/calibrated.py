@@ -18,17 +18,19 @@ from calibrant.io.arrow import ArrowTable, ParquetTable
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import DuplicateColumns, NotUtf8, needed_pyarrow
 from calibrant.io.json_lines import JsonLinesTable
-from calibrant.io.table import Floats, OpenTable
+from calibrant.io.table import Floats, Ints, OpenTable
 from calibrant.io.texts import quoted, with_point
 
 _COLUMN = "calibrated"
+#: Of members of prediction sets, which are integers.
+_SET = "set"
 #: Rows per piece.
 BLOCK = 1 << 14
 
 
 def calibrated_text(
     table: OpenTable,
-    calibrated: Floats,
+    calibrated: Floats | Ints,
     classes: Sequence[str] | None = None,
     *,
     separator: str | None = None,
@@ -41,7 +43,7 @@ def calibrated_text(
     table : OpenTable
         The file. CSV and JSON Lines keep their columns, with unchanged cells; other files have none.
     calibrated : ndarray of float64
-        (n,) or (n, K), in the order of the rows.
+        (n,) or (n, K), in the order of the rows; or the members of prediction sets, (n, K), as integers.
     classes : sequence of str, optional
         Names of the K classes, by default their numbers.
     separator : str, optional
@@ -99,7 +101,7 @@ def calibrated_text(
 
 
 def calibrated_arrow(
-    table: OpenTable, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+    table: OpenTable, calibrated: Floats | Ints, classes: Sequence[str] | None = None, *, decimal: str = "."
 ) -> Any:
     """Return the columns of a file and the calibrated probabilities as a pyarrow table.
 
@@ -137,7 +139,7 @@ def calibrated_arrow(
 
 
 def calibrated_lines(
-    table: OpenTable, calibrated: Floats, classes: Sequence[str] | None = None, *, decimal: str = "."
+    table: OpenTable, calibrated: Floats | Ints, classes: Sequence[str] | None = None, *, decimal: str = "."
 ) -> Iterator[bytes]:
     r"""Return the columns of a file and the calibrated probabilities as JSON Lines.
 
@@ -197,13 +199,14 @@ def forecast_columns(forecasts: Forecasts) -> tuple[Floats, list[str]]:
     return forecasts.quantiles, [f"q{level:.10g}" for level in forecasts.levels.tolist()]
 
 
-def _names(header: Sequence[str], calibrated: Floats, classes: Sequence[str] | None) -> list[str]:
+def _names(header: Sequence[str], calibrated: Floats | Ints, classes: Sequence[str] | None) -> list[str]:
     """Return the names of the new columns; raises ``DuplicateColumns`` if the file already has one of them."""
     if calibrated.ndim == 1:
         names = [_COLUMN]
     else:
         suffixes = classes if classes is not None else map(str, range(calibrated.shape[1]))
-        names = [f"{_COLUMN}_{suffix}" for suffix in suffixes]
+        column = _COLUMN if calibrated.dtype.kind == "f" else _SET
+        names = [f"{column}_{suffix}" for suffix in suffixes]
     for name in names:
         if name in header:
             raise DuplicateColumns(f"the file already has a column {quoted(name)}; rename it")

@@ -1,15 +1,19 @@
-"""The kinds of predictions: classes, and distributions of a number."""
+"""The kinds of predictions, classes and distributions of a number, and the maps of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calibrant.maps import calibration_map
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.sets.set_map import SetMap, load_sets
 
 if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap
+
+#: A fitted map: of classes to probabilities or to sets, or of distributions.
+FittedMap: TypeAlias = "CalibrationMap | SetMap | DistributionMap"
 
 
 def is_of_distributions(document: object) -> bool:
@@ -17,8 +21,15 @@ def is_of_distributions(document: object) -> bool:
     return isinstance(document, Mapping) and document.get("prediction_kind") == "regression"
 
 
-def load_map(document: Mapping[str, Any]) -> CalibrationMap | DistributionMap:
-    """Load a map of either kind; modules of distributions are imported on first use."""
+def is_of_sets(document: object) -> bool:
+    """Whether a document is that of a map to prediction sets."""
+    return isinstance(document, Mapping) and document.get("reduction") == calibration_map.SETS
+
+
+def load_map(document: Mapping[str, Any]) -> FittedMap:
+    """Load a map of any kind; modules of distributions are imported on first use."""
+    if is_of_sets(document):
+        return load_sets(document)
     if is_of_distributions(document):
         from calibrant.distributions.maps.distribution_map import load_distribution
 
@@ -26,8 +37,10 @@ def load_map(document: Mapping[str, Any]) -> CalibrationMap | DistributionMap:
     return calibration_map.load(document)
 
 
-def read_map(document: Mapping[str, Any]) -> CalibrationMap | DistributionMap:
-    """Read a map of either kind from another source, with every number checked; raises ``InvalidDocument``."""
+def read_map(document: Mapping[str, Any]) -> FittedMap:
+    """Read a map of any kind from another source, with every number checked; raises ``InvalidDocument``."""
+    if is_of_sets(document):
+        return load_sets(document)
     if is_of_distributions(document):
         from calibrant.distributions.maps.distribution_map import read_distribution_map
 
@@ -35,10 +48,12 @@ def read_map(document: Mapping[str, Any]) -> CalibrationMap | DistributionMap:
     return calibration_map.read_map(document)
 
 
-def try_map(fitted: CalibrationMap | DistributionMap) -> None:
-    """Apply a map once; raises ``InvalidDocument`` if it does not return valid predictions."""
+def try_map(fitted: FittedMap) -> None:
+    """Apply a map once; raises ``InvalidDocument`` if it does not return valid predictions, which sets always are."""
     if isinstance(fitted, CalibrationMap):
         calibration_map.try_map(fitted)
+        return
+    if isinstance(fitted, SetMap):
         return
     from calibrant.kinds import distributions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -75,6 +75,8 @@ FAMILIES: Mapping[str, type[Curve | Transform]] = MappingProxyType({**CURVES, **
 _DIGEST = re.compile("[0-9a-f]{32}")
 #: The reductions of maps of the whole vector: fitted to it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
+#: In place of the reduction, in documents of maps to prediction sets.
+SETS = "sets"
 
 
 def scored(reduction: str) -> str:
@@ -437,8 +439,7 @@ class CalibrationMap(ShownMap):
         >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> fitted.check(read_predictions([0.5]))
         """
-        if predictions.scale != self.scale:
-            raise ScaleMismatch.at("/scale", f"is {predictions.scale}, but the map was fitted on {self.scale}")
+        check_scale(predictions, self.scale)
         fits = predictions.n_classes == self.n_classes or (predictions.n_classes is None and not self.of_vector)
         if not fits:
             wanted = (
@@ -507,8 +508,7 @@ class CalibrationMap(ShownMap):
         ...     calibrant.load(folder + "/map.json") == fitted
         True
         """
-        text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
-        write_text(path, text)
+        write_document(path, self.to_document())
 
 
 @dataclass(frozen=True)
@@ -529,6 +529,12 @@ def _event_of(predictions: Predictions, reduction: str) -> _Event:
         return _Event(logits, predictions.given if logits is None else None)
     logit = event_logit(predictions, reduction)
     return _Event(logit, event_probability(predictions, reduction) if logit is None else None)
+
+
+def check_scale(predictions: Predictions, scale: Scale) -> None:
+    """Raise ``ScaleMismatch`` unless predictions are on the scale of a map."""
+    if predictions.scale != scale:
+        raise ScaleMismatch.at("/scale", f"is {predictions.scale}, but the map was fitted on {scale}")
 
 
 def check_map(map: object) -> None:
@@ -592,48 +598,64 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
 
 def read_map(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     """Read a map as ``load`` does, without trying whether its parameters overflow together."""
-    if isinstance(document, str | Path):
-        document = read_document_file(Path(document))
-    if not isinstance(document, Mapping):
-        raise InvalidDocument("must be a path, or the document that map.to_document() returns")
-    if type(document.get("format")) is not int or document["format"] != FORMAT:
-        raise InvalidDocument.at("/format", f"must be {FORMAT}, as in the documents of map.save(path)")
-    if document.get("prediction_kind", "classification") != "classification":
-        raise InvalidDocument.at("/prediction_kind", "must be classification; load_distribution reads other maps")
-    family = document.get("family")
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InvalidDocument.at("/family", f"must be one of: {', '.join(FAMILIES)}")
-    method = document.get("method")
-    if not isinstance(method, str) or not method:
-        raise InvalidDocument.at("/method", "must be the name of a calibrator")
-    scale, n_classes, digest = _read_header(document)
-    parameters, diagnostics = document.get("parameters"), document.get("diagnostics", {})
-    for name, value in (("parameters", parameters), ("diagnostics", diagnostics)):
-        if not isinstance(value, dict):
-            raise InvalidDocument.at(f"/{name}", "must be an object")
+    document = read_document(document)
+    head = read_head(document, FAMILIES)
+    family, n_classes = head.family, head.n_classes
     reduction = _read_reduction(document, n_classes)
     of_vector = reduction in VECTORS
     if family not in (TRANSFORMS if of_vector else CURVES):
         raise InvalidDocument.at("/family", f"is not a family of maps with reduction {reduction}")
     function: Any
     if of_vector:
-        function = TRANSFORMS[family].from_parameters(parameters or {}, n_classes or 0)
+        function = TRANSFORMS[family].from_parameters(head.parameters, n_classes or 0)
     else:
-        function = CURVES[family].from_parameters(parameters or {})
-    names = document.get("class_names")
-    if names is not None:
-        names = _read_class_names(names, n_classes or 2)
-    return CalibrationMap(method, function, reduction, scale, n_classes, diagnostics, names, digest)
+        function = CURVES[family].from_parameters(head.parameters)
+    return CalibrationMap(
+        head.method, function, reduction, head.scale, n_classes, head.diagnostics, head.class_names, head.digest
+    )
 
 
-def _read_header(document: Mapping[str, Any]) -> tuple[Scale, int | None, str | None]:
+@dataclass(frozen=True)
+class DocumentHead:
+    """What the documents of all maps of classes have, checked."""
+
+    method: str
+    family: str
+    scale: Scale
+    n_classes: int | None
+    parameters: dict[str, Any]
+    diagnostics: dict[str, Any]
+    class_names: tuple[str, ...] | None
+    digest: str | None
+
+
+def read_head(document: Mapping[str, Any], families: Collection[str]) -> DocumentHead:
+    """Check the fields of a document of one of these families, but neither its parameters nor its reduction."""
+    if document.get("prediction_kind", "classification") != "classification":
+        raise InvalidDocument.at("/prediction_kind", "must be classification; load_distribution reads other maps")
+    family = document.get("family")
+    if not isinstance(family, str) or family not in families:
+        if document.get("reduction") == SETS and families is FAMILIES:
+            raise InvalidDocument.at("/family", "is one of maps to prediction sets, which load_sets reads")
+        raise InvalidDocument.at("/family", f"must be one of: {', '.join(families)}")
+    method = document.get("method")
+    if not isinstance(method, str) or not method:
+        raise InvalidDocument.at("/method", "must be the name of a calibrator")
     scale: Any = document.get("scale")
     if scale not in get_args(Scale):
         raise InvalidDocument.at("/scale", "must be one of: probability, logit")
     n_classes = document.get("n_classes")
     if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
         raise InvalidDocument.at("/n_classes", "must be null or an integer of at least 2")
-    return scale, n_classes, read_digest(document)
+    digest = read_digest(document)
+    parameters, diagnostics = document.get("parameters"), document.get("diagnostics", {})
+    for name, value in (("parameters", parameters), ("diagnostics", diagnostics)):
+        if not isinstance(value, dict):
+            raise InvalidDocument.at(f"/{name}", "must be an object")
+    names = document.get("class_names")
+    if names is not None:
+        names = _read_class_names(names, n_classes or 2)
+    return DocumentHead(method, family, scale, n_classes, parameters or {}, diagnostics, names, digest)
 
 
 def read_digest(document: Mapping[str, Any]) -> str | None:
@@ -642,6 +664,22 @@ def read_digest(document: Mapping[str, Any]) -> str | None:
     if digest is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
         raise InvalidDocument.at("/training_digest", "must be null or 32 hexadecimal digits")
     return digest
+
+
+def read_document(document: object) -> Mapping[str, Any]:
+    """Return a document of this format, or that in a file; raises ``InvalidDocument``."""
+    if isinstance(document, str | Path):
+        document = read_document_file(Path(document))
+    if not isinstance(document, Mapping):
+        raise InvalidDocument("must be a path, or the document that map.to_document() returns")
+    if type(document.get("format")) is not int or document["format"] != FORMAT:
+        raise InvalidDocument.at("/format", f"must be {FORMAT}, as in the documents of map.save(path)")
+    return document
+
+
+def write_document(path: str | Path, document: Mapping[str, Any]) -> None:
+    """Write a document to a file."""
+    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def read_document_file(path: Path) -> Any:

@@ -7,6 +7,8 @@ The new columns are calibrated, or one per class, such as calibrated_bird. They 
 or JSON Lines file; in Parquet, Arrow and JSON Lines output, also those of a Parquet or Arrow file. In all other
 cases, the output has only the new columns. NPZ output has only the array calibrated.
 
+For a map to prediction sets, the new columns are set_bird and so on: 1 if the set of the row has the class, else 0.
+
 For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
 so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.
 """
@@ -37,10 +39,12 @@ from calibrant.cli.rows import (
     source_of,
 )
 from calibrant.cli.server_url import Server
+from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
 
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
     from calibrant.client.frames import ForecastArguments
+    from calibrant.core.batch import Integers
     from calibrant.core.cells import Floats
     from calibrant.distributions.adaptive import AdaptiveForecasts
     from calibrant.distributions.forecasts import Forecasts
@@ -118,7 +122,7 @@ FORMS = (".csv", ".csv.gz", ".tsv", ".txt", ".jsonl", ".npz", ".parquet", ".arro
 def write_calibrated(
     source: BinaryIO,
     file: Path,
-    calibrated: Floats,
+    calibrated: Floats | Integers,
     classes: Sequence[str] | None,
     out: Path,
     decimal: str = ".",
@@ -224,8 +228,9 @@ OrderOptions = Annotated[
 
 
 @reads_a_file(
-    *("groups", "weights", "weights_kind", "mapping", "class_names", "pos_label", "clusters", "reduction"),
+    *("weights", "weights_kind", "mapping", "class_names", "pos_label", "clusters", "reduction"),
     *("ids", "labels_from", "inner", "drop_missing"),
+    groups=GROUPS_OF_SETS,
     times="With --half-life: column of the times at which forecasts were made.",
     scale="Scale of the predictions: probability, percent (from 0 to 100) or logit. Never inferred. With --half-life: "
     "identity (the default there), or log1p for counts.",
@@ -237,6 +242,7 @@ def calibrate(
     half_life: HalfLife = None,
     support: SupportOf = None,
     option: OrderOptions = None,
+    seed: SeedOfSets = None,
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
@@ -257,17 +263,29 @@ def calibrate(
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
     with engine_of(server) as engine:
         applied: Any = read_map(map_of, server)
-        from calibrant.kinds import is_of_distributions
+        from calibrant.kinds import is_of_distributions, is_of_sets
 
         document = applied if engine.client is None else engine.client.map(applied).document
-        regression = is_of_distributions(document)
+        regression, of_sets = is_of_distributions(document), is_of_sets(document)
+        for flag, given in {"--group": columns["groups"], "--seed": seed}.items():
+            if given is not None and not of_sets:
+                raise typer.BadParameter("is for maps to prediction sets", param_hint=flag)
         check_alone(regression=regression, columns=columns)
         with source_of(file) as source:
             if regression:
                 sheet = read_forecast_rows(file, columns, labelled=False, unused=("groups",), source=source)
                 _write_forecasts(source, file, _calibrated_forecasts(engine, sheet, map_for(applied)), out, columns)
                 return
-            rows = read_rows(file, columns_for(columns, document), labelled=False, unused=("groups",), source=source)
+            unused = () if of_sets else ("groups",)
+            rows = read_rows(file, columns_for(columns, document), labelled=False, unused=unused, source=source)
+            if of_sets:
+                import numpy as np
+
+                sets = sets_of(engine, rows, applied, document, seed)
+                say_sizes(sets)
+                members, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
+                write_calibrated(source, file, members, names, out, columns["decimal"], columns["encoding"])
+                return
             calibrated = _calibrated(engine, rows, applied)
             classes = document.get("class_names") or rows.classes
             write_calibrated(source, file, calibrated, classes, out, columns["decimal"], columns["encoding"])

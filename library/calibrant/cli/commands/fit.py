@@ -1,5 +1,7 @@
 """Fit a calibration map.
 
+Methods lac, aps, raps and crc fit a map to prediction sets, such as with --option alpha=0.05.
+
 Without a server, the command writes the map as JSON: to --out, or to standard output. If that is a terminal, it
 writes a file in the working directory instead, such as preds.json for preds.csv. With --server, the server stores
 the map and the command prints its name and version, or its id.
@@ -34,6 +36,7 @@ from calibrant.cli.rows import (
     reduction_of,
 )
 from calibrant.cli.server_url import Server
+from calibrant.cli.sets import GROUPS_OF_SETS, fit_document, gives_sets, rows_of_sets, say_coverage, sets_of
 
 if TYPE_CHECKING:
     from calibrant.client.answers import MapRecord
@@ -118,7 +121,10 @@ def _stored(record: MapRecord) -> Fitted:
 
 # --- The command
 
-Method = Annotated[str, typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature.")]
+Method = Annotated[
+    str,
+    typer.Option("--method", help="Calibration method, such as averaged, isotonic or temperature; or lac for sets."),
+]
 Options = Annotated[
     list[str] | None, typer.Option("--option", help="Option of the method, such as folds=5; repeatable.")
 ]
@@ -146,7 +152,8 @@ Out = Annotated[
 
 
 @reads_a_file(
-    *("known", "times", "groups"),
+    *("known", "times"),
+    groups=GROUPS_OF_SETS,
     clusters="Column of clusters, such as patients; every cross-validation keeps the rows of a cluster in the same "
     "fold, and --holdout holds out whole clusters.",
     scale=SCALE_OF_MAP,
@@ -185,6 +192,13 @@ def fit(
             made = _fit_forecasts(engine, read_forecast_rows(file, columns), of_forecasts, holdout)
             _write(made, file, out, as_json=as_json)
         return
+    if gives_sets(method):
+        with engine_of(server) as engine:
+            of_sets = FitFlags(method, read_options(option), name, reduction, seed, allow_shape_change)
+            _write(_fit_sets(engine, read_rows(file, columns), of_sets, holdout), file, out, as_json=as_json)
+        return
+    if columns["groups"] is not None:
+        raise typer.BadParameter("is for methods of prediction sets; see --cluster", param_hint="--group")
     with engine_of(server) as engine:
         from calibrant.calibrators import Fitting
 
@@ -234,6 +248,22 @@ def _fit_forecasts(engine: Engine, rows: ForecastSheet, request: FitForecasts, h
         ]
         say(f"held-out ({counted(len(held))}): {', '.join(changes)}")
     return made
+
+
+def _fit_sets(engine: Engine, rows: Sheet, request: FitFlags, holdout: float | None) -> Fitted:
+    """Fit a map to prediction sets, and print its summary."""
+    rows, held = _split(
+        rows_of_sets(rows, by_group=request.options.get("conditional") == "group"), holdout, request.seed
+    )
+    if engine.client is not None:
+        fitted = _stored(engine.call("fit", rows, **vars(request)))
+    else:
+        fitted = Fitted(fit_document(rows, request.method, request.options, request.seed))
+    _summarize(fitted, len(rows))
+    if held is not None:
+        seed = request.seed if request.options.get("randomised") else None
+        say_coverage(sets_of(engine, held, fitted.ref, fitted.document, seed), held)
+    return fitted
 
 
 Split = TypeVar("Split", "Sheet", "ForecastSheet")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         MethodEntries,
         MethodEntry,
         OptionEntry,
+        SetMethodEntries,
+        SetMethodEntry,
     )
     from calibrant.client.answers.decisions import CurveAnswer, DecisionCurveAnswer, DecisionThresholdAnswer
     from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
@@ -243,6 +245,8 @@ _MODULE_OF = {
     "SampleSizeAnswer": "sample_size",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
+    "SetMethodEntries": "catalogue",
+    "SetMethodEntry": "catalogue",
     "Shift": "monitor_answers",
     "ThresholdReading": "monitor_rules",
     "ThresholdRule": "monitor_rules",
@@ -372,6 +376,8 @@ __all__ = [
     "SampleSizeAnswer",
     "SeriesAnswer",
     "SeriesPoint",
+    "SetMethodEntries",
+    "SetMethodEntry",
     "Shift",
     "ThresholdReading",
     "ThresholdRule",

@@ -155,6 +155,27 @@ class DistributionMethodEntries(WireAnswer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetMethodEntry(WireAnswer):
+    """One method of prediction sets in the catalogue."""
+
+    output: Literal["sets"] = "sets"  # what the maps give
+    name: str  # name, as in requests
+    title: str  # short title
+    definition: str  # definition
+    source: str  # publication or origin
+    guarantee: str  # what holds for new rows that are exchangeable with those of the fit
+    options: dict[str, OptionEntry]  # options by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMethodEntries(WireAnswer):
+    """The methods of prediction sets."""
+
+    next: str | None = None  # always None: the list has no further page
+    items: list[SetMethodEntry]  # entries of this page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(WireAnswer):
     """One limit; for some limits a value of 0 means no limit, as the meaning explains."""
 

@@ -25,11 +25,13 @@ from calibrant.client.frames import (
     predictions_of,
     refuse_unknown,
 )
-from calibrant.client.packing import Array, unpack
-from calibrant.client.requests import get, path_of, read, with_changes, with_fields, with_predictions
+from calibrant.client.packing import NPZ, Array, unpack
+from calibrant.client.requests import get, path_of, read, with_changes, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.rows import class_names_of, reference
 from calibrant.client.steps import Answer, Steps
+from calibrant.core.arrays import group_names
+from calibrant.sets.prediction_sets import PredictionSets
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,6 +46,16 @@ class Applied(NamedTuple):
     """What a stored map returned, and the map that was applied, which a name or an alias does not tell."""
 
     calibrated: Any
+    #: Id of the map.
+    map: str
+    #: Version of the map; None if it has no name.
+    version: int | None
+
+
+class AppliedSets(NamedTuple):
+    """Prediction sets of a stored map, and the map that was applied."""
+
+    sets: PredictionSets
     #: Id of the map.
     map: str
     #: Version of the map; None if it has no name.
@@ -166,6 +178,42 @@ def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale
     return Bounds(*(given_back(predictions, arrays[name], columns) for name in ("predictions", "p0", "p1")))
 
 
+def calibrate_sets(
+    patience: Patience, map: str | MapSummary, predictions: Any, *, groups: Any = None, seed: int | None = None
+) -> Steps[AppliedSets]:
+    """Apply a stored map that gives prediction sets.
+
+    Parameters
+    ----------
+    map : str or MapSummary
+        Id, name, ``name:version`` or ``name@alias``.
+    predictions : array_like
+        (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame.
+    groups : array_like, optional
+        Group of each row, for a map by group.
+    seed : int, optional
+        Seed of the random numbers of a randomised map, another one for each call.
+
+    Returns
+    -------
+    AppliedSets
+        The ``sets``, a ``PredictionSets``, and the ``map`` and ``version`` that were applied.
+
+    Examples
+    --------
+    >>> fitted = client.fit("lac", predictions=p, labels=y)
+    >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
+    [1, 1]
+    """
+    answer, arrays, _ = yield from _calibrated(patience, {"map": map, "seed": seed}, predictions, groups)
+    try:
+        classes, (alpha,) = tuple(arrays["classes"].tolist()), arrays["alpha"].tolist()
+        sets = PredictionSets(arrays["members"], classes, alpha)
+    except (KeyError, ValueError) as error:
+        raise unreadable(answer) from error
+    return AppliedSets(*applied(answer, sets))
+
+
 def applied(answer: Answer, calibrated: Any) -> Applied:
     """Return what a map returned with the map that an answer names; raises ``UnreadableAnswer``."""
     try:
@@ -176,13 +224,17 @@ def applied(answer: Answer, calibrated: Any) -> Applied:
 
 
 def _calibrated(
-    patience: Patience, fields: Mapping[str, Any], predictions: Any
+    patience: Patience, fields: Mapping[str, Any], predictions: Any, groups: Any = None
 ) -> Steps[tuple[Answer, dict[str, Array], list[str] | None]]:
     """Return an answer, its arrays, and the names of the columns of a frame in the order of the classes."""
     ref = reference(fields["map"])
     names = yield from class_names_of(patience, [ref], {"predictions": predictions})
     given, columns = predictions_of(predictions, names)
-    answer = yield from send(patience, with_predictions("/calibrate", given, fields))
+    request = with_predictions("/calibrate", given, fields)
+    if groups is not None:
+        arrays = {"predictions": given, "groups": np.array(group_names(groups), np.str_)}
+        request = with_rows("/calibrate", arrays, fields, headers={"Accept": NPZ}, reads=True)
+    answer = yield from send(patience, request)
     try:
         return answer, unpack(answer.content), columns
     except ValueError as error:
@@ -257,7 +309,7 @@ def import_map(
 
     Parameters
     ----------
-    document : mapping, CalibrationMap or DistributionMap
+    document : mapping, CalibrationMap, SetMap or DistributionMap
         A map, or its document, from ``export_map`` or ``to_document``.
     name : str, optional
         Name of the map; an existing name gets a new version.

@@ -1,0 +1,109 @@
+"""Prediction sets: fits of set maps, their records, and what they make of predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from backend.held_map import HeldMap
+from backend.kinds import Calibrated, Work, record_of
+from backend.requester import Requester, Scorer
+from calibrant.core.batch import Batch
+from calibrant.core.errors import InvalidOption
+from calibrant.core.groups import Groups
+from calibrant.core.options import known_name
+from calibrant.core.progress import Progress, reporting
+from calibrant.io.errors import InvalidField
+from calibrant.kinds.classes import ClassRows
+from calibrant.maps.calibration_map import SETS
+from calibrant.sets.fitting import SET_METHODS, SetFitting
+from calibrant.sets.set_map import SetMap
+from schemas.maps import CalibrateOptions, FitOptions, FitSpec, MapRecord, Registration, output_shape
+
+if TYPE_CHECKING:  # scoring needs no store
+    from backend.store.jobs.runs import Run
+
+
+def gives_sets(method: str) -> bool:
+    """Whether a method fits maps to prediction sets."""
+    return known_name(method, SET_METHODS, {}) in SET_METHODS
+
+
+@dataclass(frozen=True)
+class SetFitRequest:
+    """A checked fit of a request."""
+
+    options: FitOptions
+    fitting: SetFitting
+
+    @classmethod
+    def read(cls, options: FitOptions) -> SetFitRequest:
+        """Check the options; raises ``InvalidOption``."""
+        if options.reduction not in (None, SETS):
+            raise InvalidOption.at("/reduction", f"must be absent: the method {options.method} gives sets of classes")
+        return cls(options, SetFitting.read(options.method, options.options, where="/options"))
+
+    def on(self, requester: Requester, rows: ClassRows) -> Work:
+        """Check the rows, and return the work on them, whose result is the record of the map."""
+        options, batch, maps = self.options, rows.labelled, requester.store.maps
+        self.fitting.check(batch, rows.groups)
+        if options.name is not None and not options.allow_shape_change:
+            maps.check_shape(options.name, output_shape(SETS, batch.predictions.n_classes))
+        requester.store.charges.check_maps()
+        given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch", "scale", "weights_kind"})
+        given["class_names"] = None if rows.class_names is None else list(rows.class_names)
+        spec = FitSpec(**given, batch="", created_by=requester.who)
+
+        def run() -> MapRecord:
+            return _fitted(requester.new_id("map"), spec, self.fitting, batch, rows.groups)
+
+        return Work(spec, rows, self.fitting.seconds(batch), len(rows), rows.numbers, run)
+
+
+def run_set_fit(run: Run, spec: FitSpec, batch: Batch, groups: Groups | None, progress: Progress) -> MapRecord:
+    """Run a fit job."""
+    fitting = SetFitting.read(spec.method, spec.options)
+    with reporting(progress):
+        return _fitted(run.job.id.replace("job_", "map_", 1), spec, fitting, batch, groups)
+
+
+def _fitted(map_id: str, spec: FitSpec, fitting: SetFitting, batch: Batch, groups: Groups | None) -> MapRecord:
+    names = None if spec.class_names is None else tuple(spec.class_names)
+    fitted = fitting.run(batch, groups, spec.seed, names)
+    own = {"options": spec.options, "seed": spec.seed, "n": len(batch), "created_by": spec.created_by}
+    return set_record(map_id, fitted, spec, **own)
+
+
+def set_record(map_id: str, fitted: SetMap, registration: Registration, **own: Any) -> MapRecord:
+    """The record of a set map; ``own`` fields are those of its fit, or of its import."""
+    names = None if fitted.class_names is None else list(fitted.class_names)
+    described = {"reduction": SETS, "scale": fitted.scale, "n_classes": fitted.n_classes, "class_names": names}
+    return record_of(map_id, fitted, registration, **described, warning=fitted.warning, **own)
+
+
+@dataclass(frozen=True)
+class SetsRequest:
+    """A checked application of a set map."""
+
+    held: HeldMap
+    fitted: SetMap
+    options: CalibrateOptions
+
+    def on(self, _requester: Scorer, rows: ClassRows) -> Calibrated:
+        """Return the members of each set."""
+        groups, options = rows.groups, self.options
+        if options.bounds:
+            raise InvalidOption.at("/bounds", "need a venn-abers map of one event")
+        if options.batch is not None and self.fitted.groups is None:
+            groups = None  # those of the batch have another purpose
+        sets = self.fitted.apply_checked(rows.predictions, groups=groups, seed=options.seed)
+        fields = {**self.held.named, "alpha": sets.alpha, "classes": list(sets.classes)}
+        return Calibrated(fields, {"members": sets.members})
+
+
+def refuse_options_of_sets(options: CalibrateOptions, rows: ClassRows) -> None:
+    """Raise ``InvalidField`` for groups or a seed in a request to apply a map that gives probabilities."""
+    given = {"groups": options.batch is None and "groups" in rows.arrays, "seed": options.seed is not None}
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidField.at(f"/{name}", "is for maps that give prediction sets")

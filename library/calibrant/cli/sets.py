@@ -1,0 +1,78 @@
+"""Prediction sets of a file: fits and applications of set maps, in this process or on a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibrant.cli.engine import Engine
+from calibrant.cli.output import bar, counted, say
+
+if TYPE_CHECKING:
+    from calibrant.io.table import Sheet
+    from calibrant.sets.prediction_sets import PredictionSets
+
+GROUPS_OF_SETS = "Column of groups, for prediction sets with a threshold for each group."
+SeedOfSets = Annotated[
+    int | None,
+    typer.Option("--seed", help="Seed of the random numbers of a randomised map to prediction sets."),
+]
+
+
+def gives_sets(method: str) -> bool:
+    """Whether a method fits maps to prediction sets."""
+    from calibrant.core.options import known_name
+    from calibrant.sets.fitting import SET_METHODS
+
+    return known_name(method, SET_METHODS, {}) in SET_METHODS
+
+
+def rows_of_sets(rows: Sheet, *, by_group: bool) -> Sheet:
+    """Return the rows, without groups that the map does not use."""
+    return rows if by_group else replace(rows, groups=None)
+
+
+def fit_document(rows: Sheet, method: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Fit a set map to the rows in this process, and return its document."""
+    from calibrant.cli.rows import batch_of
+    from calibrant.core.options import read_seed
+    from calibrant.core.progress import reporting
+    from calibrant.sets.fitting import SetFitting
+
+    fitting = SetFitting.read(method, options, where="/options")
+    read_seed(seed)
+    with bar() as shown, reporting(shown):
+        names = None if rows.classes is None else tuple(rows.classes)
+        return fitting.run(batch_of(rows), rows.groups, seed, names).to_document()
+
+
+def sets_of(engine: Engine, rows: Sheet, applied: Any, document: dict[str, Any], seed: int | None) -> PredictionSets:
+    """Return the prediction sets of the rows: of a map on the server, or of a document."""
+    from calibrant.sets.set_map import load_sets
+
+    rows = rows_of_sets(rows, by_group=document["parameters"].get("groups") is not None)
+    if engine.client is not None:
+        answer = engine.client.calibrate_sets(applied, rows.predictions, groups=rows.groups, seed=seed)
+        say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
+        sets: PredictionSets = answer.sets
+        return sets
+    from calibrant.core.batch import read_predictions
+
+    predictions = read_predictions(rows.predictions, scale=rows.scale)
+    return load_sets(document).apply_checked(predictions, groups=rows.groups, seed=seed)
+
+
+def say_sizes(sets: PredictionSets) -> None:
+    """Print how large the sets are."""
+    one, none = int((sets.sizes == 1).sum()), int((sets.sizes == 0).sum())
+    say(f"{counted(len(sets))}: mean size {sets.sizes.mean():.4g}, {one:,} of one class, {none:,} empty")
+
+
+def say_coverage(sets: PredictionSets, rows: Sheet) -> None:
+    """Print how many of the sets have the label of their row."""
+    import numpy as np
+
+    covered = sets.members[np.arange(len(sets)), np.asarray(rows.labels, np.int64)].mean()
+    say(f"held-out coverage ({counted(len(sets))}): {covered:.4f}, mean size {sets.sizes.mean():.4g}")

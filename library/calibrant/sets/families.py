@@ -1,0 +1,199 @@
+"""What determines prediction sets: the score of a class, its thresholds, and to what each of them applies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from calibrant.core.batch import MAX_NAME
+from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidDocument
+from calibrant.core.groups import MAX_GROUPS
+from calibrant.maps.parameters import Flag, Parameter, ParameterChoice, Parametric, Probability, read_array
+from calibrant.sets.scores import Booleans, within, within_by_class
+
+By = Literal["all", "class", "group"]
+BY: tuple[By, ...] = ("all", "class", "group")
+#: The only loss whose risk is controlled.
+LOSS = "false-negative-rate"
+
+
+@dataclass(frozen=True)
+class Thresholds(Parameter):
+    """Thresholds, of which null means that every set has the class; ``always`` is the number that has this effect."""
+
+    always: float = np.inf
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
+        """Read the numbers."""
+        given = read_array(parameters, name)
+        values = super().read({name: [self.low if value is None else value for value in given]}, name, sizes)
+        values[[value is None for value in given]] = self.always
+        return values
+
+    def plain(self, value: Any) -> Any:
+        """Return the numbers as plain JSON."""
+        return [None if np.isinf(number) else number for number in value.tolist()]
+
+
+@dataclass(frozen=True)
+class NamesOfGroups(Parameter):
+    """Distinct names of groups, as a tuple."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - none
+        """Read the names."""
+        names = read_array(parameters, name)
+        for i, value in enumerate(names):
+            if not isinstance(value, str) or len(value) > MAX_NAME:
+                detail = f"must be a string of at most {MAX_NAME} characters"
+                raise InvalidDocument.at(f"/parameters/{name}/{i}", detail)
+        if len(set(names)) < len(names) or len(names) > MAX_GROUPS:
+            raise InvalidDocument.at(f"/parameters/{name}", f"must be at most {MAX_GROUPS} distinct names")
+        return tuple(names)
+
+    def plain(self, value: Any) -> Any:
+        """Return the names as plain JSON."""
+        return None if value is None else list(value)
+
+
+AllowEmpty = Annotated[bool, Flag("false: a set without any class gets the class with the largest probability")]
+Randomised = Annotated[bool, Flag("whether a fraction of the probability of a class does not count, at random")]
+
+
+@dataclass(frozen=True)
+class SetFamily(Parametric):
+    """Base class of the families of set maps."""
+
+    family: ClassVar[str]
+    #: Whether the score is the probability itself, so that a class is in the set from its threshold on.
+    of_probability: ClassVar[bool] = False
+
+    alpha: Annotated[float, Probability("error level")]
+    by: Annotated[By, ParameterChoice("what has a threshold of its own", choices=BY)]
+    thresholds: Annotated[Floats, Thresholds("one number; one for each class, or for each group", shape="q", low=0.0)]
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a number is drawn for each row."""
+        return False
+
+    def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:
+        """Return the sets of probabilities (h, K), for limits of each row (h, 1) or of each class (K,)."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the parameters are invalid together."""
+        if not 0.0 < self.alpha < 1.0:
+            raise InvalidDocument.at("/parameters/alpha", "must be above 0 and below 1")
+        groups: tuple[str, ...] | None = getattr(self, "groups", None)
+        if (self.by == "group") != (groups is not None):
+            raise InvalidDocument.at("/parameters/groups", "are the names of the groups if by is group")
+        n = 1 if self.by == "all" else None if groups is None else len(groups)
+        if n is not None and len(self.thresholds) != n:
+            raise InvalidDocument.at("/parameters/thresholds", f"must contain {n} numbers")
+
+
+def _with_top(members: Booleans, p: Floats, *, allow_empty: bool) -> Booleans:
+    """Return the sets, of which empty ones get the class with the largest probability unless they are allowed."""
+    if not allow_empty:
+        empty = np.flatnonzero(~members.any(axis=1))
+        members[empty, p[empty].argmax(axis=1)] = True
+    return members
+
+
+@dataclass(frozen=True)
+class LeastAmbiguous(SetFamily):
+    """The classes whose probability is at least the threshold."""
+
+    family: ClassVar[str] = "lac"
+    formula: ClassVar[str] = "the classes with p_k of at least their threshold"
+    of_probability: ClassVar[bool] = True
+    thresholds: Annotated[
+        Floats,
+        Thresholds("one number; one for each class, or for each group", "probability", "q", 0.0, 1.0, always=-np.inf),
+    ]
+    allow_empty: AllowEmpty = True
+    groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
+
+    def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:  # noqa: ARG002 - nothing is random
+        """Return the sets of probabilities (h, K)."""
+        return _with_top(p >= limits, p, allow_empty=self.allow_empty)
+
+
+@dataclass(frozen=True)
+class AdaptiveSets(SetFamily):
+    """The classes up to which the probabilities of a row, from the largest one, add up to at most the threshold."""
+
+    family: ClassVar[str] = "aps"
+    formula: ClassVar[str] = (
+        "the classes with E_k of at most their threshold: the sum of the probabilities of a row from the largest one "
+        "to p_k, minus u p_k if randomised"
+    )
+    allow_empty: AllowEmpty = True
+    randomised: Randomised = False
+    groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
+
+    def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:
+        """Return the sets of probabilities (h, K)."""
+        function = within_by_class if self.by == "class" else within
+        return _with_top(function(p, limits, u, *self.penalties), p, allow_empty=self.allow_empty)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a number is drawn for each row."""
+        return self.randomised
+
+    @property
+    def penalties(self) -> tuple[float, int]:
+        """The penalty, and the number of classes without one."""
+        return 0.0, 0
+
+
+@dataclass(frozen=True)
+class RegularisedSets(AdaptiveSets):
+    """Adaptive sets whose later classes have a penalty."""
+
+    family: ClassVar[str] = "raps"
+    formula: ClassVar[str] = "as aps, with penalty (r - k_reg) added to E_k of the class with rank r above k_reg"
+    penalty: Annotated[float, Parameter("added to E_k for each rank above k_reg", low=0.0, high=1e6)] = 0.01
+    k_reg: Annotated[float, Parameter("number of ranks without a penalty", low=0.0, high=1e6)] = 5
+
+    @property
+    def penalties(self) -> tuple[float, int]:
+        """The penalty, and the number of classes without one."""
+        return self.penalty, int(self.k_reg)
+
+
+@dataclass(frozen=True)
+class RiskControl(SetFamily):
+    """Class 1 if its probability is at least the threshold, otherwise class 0."""
+
+    family: ClassVar[str] = "crc"
+    formula: ClassVar[str] = "class 1 if p is at least its threshold, otherwise class 0"
+    of_probability: ClassVar[bool] = True
+    thresholds: Annotated[
+        Floats, Thresholds("one number, or one for each group", "probability", "q", 0.0, 1.0, always=-np.inf)
+    ]
+    loss: Annotated[str, ParameterChoice("loss whose expectation is at most alpha", choices=(LOSS,))] = LOSS
+    groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
+
+    def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:  # noqa: ARG002 - nothing is random
+        """Return the sets of probabilities (h, 2)."""
+        positive: Booleans = p[:, 1:] >= limits
+        return np.hstack([~positive, positive])
+
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if the parameters are invalid together."""
+        super().check()
+        if self.by == "class":
+            raise InvalidDocument.at("/parameters/by", "must be all or group")
+
+
+#: Family name -> family.
+SET_FAMILIES: Mapping[str, type[SetFamily]] = MappingProxyType(
+    {family.family: family for family in (LeastAmbiguous, AdaptiveSets, RegularisedSets, RiskControl)}
+)
