@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from calibrant.plots.distribution_axes import DistributionPlotter
     from calibrant.reports.html_report import HtmlReport, report, report_distribution
     from calibrant.reports.recommendation import RecommendedMap, recommend
+    from calibrant.sets.prediction_sets import PredictionSets
 
 #: Module -> the names that this package exports from it.
 _NAMES = {
@@ -99,6 +100,7 @@ _NAMES = {
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "reports.html_report": ("HtmlReport", "report", "report_distribution"),
     "reports.recommendation": ("RecommendedMap", "recommend"),
+    "sets.prediction_sets": ("PredictionSets",),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "maps.prior_shift": ("shift_prior",),
     "measures.catalogue": ("MEASURES",),
@@ -166,6 +168,7 @@ __all__ = [
     "Plotter",
     "Pooled",
     "PredictionDrift",
+    "PredictionSets",
     "RecommendedMap",
     "Report",
     "SampleSize",

@@ -1,0 +1,1 @@
+"""Prediction sets: conformal classification, and risk control for a monotone loss."""
