@@ -15,6 +15,7 @@
 - ``decision_curve`` judges models by the net benefit of decisions at thresholds, and ``best_threshold`` chooses one.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``sample_size`` how many rows a validation needs,
   and ``cost_plane`` compares the costs of two models; ``grade_tests`` tests the default probabilities of rating grades.
+- ``evaluate_sets`` measures the coverage of prediction sets, and ``start_adaptive`` keeps that of a stream at its level.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
@@ -75,6 +76,8 @@ if TYPE_CHECKING:
     from calibrant.plots.distribution_axes import DistributionPlotter
     from calibrant.reports.html_report import HtmlReport, report, report_distribution
     from calibrant.reports.recommendation import RecommendedMap, recommend
+    from calibrant.sets.adaptive import AdaptiveAlpha, start_adaptive
+    from calibrant.sets.evaluation import SetEvaluation, StratumCoverage, evaluate_sets
     from calibrant.sets.prediction_sets import PredictionSets
 
 #: Module -> the names that this package exports from it.
@@ -100,6 +103,8 @@ _NAMES = {
     "evaluation": ("GroupReport", "Report", "evaluate"),
     "reports.html_report": ("HtmlReport", "report", "report_distribution"),
     "reports.recommendation": ("RecommendedMap", "recommend"),
+    "sets.adaptive": ("AdaptiveAlpha", "start_adaptive"),
+    "sets.evaluation": ("SetEvaluation", "StratumCoverage", "evaluate_sets"),
     "sets.prediction_sets": ("PredictionSets",),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "maps.prior_shift": ("shift_prior",),
@@ -136,6 +141,7 @@ __all__ = [
     "DISTRIBUTION_METHODS",
     "MEASURES",
     "METHODS",
+    "AdaptiveAlpha",
     "AdaptiveForecasts",
     "CalibrantClassifier",
     "CalibrationDisplay",
@@ -172,7 +178,9 @@ __all__ = [
     "RecommendedMap",
     "Report",
     "SampleSize",
+    "SetEvaluation",
     "SizeCurve",
+    "StratumCoverage",
     "Training",
     "__version__",
     "best_threshold",
@@ -186,6 +194,7 @@ __all__ = [
     "estimate_label_shift",
     "evaluate",
     "evaluate_distribution",
+    "evaluate_sets",
     "evaluate_tally",
     "fit",
     "fit_distribution",
@@ -208,6 +217,7 @@ __all__ = [
     "sample_size",
     "shaped_predictions",
     "shift_prior",
+    "start_adaptive",
     "start_online",
     "tally",
     "update",
