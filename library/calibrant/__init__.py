@@ -15,7 +15,7 @@
 - ``decision_curve`` judges models by the net benefit of decisions at thresholds, and ``best_threshold`` chooses one.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``sample_size`` how many rows a validation needs,
   and ``cost_plane`` compares the costs of two models; ``grade_tests`` tests the default probabilities of rating grades.
-- ``evaluate_sets`` measures the coverage of prediction sets, and ``start_adaptive`` keeps that of a stream at its level.
+- ``evaluate_sets`` measures the coverage of prediction sets, and ``start_adaptive`` follows that of a stream.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
