@@ -11,7 +11,7 @@ from calibrant.plots.panel import decimal, level_text
 from calibrant.plots.sets import draw_sets
 from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
-from calibrant.sets.evaluation import MOST_SHOWN, SetEvaluation, StratumCoverage, lowest
+from calibrant.sets.evaluation import MOST_SHOWN, SetEvaluation, StratumCoverage, lowest, set_evaluation
 
 _CAPTIONS = {
     "set-coverage": "Share of the sets that have the label of their row, of all rows, by size of the set, group and "
@@ -30,17 +30,11 @@ class SetSection:
     rows: list[tuple[str, str, str, str, str]]
 
 
-def evaluation_of(document: Mapping[str, Any]) -> SetEvaluation:
-    """Return the evaluation of which a document is the JSON."""
-    strata = {name: [StratumCoverage(**row) for row in document[name]] for name in ("by_class", "by_size", "by_group")}
-    return SetEvaluation(**{**document, **strata})
-
-
 def set_section(report: Mapping[str, Any], about: ReportSubject) -> SetSection | None:
     """Return the section of a report with ``sets``, else None."""
     if report.get("sets") is None:
         return None
-    found = evaluation_of(report["sets"])
+    found = set_evaluation(report["sets"])
     figures = [
         figure(name, draw_sets(found, name, name=about.name, width=WIDTH), caption)
         for name, caption in _CAPTIONS.items()

@@ -200,6 +200,12 @@ class SetEvaluation(Framed):
         return Table(f"Coverage of prediction sets: {n_rows(self.n)}{nominal}", columns, lines, notes)
 
 
+def set_evaluation(document: Mapping[str, Any]) -> SetEvaluation:
+    """Return the evaluation of which a document is the JSON."""
+    strata = {name: [StratumCoverage(**row) for row in document[name]] for name in ("by_class", "by_size", "by_group")}
+    return SetEvaluation(**{**document, **strata})
+
+
 def lowest(rows: Sequence[StratumCoverage], most: int) -> list[StratumCoverage]:
     """Return the rows with the lowest coverage, in their order."""
     places = sorted(sorted(range(len(rows)), key=lambda i: rows[i].coverage)[:most])
@@ -242,7 +248,7 @@ def evaluate_covered(
     level: float = 0.95,
 ) -> SetEvaluation:
     """Evaluate checked rows; raises a ``CalibrationError`` for an invalid option. O(n log n)."""
-    alpha, level = _read_alpha(alpha, rows.alpha), read_fraction(level, "/interval")
+    alpha, level = read_alpha(alpha, rows.alpha), read_fraction(level, "/interval")
     kind: WeightsKind = "frequency" if weights is None else weights_kind
     w = np.ones(len(rows)) if weights is None else read_weights(weights, len(rows), kind)
     kept = w > 0.0
@@ -278,7 +284,8 @@ def evaluate_covered(
     )
 
 
-def _read_alpha(alpha: float | None, own: float | None) -> float | None:
+def read_alpha(alpha: float | None, own: float | None) -> float | None:
+    """Return the error level of sets, of which ``own`` is theirs; raises ``InvalidOption``."""
     if alpha is None:
         return own
     read_fraction(alpha, "/alpha")

@@ -31,6 +31,8 @@ Booleans = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 #: Numbers of classes are below this, so that a row and a class fit into one integer.
 _MOST_CLASSES = 2**31
+#: The most classes of lists that become a matrix.
+MOST_COLUMNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,26 +59,44 @@ def read_sets(sets: Any, labels: Any, class_names: Any = None) -> CoveredRows:
     Sets are ``PredictionSets``, a matrix or frame ``(n, K)`` of booleans or of 0 and 1, or a sequence of n collections
     of classes: of numbers from 0, or of ``class_names``. Lists of numbers are never a matrix, except of booleans.
     """
-    alpha, class_names = None, listed_names(class_names)
-    if isinstance(sets, PredictionSets):
-        named = all(isinstance(name, str) for name in sets.classes)
-        if class_names is None and named:
-            class_names = list(sets.classes)
-        alpha, members = sets.alpha, sets.members
-    else:
-        matrix = _matrix(sets)
-        if matrix is None:
-            return _of_lists(sets, labels, class_names)
-        members = matrix
-        if class_names is None and is_frame(sets) and array_of(labels, "labels").dtype.kind in "UO":
-            class_names = text_names(sets.columns)
-    if members.ndim != 2 or members.shape[1] < 2:
+    class_names = listed_names(class_names)
+    if (matrix := _matrix(sets)) is None:
+        return _of_lists(sets, labels, class_names)
+    numbers, names = _labels_of(matrix, sets, labels, class_names)
+    covered = matrix[np.arange(len(matrix)), numbers]
+    alpha = sets.alpha if isinstance(sets, PredictionSets) else None
+    return CoveredRows(matrix.sum(axis=1, dtype=np.int64), covered, numbers, names, alpha)
+
+
+def read_members(sets: Any, labels: Any, class_names: Any = None) -> tuple[Booleans, CoveredRows]:
+    """Check sets and labels as ``read_sets`` does, and return the sets as a matrix ``(n, K)`` too.
+
+    Raises ``InvalidOption`` for numbers of classes of 100,000 and above.
+    """
+    rows, matrix = read_sets(sets, labels, class_names), _matrix(sets)
+    if matrix is not None:
+        return matrix, rows
+    names = rows.class_names
+    _, row_of, members = _listed(sets, names)
+    n_classes = 1 + max(1, int(members.max(initial=0)), int(rows.labels.max())) if names is None else len(names)
+    if n_classes > MOST_COLUMNS:
+        raise InvalidOption.at("/sets", f"must be of at most {MOST_COLUMNS:,} classes")
+    matrix = np.zeros((len(rows), n_classes), np.bool_)
+    matrix[row_of, members] = True
+    return matrix, rows
+
+
+def _labels_of(matrix: Booleans, sets: Any, labels: Any, class_names: Any) -> tuple[Integers, tuple[str, ...] | None]:
+    """Return the labels of the rows of a matrix as numbers, and the names of its classes."""
+    if matrix.ndim != 2 or matrix.shape[1] < 2:
         raise WrongShape.at("/sets", "must have shape (n, K) with K at least 2, or be lists of classes")
-    if not len(members):
+    if not len(matrix):
         raise EmptyBatch.at("/sets", "has no rows")
-    numbers, names = _labels(labels, len(members), members.shape[1], class_names)
-    covered = members[np.arange(len(members)), numbers]
-    return CoveredRows(members.sum(axis=1, dtype=np.int64), covered, numbers, names, alpha)
+    if class_names is None and isinstance(sets, PredictionSets):
+        class_names = list(sets.classes) if all(isinstance(name, str) for name in sets.classes) else None
+    elif class_names is None and is_frame(sets) and array_of(labels, "labels").dtype.kind in "UO":
+        class_names = text_names(sets.columns)
+    return _labels(labels, len(matrix), matrix.shape[1], class_names)
 
 
 def _labels(labels: Any, n: int, n_classes: int, class_names: Any) -> tuple[Integers, tuple[str, ...] | None]:
@@ -93,6 +113,8 @@ def _labels(labels: Any, n: int, n_classes: int, class_names: Any) -> tuple[Inte
 
 def _matrix(sets: Any) -> Booleans | None:
     """Return sets that are a matrix of booleans, or of 0 and 1 as an array or frame; None of lists of classes."""
+    if isinstance(sets, PredictionSets):
+        return sets.members
     listed = isinstance(sets, Sequence) and not isinstance(sets, str)
     if listed and not all(type(row) is list and row and set(map(type, row)) == {bool} for row in sets):
         return None
@@ -121,6 +143,15 @@ def _at_rows(error: type[InvalidOption | InvalidLabel | WrongShape], text: str, 
 
 
 def _of_lists(sets: Iterable[Any], labels: Any, class_names: Any) -> CoveredRows:
+    names = None if class_names is None else read_class_names(text_names(class_names), len(class_names))
+    sizes, row_of, members = _listed(sets, names)
+    numbers, names = _labels(labels, len(sizes), _MOST_CLASSES if names is None else len(names), names)
+    covered = np.bincount(row_of[members == numbers[row_of]], minlength=len(sizes)) > 0
+    return CoveredRows(sizes, covered, numbers, names)
+
+
+def _listed(sets: Iterable[Any], names: tuple[str, ...] | None) -> tuple[Integers, Integers, Integers]:
+    """Return the sizes of sets that are collections, and for each of their classes the row and the number."""
     rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in sets]
     if not rows:
         raise EmptyBatch.at("/sets", "has no rows")
@@ -128,20 +159,17 @@ def _of_lists(sets: Iterable[Any], labels: Any, class_names: Any) -> CoveredRows
     if odd:
         raise _at_rows(WrongShape, "must be lists of classes", np.array(odd))
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    row_of, flat = np.repeat(np.arange(len(rows)), sizes), list(chain.from_iterable(rows))
-    names = None if class_names is None else read_class_names(text_names(class_names), len(class_names))
-    members = _numbers(flat, names, row_of)
+    row_of = np.repeat(np.arange(len(rows)), sizes)
+    members = _numbers(list(chain.from_iterable(rows)), names, row_of)
     order = np.sort(row_of * _MOST_CLASSES + members)
     twice = order[1:][order[1:] == order[:-1]] // _MOST_CLASSES
     if len(twice):
         text = "must not name a class twice; pass a matrix as an array, or as booleans"
         raise _at_rows(InvalidOption, text, np.unique(twice))
-    if names is None and len(flat) and (sizes == 2).all() and members.max() == 1:
+    if names is None and (sizes == 2).all() and members.max() == 1:
         text = "may be a matrix of two classes, or lists of both; pass an array or booleans, or class_names"
         raise InvalidOption.at("/sets", text)
-    numbers, names = _labels(labels, len(rows), _MOST_CLASSES if names is None else len(names), names)
-    covered = np.bincount(row_of[members == numbers[row_of]], minlength=len(rows)) > 0
-    return CoveredRows(sizes, covered, numbers, names)
+    return sizes, row_of, members
 
 
 def _numbers(flat: list[Any], names: tuple[str, ...] | None, row_of: Integers) -> Integers:

@@ -11,7 +11,7 @@ import pytest
 import calibrant
 from calibrant import PredictionSets
 from calibrant.core.errors import CalibrationError
-from calibrant.reports.sets import evaluation_of
+from calibrant.sets.evaluation import set_evaluation
 
 N, NAMES = 80, ("ant", "bee", "<c>")
 P = np.random.default_rng(4).dirichlet(np.ones(3), N).round(4)
@@ -32,7 +32,7 @@ def test_a_report_with_sets_has_their_coverage() -> None:
     made = calibrant.report(P, LABELS, sets=MEMBERS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
     found = calibrant.evaluate_sets(MEMBERS, LABELS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
     assert made.document["sets"] == found.to_dict()
-    assert evaluation_of(json.loads(json.dumps(made.document["sets"]))) == found
+    assert set_evaluation(json.loads(json.dumps(made.document["sets"]))) == found
     assert 'id="report-sets"' in made.html
     assert "class &lt;c&gt;" in made.html
     assert "group y" in made.html
