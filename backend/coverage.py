@@ -34,7 +34,7 @@ def evaluate_sets(requester: Requester, arrays: Arrays, options: CoverageOptions
     requester.reserve(inline_bytes(len(arrays["labels"]), size))
     if matrix is not None:
         note_rows(matrix.shape)
-    with naming({} if matrix is None else {"sets": "predictions"}):
+    with naming({"sets": "sets" if matrix is None else "predictions"}):
         rows = read_sets(listed if matrix is None else matrix, arrays["labels"], options.class_names)
         return evaluate_covered(
             rows,
