@@ -202,7 +202,8 @@ def report(
 def _of_sets(sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind) -> dict[str, Any]:
     """Return the evaluation of the prediction sets of rows as plain JSON."""
     if callable(getattr(sets, "apply", None)) and not is_frame(sets):  # a set map
-        sets = sets.apply(predictions)
+        by_group = getattr(sets, "groups", None) is not None
+        sets = sets.apply(predictions, groups=rows.groups) if by_group else sets.apply(predictions)
     return evaluate_sets(
         sets,
         rows.batch.labels,
