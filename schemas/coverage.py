@@ -36,7 +36,7 @@ class CoverageBody(CoverageOptions, Arrays):
     predictions: list[list[float]] | None = Field(  # type: ignore[assignment]
         None, description="for each row K numbers, 1 if the set has the class and 0 if not; or ``sets``"
     )
-    clusters: None = Field(None, description="not supported: intervals assume independent rows")  # type: ignore[assignment]
+    clusters: None = Field(None, description="not supported: intervals assume independent rows")
 
 
 class StratumAnswer(Document):

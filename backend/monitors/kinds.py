@@ -294,10 +294,10 @@ class SetMonitor(ClassMonitor):
 
     label_type: ClassVar[np.dtype[Any]] = np.dtype(np.float64)  # waiting labels have the layout of longer entries
     uncounted: ClassVar[str | None] = _OF_SETS
-    not_estimated: ClassVar[str | None] = _OF_SETS  # type: ignore[assignment]
-    without_label_shift: ClassVar[str | None] = _OF_SETS  # type: ignore[assignment]
-    reduction: ClassVar[str] = "binary"  # type: ignore[assignment]
-    counted_as: ClassVar[str] = "prediction sets"  # type: ignore[assignment]
+    not_estimated: ClassVar[str | None] = _OF_SETS
+    without_label_shift: ClassVar[str | None] = _OF_SETS
+    reduction: ClassVar[str] = "binary"
+    counted_as: ClassVar[str] = "prediction sets"
 
     @property
     def layout(self) -> np.dtype[Any]:  # type: ignore[override]

@@ -72,7 +72,7 @@ def test_the_client_takes_sets_of_every_type(client: Calibrant) -> None:
     texts = [NAMES[k] for k in LABELS]
     sets = PredictionSets(MEMBERS, tuple(NAMES), 0.2)
     assert client.evaluate_sets(sets, texts, groups=GROUPS).to_dict() == _expected(class_names=NAMES)
-    own = {"groups": GROUPS, "alpha": 0.2}
+    own: dict[str, Any] = {"groups": GROUPS, "alpha": 0.2}
     assert client.evaluate_sets(named, texts, class_names=NAMES, **own).to_dict() == _expected(class_names=NAMES)
     for plain in (MEMBERS, MEMBERS.astype(int), MEMBERS.tolist(), LISTS):
         assert client.evaluate_sets(plain, LABELS, **own).to_dict() == _expected()

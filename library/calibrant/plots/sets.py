@@ -95,8 +95,8 @@ def _sizes(canvas: Canvas, data: SetSizes, about: Caption) -> Drawn:
     corners = np.stack([zero, zero, data.share, data.share], axis=1)
     panel.areas(np.stack([start, end, end, start], axis=1), corners, "first-tint")
     panel.side(upright, "share of the sets")
-    whole = [place for place in evenly(*x, 8)[0] if float(place).is_integer()]
-    panel.base((whole, [count(place) for place in whole]), "classes in the set")
+    ticks = [place for place in evenly(*x, 8)[0] if float(place).is_integer()]
+    panel.base((ticks, [count(place) for place in ticks]), "classes in the set")
     most = np.sort(np.argsort(-data.share, kind="stable")[:10])
     each = "; ".join(f"{count(data.sizes[i])}: {percent(float(data.share[i]))}" for i in most)
     whole = f"Sizes of {rows_of(about.n)} of prediction sets, mean size {decimal(data.mean_size)}."

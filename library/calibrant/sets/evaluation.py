@@ -227,7 +227,8 @@ class _Weighed:
     def strata(self, codes: npt.NDArray[np.int64], names: Sequence[str]) -> list[StratumCoverage]:
         """Return the coverage of the rows of each code, an index into ``names``."""
         mass, sizes, covered = (
-            np.bincount(codes, self.w * of, len(names)) for of in (1.0, self.rows.sizes, self.rows.covered)
+            np.bincount(codes, self.w * of, len(names)).astype(np.float64)
+            for of in (1.0, self.rows.sizes, self.rows.covered)
         )
         effective = mass if self.kind == "frequency" else mass**2 / np.bincount(codes, self.w**2, len(names))
         n = mass if self.kind == "frequency" else np.bincount(codes, minlength=len(names))

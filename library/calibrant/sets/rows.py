@@ -124,7 +124,7 @@ def _matrix(sets: Any) -> Booleans | None:
         raise EmptyBatch.at("/sets", "has no rows")
     values = array_of(sets, "sets")
     if values.dtype.kind == "b":
-        return values
+        return values.astype(np.bool_, copy=False)
     if values.dtype.kind == "O":  # an array of collections
         return None
     if values.dtype.kind not in "iuf":
@@ -133,7 +133,7 @@ def _matrix(sets: Any) -> Booleans | None:
     if bad.any():
         rows = np.flatnonzero(bad if values.ndim == 1 else bad.reshape(len(values), -1).any(axis=1))
         raise _at_rows(InvalidOption, "must have only 0 and 1, whether the set has each class", rows)
-    return values == 1
+    return np.asarray(values == 1)
 
 
 def _at_rows(error: type[InvalidOption | InvalidLabel | WrongShape], text: str, rows: Integers) -> Exception:

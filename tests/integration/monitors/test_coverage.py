@@ -277,7 +277,9 @@ def test_late_labels_of_a_stream_raise_an_alarm_that_callers_see(http: httpx.Cli
     reading = state()["coverage"]
     assert reading["coverage"] == pytest.approx((labels < 2).mean())
     assert "of 400 sets have their label, nominally 90 %" in reading["message"]
-    assert client.alarms(name)[0].coverage.nominal == 0.9
+    alarm = client.alarms(name)[0].coverage
+    assert alarm is not None
+    assert alarm.nominal == 0.9
     http.post(f"/monitors/{name}/alarms/coverage/acknowledge").raise_for_status()
     assert state()["coverage"] is None
     assert patched(http, f"/monitors/{name}", {"rules": [{"kind": "coverage", "alpha": 0.2}]}).status_code == 200

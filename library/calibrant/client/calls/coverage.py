@@ -64,12 +64,12 @@ def evaluate_sets(
 
     check_aligned({"sets": sets, "labels": labels, "groups": groups, "weights": weights})
     members, rows = read_members(sets, labels, class_names)
-    arrays = {"predictions": members.astype(np.uint8), "labels": rows.labels}
+    arrays: dict[str, Any] = {"predictions": members.astype(np.uint8), "labels": rows.labels}
     if groups is not None:
         arrays["groups"] = np.array(group_names(groups), dtype=np.str_)
     if weights is not None:
         arrays["weights"] = array_of(weights, "weights")
     names = None if rows.class_names is None else list(rows.class_names)
-    fields = {"alpha": read_alpha(alpha, rows.alpha), "class_names": names, "interval": interval}
+    fields: dict[str, Any] = {"alpha": read_alpha(alpha, rows.alpha), "class_names": names, "interval": interval}
     request = with_rows("/coverage", arrays, {**fields, "weights_kind": weights_kind}, reads=True)
     return read(CoverageAnswer, (yield from send(patience, request)))
