@@ -197,7 +197,7 @@ def start_adaptive(alpha: float, *, gamma: float = 0.005, first: float | None = 
     Notes
     -----
     After each label alpha moves by ``gamma (alpha - miss)``. For every stream, also if its distribution changes, the
-    share of misses differs from the target by at most ``bound()``. Nothing is said of the coverage at one time or in
+    share of misses differs from the target by at most ``bound()``. That does not bound the coverage at one time or in
     one group. Late labels make the bound larger; labels that never arrive are not counted.
 
     Examples
