@@ -19,6 +19,7 @@ from calibrant.client.answers import (
     AuditEntry,
     BatchesAnswer,
     BatchRecord,
+    CoverageAnswer,
     DecisionCurveAnswer,
     DecisionThresholdAnswer,
     DeliveriesAnswer,
@@ -59,7 +60,7 @@ from calibrant.client.answers import (
     SeriesAnswer,
 )
 from calibrant.client.async_connection import AsyncConnection
-from calibrant.client.calls import aliases, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
+from calibrant.client.calls import aliases, coverage, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
@@ -1579,6 +1580,7 @@ class AsyncCalibrant(AsyncConnection):
         forecast: Mapping[str, Any] | None = None,
         reduction: str | None = None,
         n_classes: int | None = None,
+        coverage: float | None = None,
         scale: str | None = None,
         map: str | MapSummary | None = None,
         bucket: int | None = None,
@@ -1603,6 +1605,8 @@ class AsyncCalibrant(AsyncConnection):
             What is measured, such as ``binary`` or ``confidence``.
         n_classes : int, optional
             Number of classes; required if predictions have several columns.
+        coverage : float, optional
+            Nominal coverage of prediction sets; predictions are then K numbers, 1 if the set has the class and else 0.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
         map : str or MapSummary, optional
@@ -1640,6 +1644,7 @@ class AsyncCalibrant(AsyncConnection):
                 forecast=forecast,
                 reduction=reduction,
                 n_classes=n_classes,
+                coverage=coverage,
                 scale=scale,
                 map=map,
                 bucket=bucket,
@@ -1884,6 +1889,64 @@ class AsyncCalibrant(AsyncConnection):
         1
         """
         return await self._run(aliases.alias(self._patience, name, alias, version, new=new))
+
+    async def evaluate_sets(
+        self,
+        sets: Any,
+        labels: ArrayLike,
+        *,
+        alpha: float | None = None,
+        class_names: Sequence[Any] | None = None,
+        groups: Any = None,
+        weights: ArrayLike | None = None,
+        weights_kind: str | None = None,
+        interval: float | None = None,
+    ) -> CoverageAnswer:
+        """Measure how often prediction sets have the label of their row, by class, size and group, and how large they are.
+
+        Parameters
+        ----------
+        sets : PredictionSets, array_like of bool, shape (n, K), or sequence of n collections
+            As for ``calibrant.evaluate_sets``.
+        labels : array_like, shape (n,)
+            Number of the class of each row, or its name.
+        alpha : float, optional
+            Error level of the sets, if they do not have one.
+        class_names : sequence, optional
+            Names of the classes in the order of their numbers; needed for names.
+        groups : array_like, shape (n,), or frame, optional
+            Group of each row.
+        weights : array_like, shape (n,), optional
+            Weights of the rows.
+        weights_kind : {"importance", "frequency"}, optional
+            Kind of weights; by default importance.
+        interval : float, optional
+            Level of the intervals; by default 0.95.
+
+        Returns
+        -------
+        CoverageAnswer
+            The response of ``POST /coverage``.
+
+        Examples
+        --------
+        >>> found = client.evaluate_sets([["cat"], ["cat", "dog"]], ["cat", "dog"], class_names=["cat", "dog"], alpha=0.1)
+        >>> found.coverage, found.mean_size
+        (1.0, 1.5)
+        """
+        return await self._run(
+            coverage.evaluate_sets(
+                self._patience,
+                sets,
+                labels,
+                alpha=alpha,
+                class_names=class_names,
+                groups=groups,
+                weights=weights,
+                weights_kind=weights_kind,
+                interval=interval,
+            )
+        )
 
     @overload
     async def calibrate_distribution(

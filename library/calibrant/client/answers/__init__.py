@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         MethodEntry,
         OptionEntry,
     )
+    from calibrant.client.answers.coverage import CoverageAnswer, StratumAnswer
     from calibrant.client.answers.decisions import CurveAnswer, DecisionCurveAnswer, DecisionThresholdAnswer
     from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
     from calibrant.client.answers.document import Mismatch, WireAnswer, decode
@@ -99,11 +100,13 @@ if TYPE_CHECKING:
     from calibrant.client.answers.monitor_online import OnlineReading, OnlineVersion
     from calibrant.client.answers.monitor_rules import (
         ChangeReading,
+        CoverageRule,
         DriftEvidence,
         DriftRule,
         EvidenceReading,
         EvidenceRule,
         RuleState,
+        SetCoverageReading,
         ThresholdReading,
         ThresholdRule,
     )
@@ -138,7 +141,9 @@ _MODULE_OF = {
     "ComparisonAnswer": "evaluations",
     "ContestantAnswer": "evaluations",
     "Counts": "monitors",
+    "CoverageAnswer": "coverage",
     "CoverageReading": "monitor_answers",
+    "CoverageRule": "monitor_rules",
     "CurveAnswer": "decisions",
     "DecisionCurveAnswer": "decisions",
     "DecisionThresholdAnswer": "decisions",
@@ -232,7 +237,9 @@ _MODULE_OF = {
     "RuleState": "monitor_rules",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
+    "SetCoverageReading": "monitor_rules",
     "Shift": "monitor_answers",
+    "StratumAnswer": "coverage",
     "ThresholdReading": "monitor_rules",
     "ThresholdRule": "monitor_rules",
     "WindowReading": "monitor_answers",
@@ -260,7 +267,9 @@ __all__ = [
     "ComparisonAnswer",
     "ContestantAnswer",
     "Counts",
+    "CoverageAnswer",
     "CoverageReading",
+    "CoverageRule",
     "CurveAnswer",
     "DecisionCurveAnswer",
     "DecisionThresholdAnswer",
@@ -353,7 +362,9 @@ __all__ = [
     "RuleState",
     "SeriesAnswer",
     "SeriesPoint",
+    "SetCoverageReading",
     "Shift",
+    "StratumAnswer",
     "ThresholdReading",
     "ThresholdRule",
     "WindowReading",
