@@ -9,7 +9,7 @@ from pydantic import Field
 from schemas.audit import Author
 from schemas.base import Document, Instant, Timestamp
 from schemas.monitor_online import OnlineReason, OnlineStanding
-from schemas.monitor_rules import ChangeReading, DriftEvidence, Rule, RuleKind, RuleState
+from schemas.monitor_rules import ChangeReading, DriftEvidence, Rule, RuleKind, RuleState, SetCoverageReading
 from schemas.monitors import RecalibrationSpec
 from schemas.pages import PageQuery
 
@@ -51,6 +51,7 @@ class AlarmData(Document):
     change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
     description: str | None = Field(None, description="what the alarm reports, in words")
     drift: DriftEvidence | None = Field(None, description="for drift: how the predictions changed")
+    coverage: SetCoverageReading | None = Field(None, description="for coverage: how often sets have their label")
 
 
 class RecalibrationData(Document):

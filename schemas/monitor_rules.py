@@ -129,10 +129,42 @@ class DriftEvidence(EProcessReading):
     message: str = Field(examples=["since 14 March 31 % of the predictions are from 0.2 to 0.4, 12 % in the reference"])
 
 
+# --- Coverage of prediction sets
+
+
+class CoverageRule(Document):
+    """An alarm when prediction sets have their labels less often than nominal, based on an anytime-valid test."""
+
+    kind: Literal["coverage"] = Field(description="kind of the rule")
+    name: Label = Field("coverage", description="name of the rule")
+    alpha: float = Field(0.01, gt=0, lt=0.5, description="probability of any false alarm since the last start")
+    after: int = Field(
+        0,
+        ge=0,
+        le=400 * DAY,
+        description="only buckets that ended at least this many seconds ago count; if labels of sets that miss are "
+        "known sooner or later than others, set it to the time after which labels are complete",
+    )
+
+
+class SetCoverageReading(EProcessReading):
+    """Evidence that prediction sets have their labels less often than nominal, since the last start of the rule.
+
+    If each set has its label with at least the nominal probability, ``log_e`` ever reaches ``bound`` with at most the
+    probability of the rule's alpha.
+    """
+
+    since: Timestamp = Field(description="start of the period with the strongest evidence, a time bucket")
+    rows: int = Field(description="number of labelled sets since then")
+    coverage: float = Field(description="share of them that have their label")
+    nominal: float = Field(description="nominal coverage of the monitor")
+    message: str = Field(examples=["since 14 March 81 % of 1,200 sets have their label, nominally 90 %"])
+
+
 # --- All kinds: a kind is the value of ``kind`` in its rule, and the name of its field in the state
 
-Rule = Annotated[EvidenceRule | ThresholdRule | DriftRule, Field(discriminator="kind")]
-RuleKind = Literal["evidence", "threshold", "drift"]
+Rule = Annotated[EvidenceRule | ThresholdRule | DriftRule | CoverageRule, Field(discriminator="kind")]
+RuleKind = Literal["evidence", "threshold", "drift", "coverage"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
 
 
@@ -157,4 +189,5 @@ class RuleState(Document):
     evidence: EvidenceReading | None = Field(None, description="evidence of an evidence rule")
     threshold: ThresholdReading | None = Field(None, description="measure of a threshold rule")
     drift: DriftEvidence | None = Field(None, description="evidence of a drift rule")
+    coverage: SetCoverageReading | None = Field(None, description="evidence of a coverage rule")
     reason: str | None = Field(None, description="why the rule cannot be checked")

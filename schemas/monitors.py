@@ -203,6 +203,11 @@ class MonitorBody(MonitorFields):
         None, description="binary (default for one column), confidence (default for several), class:k or top:r"
     )
     n_classes: int | None = Field(None, ge=2, le=100_000, description="K, for predictions of several columns")
+    coverage: Level | None = Field(
+        None,
+        description="nominal coverage of prediction sets of ``n_classes`` classes; the prediction of a row is then K "
+        "numbers, 1 if its set has the class and 0 if not, and the counted event is that the set has the label",
+    )
     scale: Scale = "probability"
     map: Reference | None = Field(None, description="map that is applied to rows on arrival, in its state at that time")
     bucket: int | None = Field(

@@ -18,6 +18,7 @@ from backend.monitors.forecasts import ForecastMonitor
 from backend.monitors.outcomes import PREDICTION, Apply, DecidedPredictions, Entries, reduce_rows
 from backend.monitors.readings import ReadingsCache, reading_of
 from backend.monitors.rows import Why, Whys, check_labels, check_predictions
+from backend.monitors.sets import CountedSets, entries_of_sets, set_type
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.batch import Batch, Integers, read_batch
 from calibrant.core.cells import Floats
@@ -41,6 +42,7 @@ from calibrant.monitoring.tally import CELLS, Tally, tally_of
 from schemas.base import MINUTE
 from schemas.maps import FitSpec, MapRecord
 from schemas.monitor_answers import MeasureReading, PlainFields, Readings, ReliabilityReading, RowsReading
+from schemas.monitor_rules import CoverageRule
 from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
 
 
@@ -280,6 +282,82 @@ class ClassMonitor:
         return read_batch(np.log(p) - np.log1p(-p), event.y, event.w, scale="logit", kind=event.kind)
 
 
+#: Why nothing is estimated from sets without labels.
+_OF_SETS = "the monitor is of prediction sets, which are not counted before their labels"
+#: Fields of a definition that monitors of prediction sets do not have.
+_NOT_OF_SETS = ("scale", "map", "reservoir")
+
+
+@dataclass(frozen=True)
+class SetMonitor(ClassMonitor):
+    """A monitor of prediction sets, counted as predictions, with their nominal coverage, that they have the label."""
+
+    label_type: ClassVar[np.dtype[Any]] = np.dtype(np.float64)  # waiting labels have the layout of longer entries
+    uncounted: ClassVar[str | None] = _OF_SETS
+    not_estimated: ClassVar[str | None] = _OF_SETS
+    without_label_shift: ClassVar[str | None] = _OF_SETS
+    reduction: ClassVar[str] = "binary"
+    counted_as: ClassVar[str] = "prediction sets"
+
+    @property
+    def layout(self) -> np.dtype[Any]:  # type: ignore[override]
+        """The layout of entries."""
+        return set_type(self.body.n_classes or 2)
+
+    def example(self, most: int) -> str:
+        """A set as it is sent, shortened if it has more than ``most`` classes."""
+        values = ", ".join(["1", *["0"] * ((self.body.n_classes or 2) - 1)])
+        return f"[{values}]" if (self.body.n_classes or 2) <= most else f"[b_1, ..., b_{self.body.n_classes}]"
+
+    def check(self) -> None:
+        """Raise the first error of the definition; only the coverage and the classes of sets are known."""
+        super().check()
+        if self.body.prediction_kind != "classification":
+            raise PredictionKindMismatch.at("/coverage", "is for monitors of classification")
+        if self.body.n_classes is None:
+            raise InvalidOption.at("/n_classes", "is missing: a monitor of prediction sets has several classes")
+        for field in _NOT_OF_SETS:
+            if getattr(self.body, field) != MonitorBody.model_fields[field].default:
+                raise InvalidOption.at(f"/{field}", "is not applicable to a monitor of prediction sets")
+        if self.body.reduction not in (None, self.reduction):
+            raise UnknownReduction.at("/reduction", "must be omitted: the event is that the set has the label")
+        if self.body.reference is not None and self.body.reference.batch is not None:
+            raise InvalidOption.at("/reference/batch", "is not applicable to a monitor of prediction sets")
+
+    def defaults(self, fitted: CalibrationMap | None) -> dict[str, Any]:
+        """The reduction, the measures of one event with a constant prediction, and a rule of coverage."""
+        del fitted
+        defaults = {"measures": ["ks-end", "ece"], "rules": [CoverageRule(kind="coverage")]}
+        own = {field: value for field, value in defaults.items() if field not in self.body.model_fields_set}
+        return {"reduction": self.reduction, **own}
+
+    def check_policy(self) -> None:
+        """Raise ``InvalidOption``: a map of a constant prediction does not make sets cover."""
+        raise InvalidOption.at("/recalibration/policy", "must be off for a monitor of prediction sets; fit new sets")
+
+    def check_request(self, correction: str | None) -> None:
+        """Raise ``PredictionKindMismatch``: no challenger can be requested."""
+        del correction
+        raise PredictionKindMismatch("a monitor of prediction sets has no challengers; fit new sets")
+
+    def check_predictions(self, values: Floats) -> tuple[Whys, Floats]:
+        """The reason for refusing each of ``values (n, K)``; 0 and 1 are valid."""
+        wrong = ~((values == 0.0) | (values == 1.0)).all(axis=1) if values.size else np.zeros(len(values), np.bool_)
+        return np.where(wrong, np.uint8(Why.NOT_A_SET), np.uint8(0)), values
+
+    def countable(  # type: ignore[override]
+        self, values: Floats, times: Floats, base: Integers, _random: np.random.Generator, _apply: Apply | None
+    ) -> CountedSets:
+        """Valid sets with their ``times`` and ``base (n,)``."""
+        return CountedSets(entries_of_sets(values, times, self.body.bucket or MINUTE, base), self.body.coverage or 0.0)
+
+    def waited(  # type: ignore[override]
+        self, entries: Entries, _random: np.random.Generator, _apply: Apply | None
+    ) -> CountedSets:
+        """The sets of entries, of which some waited for a label."""
+        return CountedSets(entries, self.body.coverage or 0.0)
+
+
 #: Bound that avoids infinite logits of 0 and 1.
 _TINY = 2.0**-52
 
@@ -288,6 +366,8 @@ MonitorKind: TypeAlias = ClassMonitor | ForecastMonitor
 
 def kind_of_monitor(body: MonitorBody) -> MonitorKind:
     """What the rows of a monitor are."""
+    if body.coverage is not None:
+        return SetMonitor(body)
     return ForecastMonitor(body) if body.prediction_kind == "regression" else ClassMonitor(body)
 
 

@@ -219,6 +219,7 @@ class Why(IntEnum):
     WRONG_FORECAST = 26
     CROSSING = 27
     INVALID_VARIANCE = 28
+    NOT_A_SET = 29
 
 
 REASONS: dict[Why, Reason] = {
@@ -270,6 +271,9 @@ REASONS: dict[Why, Reason] = {
     ),
     Why.CROSSING: Reason("crossing-quantiles", "has quantiles, or bounds of an interval, that are not ascending"),
     Why.INVALID_VARIANCE: Reason("invalid-variance", "has a variance that is not above 0"),
+    Why.NOT_A_SET: Reason(
+        "not-a-set", "has a prediction with other numbers than 1 and 0, whether the set has each class"
+    ),
 }
 
 

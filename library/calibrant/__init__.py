@@ -16,6 +16,7 @@
 - ``decision_curve`` judges models by the net benefit of decisions at thresholds, and ``best_threshold`` chooses one.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``sample_size`` how many rows a validation needs,
   and ``cost_plane`` compares the costs of two models; ``grade_tests`` tests the default probabilities of rating grades.
+- ``evaluate_sets`` measures the coverage of prediction sets, and ``start_adaptive`` follows that of a stream.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
@@ -76,6 +77,8 @@ if TYPE_CHECKING:
     from calibrant.plots.distribution_axes import DistributionPlotter
     from calibrant.reports.html_report import HtmlReport, report, report_distribution
     from calibrant.reports.recommendation import RecommendedMap, recommend
+    from calibrant.sets.adaptive import AdaptiveAlpha, start_adaptive
+    from calibrant.sets.evaluation import SetEvaluation, StratumCoverage, evaluate_sets
     from calibrant.sets.fitting import SET_METHODS, fit_sets
     from calibrant.sets.prediction_sets import PredictionSets
     from calibrant.sets.set_map import SetMap, load_sets
@@ -106,6 +109,8 @@ _NAMES = {
     "sets.fitting": ("SET_METHODS", "fit_sets"),
     "sets.prediction_sets": ("PredictionSets",),
     "sets.set_map": ("SetMap", "load_sets"),
+    "sets.adaptive": ("AdaptiveAlpha", "start_adaptive"),
+    "sets.evaluation": ("SetEvaluation", "StratumCoverage", "evaluate_sets"),
     "maps.calibration_map": ("CalibrationMap", "load"),
     "maps.prior_shift": ("shift_prior",),
     "measures.catalogue": ("MEASURES",),
@@ -142,6 +147,7 @@ __all__ = [
     "MEASURES",
     "METHODS",
     "SET_METHODS",
+    "AdaptiveAlpha",
     "AdaptiveForecasts",
     "CalibrantClassifier",
     "CalibrationDisplay",
@@ -178,8 +184,10 @@ __all__ = [
     "RecommendedMap",
     "Report",
     "SampleSize",
+    "SetEvaluation",
     "SetMap",
     "SizeCurve",
+    "StratumCoverage",
     "Training",
     "__version__",
     "best_threshold",
@@ -193,6 +201,7 @@ __all__ = [
     "estimate_label_shift",
     "evaluate",
     "evaluate_distribution",
+    "evaluate_sets",
     "evaluate_tally",
     "fit",
     "fit_distribution",
@@ -217,6 +226,7 @@ __all__ = [
     "sample_size",
     "shaped_predictions",
     "shift_prior",
+    "start_adaptive",
     "start_online",
     "tally",
     "update",

@@ -92,8 +92,9 @@ class DriftRuleType(EProcessRuleType[DriftRule, CheckedDrift | str]):
 
     def validate(self, rule: DriftRule, body: MonitorBody, where: str) -> None:
         """Predictions can be compared with a reference, and no online map changes them."""
-        if kind_of_monitor(body).uncounted is not None:
-            raise PredictionKindMismatch.at(where, "drift is not applicable to a monitor of regression")
+        uncounted = kind_of_monitor(body).uncounted
+        if uncounted is not None:
+            raise PredictionKindMismatch.at(where, f"drift is not applicable: {uncounted}")
         if body.reference is None:
             raise InvalidOption.at(where, "needs a reference, which predictions are compared with; set reference")
         if body.recalibration.policy == "online":

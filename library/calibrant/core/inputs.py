@@ -445,7 +445,7 @@ class _Labels:
 def _read_labels(
     predictions: Any, labels: Any, class_names: Any, pos_label: Any, known: tuple[str, ...] | None
 ) -> _Labels:
-    class_names = _listed_names(class_names)
+    class_names = listed_names(class_names)
     columns = _read_columns(predictions, known if class_names is None else tuple(text_names(class_names)), labels)
     values = _flat(array_of(labels, "labels"))
     _check_predictions(columns.values, values)
@@ -490,7 +490,7 @@ def _check_predictions(predictions: Array, labels: Array) -> None:
         raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
 
 
-def _listed_names(class_names: Any) -> list[Any] | None:
+def listed_names(class_names: Any) -> list[Any] | None:
     """Return class names as a list; those of a dictionary such as ``id2label`` or ``label2id`` in order."""
     names = class_names.tolist() if hasattr(class_names, "tolist") else class_names
     if isinstance(names, Mapping):

@@ -496,12 +496,15 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
 def _check_models(
     table: OpenTable, chosen: ColumnChoice, options: FileOptions, predictions: Floats, labels: Coded | None
 ) -> None:
-    """Raise ``UnclearColumns`` for columns that the options name and that are not those of two or more classes."""
+    """Raise ``UnclearColumns`` for columns that the options name and that are not those of two or more classes.
+
+    Columns of 0 and 1 may say whether a prediction set has each class.
+    """
     places = chosen.places.predictions
     if options.scale == "logit" or len(places) < 2 or not options.predictions:
         return
     away = np.flatnonzero(np.abs(predictions.sum(axis=1) - 1.0) > TOLERANCE)
-    if not len(away) or (labels is not None and len(labels.texts) > 2):
+    if not len(away) or (labels is not None and len(labels.texts) > 2) or np.isin(predictions, (0.0, 1.0)).all():
         return
     names = [table.columns[at].name for at in places]
     error = UnclearColumns(

@@ -1,4 +1,4 @@
-"""Matplotlib axes of results that are no reports: maps, measures by size, cost planes, decisions and comparisons."""
+"""Matplotlib axes of results that are no reports: maps, measures by size, decisions, comparisons and sets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant.core.errors import InvalidOption, one_of
 from calibrant.core.inputs import reduction_with_name
+from calibrant.diagrams.sets import SET_DIAGRAMS, set_coverage, set_sizes
 from calibrant.maps.calibration_map import VECTORS
 from calibrant.plots.axes import check_axes, colour, new_axes
 from calibrant.plots.canvas import BODY, NothingToDraw, shortened
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from calibrant.decisions.decision_curve import DecisionCurve
     from calibrant.maps.calibration_map import CalibrationMap
     from calibrant.measures.selective import CostPlane
+    from calibrant.sets.evaluation import SetEvaluation
 
 #: Points of a curve.
 _POINTS = 2001
@@ -132,4 +134,25 @@ def plot_comparison(report: ComparisonReport, measure: str | None, ax: Axes | No
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(-0.5, len(names) - 0.5)
     ax.set_xlabel(f"{key} (debiased)" if of == "debiased" else key)
+    return ax
+
+
+def plot_sets(found: SetEvaluation, diagram: str, ax: Axes | None) -> Axes:
+    """Draw the coverage of classes, sizes and groups with its intervals, or the sizes of the sets."""
+    if diagram not in SET_DIAGRAMS:
+        raise InvalidOption.at("/diagram", one_of(diagram, SET_DIAGRAMS))
+    ax = _axes(ax)
+    if diagram == "set-sizes":
+        sizes = set_sizes(found)
+        ax.bar(sizes.sizes, sizes.share, width=0.8)
+        ax.set(xlabel="classes in the set", ylabel="share of the sets")
+        return ax
+    data = set_coverage(found)
+    rows = np.arange(len(data.names))[::-1]
+    reach = np.abs(np.stack([data.low, data.high]) - data.coverage)
+    ax.errorbar(data.coverage, rows, xerr=reach, fmt="o", markersize=3.0, capsize=2.0)
+    if data.nominal is not None:
+        ax.axvline(data.nominal, color=colour("quiet"), linestyle="--", linewidth=1.0)
+    ax.set_yticks(rows, [shortened(name, _NAME, BODY) for name in data.names])
+    ax.set(xlabel="coverage", xlim=(min(0.5, float(data.low.min())), 1.0))
     return ax

@@ -10,11 +10,11 @@ from typing import Any
 
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
-from calibrant.core.arrays import array_of, check_aligned, group_names, texts_of_times
+from calibrant.core.arrays import array_of, check_aligned, group_names, is_frame, texts_of_times
 from calibrant.core.batch import InputScale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption
-from calibrant.core.inputs import read_rows, reduction_by_name
+from calibrant.core.inputs import Rows, read_rows, reduction_by_name
 from calibrant.core.results import n_rows, write_text
 from calibrant.core.version import __version__
 from calibrant.distributions.forecast_rows import ForecastRows
@@ -27,6 +27,7 @@ from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
 from calibrant.reports.operations import report_of_rows
 from calibrant.reports.panel import ReportSubject
+from calibrant.sets.evaluation import evaluate_sets
 
 #: Height of a report in a notebook, in pixels.
 _HEIGHT = 720
@@ -104,6 +105,8 @@ def report(
     clusters: Any = None,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
+    sets: Any = None,
+    alpha: float | None = None,
     seed: int = 0,
 ) -> HtmlReport:
     """Make a full report: the verdict, the diagrams, the measures and a recommended map.
@@ -128,6 +131,9 @@ def report(
         Map to apply; the report then shows the predictions before and after it, and recommends none.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
+    sets, alpha : optional
+        Prediction sets of the rows as for ``evaluate_sets``, or a map whose ``apply`` returns them, and their error
+        level; the report then has a section about their coverage.
     seed : int, default 0
         Seed of resamples and folds.
 
@@ -146,6 +152,7 @@ def report(
     See Also
     --------
     evaluate : Returns the measures alone.
+    evaluate_sets : Returns the coverage of sets alone.
 
     Notes
     -----
@@ -176,6 +183,10 @@ def report(
     warn_of_training(predictions, rows.batch)
     reduction = reduction_by_name(reduction, rows.class_names)
     found, options = report_of_rows(rows, reduction, map, seed=seed)
+    if sets is not None:
+        found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind)}
+    elif alpha is not None:
+        raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,
@@ -186,6 +197,22 @@ def report(
         scale=scale,
     )
     return HtmlReport(standalone(found, about), found)
+
+
+def _of_sets(sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind) -> dict[str, Any]:
+    """Return the evaluation of the prediction sets of rows as plain JSON."""
+    if callable(getattr(sets, "apply", None)) and not is_frame(sets):  # a set map
+        by_group = getattr(sets, "groups", None) is not None
+        sets = sets.apply(predictions, groups=rows.groups) if by_group else sets.apply(predictions)
+    return evaluate_sets(
+        sets,
+        rows.batch.labels,
+        alpha=alpha,
+        class_names=rows.class_names,
+        groups=rows.groups,
+        weights=rows.batch.weights,
+        weights_kind=weights_kind,
+    ).to_dict()
 
 
 @explained

@@ -65,6 +65,13 @@ def create(
     reduction: Annotated[
         str | None, typer.Option("--reduction", help="Reduction: binary, confidence, class:3 or top:2.")
     ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            "--coverage",
+            help="Nominal coverage of prediction sets, such as 0.9; a class has a column with 1 if the set has it.",
+        ),
+    ] = None,
     scale: Annotated[
         str | None, typer.Option("--scale", help="Scale of the predictions: probability or logit.")
     ] = None,
@@ -78,7 +85,7 @@ def create(
     """Create a monitor and print its name."""
     fields = {} if definition is None else _definition(definition)
     options: dict[str, Any] = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
-    options |= {"bucket": bucket, "retention": retention}
+    options |= {"bucket": bucket, "retention": retention, "coverage": coverage}
     fields |= {field: value for field, value in options.items() if value is not None}
     if window:
         fields["windows"] = [_window(text) for text in window]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from calibrant.client.answers.document import WireAnswer
-from calibrant.client.answers.monitor_rules import ChangeReading, DriftEvidence, RuleState
+from calibrant.client.answers.monitor_rules import ChangeReading, DriftEvidence, RuleState, SetCoverageReading
 from calibrant.client.answers.monitors import RecalibrationSpec
 
-RuleKind = Literal["evidence", "threshold", "drift"]
+RuleKind = Literal["evidence", "threshold", "drift", "coverage"]
 EventType = Literal[
     "monitor.alarm.raised",
     "monitor.alarm.cleared",
@@ -69,6 +69,7 @@ class AlarmData(WireAnswer):
     change: ChangeReading | None = None  # for an evidence rule: when calibration changed, and how
     description: str | None = None  # what the alarm reports, in words
     drift: DriftEvidence | None = None  # for drift: how the predictions changed
+    coverage: SetCoverageReading | None = None  # for coverage: how often sets have their label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

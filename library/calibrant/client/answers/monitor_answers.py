@@ -8,7 +8,7 @@ from typing import Any, Literal
 from calibrant.client.answers.conveniences import ReadingConveniences, SeriesConveniences
 from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.monitor_online import OnlineReading
-from calibrant.client.answers.monitor_rules import DriftRule, EvidenceRule, RuleState, ThresholdRule
+from calibrant.client.answers.monitor_rules import CoverageRule, DriftRule, EvidenceRule, RuleState, ThresholdRule
 from calibrant.client.answers.monitors import (
     Counts,
     HookSpec,
@@ -43,7 +43,7 @@ class MonitorAnswer(WireAnswer):
     measures: list[str | dict[str, Any]] = field(default_factory=lambda: ["ece", "ks", "log-loss"])
     interval: float | None = 0.95  # level of the intervals
     #: alarm rules
-    rules: list[EvidenceRule | ThresholdRule | DriftRule] = field(
+    rules: list[EvidenceRule | ThresholdRule | DriftRule | CoverageRule] = field(
         default_factory=lambda: [EvidenceRule(kind="evidence")]
     )
     reference: ReferenceSpec | None = None  # rows that windows are compared with
@@ -58,6 +58,9 @@ class MonitorAnswer(WireAnswer):
     forecast: MonitorForecast | None = None  # for `regression`: form of the forecasts
     reduction: str | None = None  # binary (default for one column), confidence (default for several), class:k or top:r
     n_classes: int | None = None  # K, for predictions of several columns
+    #: nominal coverage of prediction sets of `n_classes` classes; the prediction of a row is then K numbers, 1 if its
+    #: set has the class and 0 if not, and the counted event is that the set has the label
+    coverage: float | None = None
     scale: Scale = "probability"  # scale of the predictions
     map: str | None = None  # map that is applied to rows on arrival, in its state at that time
     bucket: int | None = None  # length of a time bucket in seconds; default: 1/24 of the shortest window

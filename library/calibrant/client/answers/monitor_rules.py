@@ -7,7 +7,7 @@ from typing import Literal
 
 from calibrant.client.answers.document import WireAnswer
 
-RuleKind = Literal["evidence", "threshold", "drift"]
+RuleKind = Literal["evidence", "threshold", "drift", "coverage"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
 
 
@@ -117,6 +117,37 @@ class DriftEvidence(WireAnswer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageRule(WireAnswer):
+    """An alarm when prediction sets have their labels less often than nominal, based on an anytime-valid test."""
+
+    kind: Literal["coverage"]  # kind of the rule
+    name: str = "coverage"  # name of the rule
+    alpha: float = 0.01  # probability of any false alarm since the last start
+    #: only buckets that ended at least this many seconds ago count; if labels of sets that miss are known sooner or
+    #: later than others, set it to the time after which labels are complete
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCoverageReading(WireAnswer):
+    """Evidence that prediction sets have their labels less often than nominal, since the last start of the rule.
+
+    If each set has its label with at least the nominal probability, ``log_e`` ever reaches ``bound`` with at most the
+    probability of the rule's alpha.
+    """
+
+    log_e: float  # natural logarithm of the e-value at the last check
+    largest: float  # largest value at any check since the start
+    bound: float  # log(1 / alpha)
+    level: float  # exp(-largest), at most 1: an anytime-valid p-value
+    since: str  # start of the period with the strongest evidence, a time bucket
+    rows: int  # number of labelled sets since then
+    coverage: float  # share of them that have their label
+    nominal: float  # nominal coverage of the monitor
+    message: str  # what happened, in one sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleState(WireAnswer):
     """The current state of a rule, and since when."""
 
@@ -136,4 +167,5 @@ class RuleState(WireAnswer):
     evidence: EvidenceReading | None = None  # evidence of an evidence rule
     threshold: ThresholdReading | None = None  # measure of a threshold rule
     drift: DriftEvidence | None = None  # evidence of a drift rule
+    coverage: SetCoverageReading | None = None  # evidence of a coverage rule
     reason: str | None = None  # why the rule cannot be checked

@@ -55,6 +55,7 @@ def create_monitor(
     forecast: Mapping[str, Any] | None = None,
     reduction: str | None = None,
     n_classes: int | None = None,
+    coverage: float | None = None,
     scale: str | None = None,
     map: str | MapSummary | None = None,
     bucket: int | None = None,
@@ -79,6 +80,8 @@ def create_monitor(
         What is measured, such as ``binary`` or ``confidence``.
     n_classes : int, optional
         Number of classes; required if predictions have several columns.
+    coverage : float, optional
+        Nominal coverage of prediction sets; predictions are then K numbers, 1 if the set has the class and else 0.
     scale : {"probability", "logit"}, optional
         Scale of the predictions.
     map : str or MapSummary, optional
@@ -111,7 +114,7 @@ def create_monitor(
     fields: dict[str, Any] = {"name": name, "reduction": reduction, "n_classes": n_classes, "scale": scale, "map": map}
     fields |= {"prediction_kind": prediction_kind, "forecast": forecast}
     fields |= {"bucket": bucket, "horizon": horizon, "skew": skew, "max_groups": max_groups, "max_ids": max_ids}
-    fields |= {"reservoir": reservoir}
+    fields |= {"reservoir": reservoir, "coverage": coverage}
     answer = yield from send(patience, with_fields("POST", "/monitors", fields | {**watched}))
     return read(MonitorAnswer, answer)
 

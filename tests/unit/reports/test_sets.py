@@ -1,0 +1,74 @@
+"""The section of a report about prediction sets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import PredictionSets
+from calibrant.core.errors import CalibrationError
+from calibrant.sets.evaluation import set_evaluation
+
+N, NAMES = 80, ("ant", "bee", "<c>")
+P = np.random.default_rng(4).dirichlet(np.ones(3), N).round(4)
+P /= P.sum(axis=1, keepdims=True)
+LABELS = P.cumsum(axis=1).__gt__(np.random.default_rng(5).random((N, 1))).argmax(axis=1)
+MEMBERS = P > 0.15
+
+
+class SetMap:
+    """A map whose ``apply`` returns sets."""
+
+    def apply(self, predictions: Any) -> PredictionSets:
+        """Return the classes above a threshold."""
+        return PredictionSets(np.asarray(predictions) > 0.15, NAMES, alpha=0.1)
+
+
+def test_a_report_with_sets_has_their_coverage() -> None:
+    made = calibrant.report(P, LABELS, sets=MEMBERS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
+    found = calibrant.evaluate_sets(MEMBERS, LABELS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
+    assert made.document["sets"] == found.to_dict()
+    assert set_evaluation(json.loads(json.dumps(made.document["sets"]))) == found
+    assert 'id="report-sets"' in made.html
+    assert "class &lt;c&gt;" in made.html
+    assert "group y" in made.html
+    assert made.html.count("of prediction sets") >= 2
+
+
+def test_a_set_map_is_applied_to_the_predictions() -> None:
+    made = calibrant.report(P, LABELS, sets=SetMap(), class_names=NAMES)
+    assert made.document["sets"]["coverage"] == calibrant.evaluate_sets(MEMBERS, LABELS).coverage
+    assert made.document["sets"]["alpha"] == 0.1
+
+
+def test_without_alpha_the_section_says_nothing_of_a_nominal_coverage() -> None:
+    made = calibrant.report(P, LABELS, sets=MEMBERS)
+    section = made.html.partition('id="report-sets"')[2].partition("</section>")[0]
+    assert "have their label in the set" in section
+    assert "The coverage is" not in section
+
+
+def test_a_report_without_sets_has_no_section() -> None:
+    made = calibrant.report(P, LABELS)
+    assert "report-sets" not in made.html
+    assert "sets" not in made.document
+
+
+@pytest.mark.parametrize(
+    ("options", "pointer"),
+    [
+        ({"alpha": 0.1}, "/alpha"),
+        ({"sets": MEMBERS[:-1]}, "/labels"),
+        ({"sets": MEMBERS, "alpha": 2}, "/alpha"),
+        ({"sets": "all"}, "/sets"),
+        ({"sets": MEMBERS[:, :2]}, "/class_names"),
+    ],
+)
+def test_sets_that_do_not_fit_the_rows_are_refused(options: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(CalibrationError) as error:
+        calibrant.report(P, LABELS, class_names=NAMES, **options)
+    assert error.value.offences[0].pointer == pointer
