@@ -23,6 +23,7 @@ from calibrant.client.answers import (
     BatchesAnswer,
     BatchRecord,
     ChangeRecord,
+    CoverageAnswer,
     DecisionCurveAnswer,
     DecisionThresholdAnswer,
     DeliveriesAnswer,
@@ -62,10 +63,13 @@ from calibrant.client.answers import (
     RuleState,
     SampleSizeAnswer,
     SeriesAnswer,
+    SetMethodEntries,
+    SetMethodEntry,
 )
 from calibrant.client.calls import (
     aliases,
     audit_hooks,
+    coverage,
     distributions,
     jobs,
     maps,
@@ -74,7 +78,7 @@ from calibrant.client.calls import (
     monitors,
 )
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.calls.maps import Applied, Bounds, Documented, Floats
+from calibrant.client.calls.maps import Applied, AppliedSets, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
 from calibrant.client.calls.monitors import Watched
 from calibrant.client.connection import Connection
@@ -126,6 +130,9 @@ class Calibrant(Connection):
         URL of the server. Default: the environment variable ``CALIBRANT_SERVER``, else ``http://127.0.0.1:8000``.
     api_key : str, optional
         API key. Default: the environment variable ``CALIBRANT_API_KEY``. No message of the client contains it.
+    token : str or callable, optional
+        Bearer token of the issuer that the server accepts, in place of a key; or a function without arguments that
+        returns it. The function is called for every request, so it should keep a token until shortly before its end.
     timeout : float
         Seconds for a request with its retries. Waiting for a job has a timeout of its own.
     tries : int
@@ -168,7 +175,8 @@ class Calibrant(Connection):
         Parameters
         ----------
         method : str
-            Method, from ``GET /methods``; by default ``averaged``.
+            Method, from ``GET /methods``, or of prediction sets, from ``GET /methods?output=sets``; by default
+            ``averaged``.
         batch : str, BatchRecord or array_like, optional
             A stored batch or its id; or predictions.
         *own_labels : array_like
@@ -1520,6 +1528,35 @@ class Calibrant(Connection):
         """
         return self._run(maps.bounds(self._patience, map, predictions, scale=scale))
 
+    def calibrate_sets(
+        self, map: str | MapSummary, predictions: Any, *, groups: Any = None, seed: int | None = None
+    ) -> AppliedSets:
+        """Apply a stored map that gives prediction sets.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        predictions : array_like
+            (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame.
+        groups : array_like, optional
+            Group of each row, for a map by group.
+        seed : int, optional
+            Seed of the random numbers of a randomised map, another one for each call.
+
+        Returns
+        -------
+        AppliedSets
+            The ``sets``, a ``PredictionSets``, and the ``map`` and ``version`` that were applied.
+
+        Examples
+        --------
+        >>> fitted = client.fit("lac", predictions=p, labels=y)
+        >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
+        [1, 1]
+        """
+        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed))
+
     def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
         """Change what is stored about a map, such as its tags and its description.
 
@@ -1575,7 +1612,7 @@ class Calibrant(Connection):
 
         Parameters
         ----------
-        document : mapping, CalibrationMap or DistributionMap
+        document : mapping, CalibrationMap, SetMap or DistributionMap
             A map, or its document, from ``export_map`` or ``to_document``.
         name : str, optional
             Name of the map; an existing name gets a new version.
@@ -1606,6 +1643,7 @@ class Calibrant(Connection):
         forecast: Mapping[str, Any] | None = None,
         reduction: str | None = None,
         n_classes: int | None = None,
+        coverage: float | None = None,
         scale: str | None = None,
         map: str | MapSummary | None = None,
         bucket: int | None = None,
@@ -1630,6 +1668,8 @@ class Calibrant(Connection):
             What is measured, such as ``binary`` or ``confidence``.
         n_classes : int, optional
             Number of classes; required if predictions have several columns.
+        coverage : float, optional
+            Nominal coverage of prediction sets; predictions are then K numbers, 1 if the set has the class and else 0.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
         map : str or MapSummary, optional
@@ -1667,6 +1707,7 @@ class Calibrant(Connection):
                 forecast=forecast,
                 reduction=reduction,
                 n_classes=n_classes,
+                coverage=coverage,
                 scale=scale,
                 map=map,
                 bucket=bucket,
@@ -1942,6 +1983,64 @@ class Calibrant(Connection):
         >>> client.delete_audit_hook("siem")
         """
         return self._run(audit_hooks.audit_hook(self._patience, hook, url, secret=secret))
+
+    def evaluate_sets(
+        self,
+        sets: Any,
+        labels: ArrayLike,
+        *,
+        alpha: float | None = None,
+        class_names: Sequence[Any] | None = None,
+        groups: Any = None,
+        weights: ArrayLike | None = None,
+        weights_kind: str | None = None,
+        interval: float | None = None,
+    ) -> CoverageAnswer:
+        """Measure how often prediction sets have the label of their row, by class, size and group, and how large they are.
+
+        Parameters
+        ----------
+        sets : PredictionSets, array_like of bool, shape (n, K), or sequence of n collections
+            As for ``calibrant.evaluate_sets``.
+        labels : array_like, shape (n,)
+            Number of the class of each row, or its name.
+        alpha : float, optional
+            Error level of the sets, if they do not have one.
+        class_names : sequence, optional
+            Names of the classes in the order of their numbers; needed for names.
+        groups : array_like, shape (n,), or frame, optional
+            Group of each row.
+        weights : array_like, shape (n,), optional
+            Weights of the rows.
+        weights_kind : {"importance", "frequency"}, optional
+            Kind of weights; by default importance.
+        interval : float, optional
+            Level of the intervals; by default 0.95.
+
+        Returns
+        -------
+        CoverageAnswer
+            The response of ``POST /coverage``.
+
+        Examples
+        --------
+        >>> found = client.evaluate_sets([["cat"], ["cat", "dog"]], ["cat", "dog"], class_names=["cat", "dog"], alpha=0.1)
+        >>> found.coverage, found.mean_size
+        (1.0, 1.5)
+        """
+        return self._run(
+            coverage.evaluate_sets(
+                self._patience,
+                sets,
+                labels,
+                alpha=alpha,
+                class_names=class_names,
+                groups=groups,
+                weights=weights,
+                weights_kind=weights_kind,
+                interval=interval,
+            )
+        )
 
     @overload
     def calibrate_distribution(
@@ -2380,7 +2479,7 @@ class Calibrant(Connection):
         tags : str or Sequence[str], optional
             Name, or name=value; may be repeated.
         created_by : str, optional
-            Only maps that the API key with this name created.
+            Only maps that the API key with this name, or ``oidc:`` and this subject, created.
         n_classes : int, optional
             Only maps of this number of classes.
 
@@ -3250,8 +3349,13 @@ class Calibrant(Connection):
             )
         ).items
 
-    def methods(self) -> list[MethodEntry]:
+    def methods(self, *, output: str | None = None) -> list[MethodEntry]:
         """List the calibration methods with options and source, and whether each fit runs as a job.
+
+        Parameters
+        ----------
+        output : {"probabilities", "sets"}, optional
+            Sets: methods of prediction sets.
 
         Returns
         -------
@@ -3263,10 +3367,15 @@ class Calibrant(Connection):
         >>> [method.runs for method in client.methods() if method.name == "averaged"]
         ['job']
         """
-        return (self._run(result(self._patience, "GET", path_of("methods"), MethodEntries))).items
+        return (self._run(result(self._patience, "GET", path_of("methods"), MethodEntries, {"output": output}))).items
 
-    def distribution_methods(self) -> list[DistributionMethodEntry]:
+    def distribution_methods(self, *, output: str | None = None) -> list[DistributionMethodEntry]:
         """List the calibrators of predictive distributions with options and source.
+
+        Parameters
+        ----------
+        output : {"probabilities", "sets"}, optional
+            Sets: methods of prediction sets.
 
         Returns
         -------
@@ -3285,9 +3394,26 @@ class Calibrant(Connection):
                     "GET",
                     path_of("methods"),
                     DistributionMethodEntries,
-                    {"prediction_kind": "regression"},
+                    {"output": output, "prediction_kind": "regression"},
                 )
             )
+        ).items
+
+    def set_methods(self) -> list[SetMethodEntry]:
+        """List the methods of prediction sets with options, guarantee and source.
+
+        Returns
+        -------
+        list of SetMethodEntry
+            One method of prediction sets in the catalogue.
+
+        Examples
+        --------
+        >>> [method.name for method in client.set_methods()]
+        ['lac', 'aps', 'raps', 'crc']
+        """
+        return (
+            self._run(result(self._patience, "GET", path_of("methods"), SetMethodEntries, {"output": "sets"}))
         ).items
 
     def audit_log(

@@ -2,6 +2,8 @@
 {{- define "calibrant.defaults" -}}
 {
   "store_budget": 0.75,
+  "audit_entries": 10000,
+  "audit_days": 400,
   "drain_seconds": 10.0,
   "max_body_bytes": 268435456,
   "max_unpacked_bytes": 1073741824,
@@ -38,6 +40,9 @@
   "serve_stale_seconds": 900,
   "session_idle": 3600,
   "session_life": 43200,
+  "oidc_leeway": 30.0,
+  "oidc_refresh_seconds": 300.0,
+  "oidc_stale_seconds": 3600.0,
   "sign_in_rate": 10
 }
 {{- end -}}

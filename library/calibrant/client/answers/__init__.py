@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SetMethodEntries,
         SetMethodEntry,
     )
+    from calibrant.client.answers.coverage import CoverageAnswer, StratumAnswer
     from calibrant.client.answers.decisions import CurveAnswer, DecisionCurveAnswer, DecisionThresholdAnswer
     from calibrant.client.answers.distributions import ForecastShape, HeldOutGain
     from calibrant.client.answers.document import Mismatch, WireAnswer, decode
@@ -103,11 +104,13 @@ if TYPE_CHECKING:
     from calibrant.client.answers.monitor_online import OnlineReading, OnlineVersion
     from calibrant.client.answers.monitor_rules import (
         ChangeReading,
+        CoverageRule,
         DriftEvidence,
         DriftRule,
         EvidenceReading,
         EvidenceRule,
         RuleState,
+        SetCoverageReading,
         ThresholdReading,
         ThresholdRule,
     )
@@ -148,7 +151,9 @@ _MODULE_OF = {
     "ComparisonAnswer": "evaluations",
     "ContestantAnswer": "evaluations",
     "Counts": "monitors",
+    "CoverageAnswer": "coverage",
     "CoverageReading": "monitor_answers",
+    "CoverageRule": "monitor_rules",
     "CurveAnswer": "decisions",
     "DecisionCurveAnswer": "decisions",
     "DecisionThresholdAnswer": "decisions",
@@ -245,9 +250,11 @@ _MODULE_OF = {
     "SampleSizeAnswer": "sample_size",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
+    "SetCoverageReading": "monitor_rules",
     "SetMethodEntries": "catalogue",
     "SetMethodEntry": "catalogue",
     "Shift": "monitor_answers",
+    "StratumAnswer": "coverage",
     "ThresholdReading": "monitor_rules",
     "ThresholdRule": "monitor_rules",
     "WindowReading": "monitor_answers",
@@ -280,7 +287,9 @@ __all__ = [
     "ComparisonAnswer",
     "ContestantAnswer",
     "Counts",
+    "CoverageAnswer",
     "CoverageReading",
+    "CoverageRule",
     "CurveAnswer",
     "DecisionCurveAnswer",
     "DecisionThresholdAnswer",
@@ -376,9 +385,11 @@ __all__ = [
     "SampleSizeAnswer",
     "SeriesAnswer",
     "SeriesPoint",
+    "SetCoverageReading",
     "SetMethodEntries",
     "SetMethodEntry",
     "Shift",
+    "StratumAnswer",
     "ThresholdReading",
     "ThresholdRule",
     "WindowReading",

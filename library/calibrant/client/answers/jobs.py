@@ -30,7 +30,8 @@ class JobSummary(WireAnswer):
     status: Status  # status of the job
     progress: Progress = field(default_factory=Progress)  # progress of the running job
     created_at: str  # when it was created
-    created_by: str | None = None  # name of the API key that created it; None without keys
+    #: name of the API key that created it, or oidc: and the subject of its token; None without keys
+    created_by: str | None = None
     started_at: str | None = None  # when a worker started the job; None before
     finished_at: str | None = None  # when the job ended; None before
     problem: Problem | None = None  # why the job failed; None otherwise

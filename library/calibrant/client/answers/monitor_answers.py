@@ -75,7 +75,8 @@ class MonitorAnswer(WireAnswer):
     reservoir: int | None = None
     id: str  # unique id; a new monitor with the same name has another
     created_at: str  # when it was created
-    created_by: str | None = None  # name of the API key that created it; None without keys
+    #: name of the API key that created it, or oidc: and the subject of its token; None without keys
+    created_by: str | None = None
     configured_by: str | None = None  # id of the API key that created or last changed it; None if it is not known
     started_at: str  # rows predicted earlier are not counted as evidence
 
