@@ -412,6 +412,19 @@ STORY: tuple[Example, ...] = (
         {"map": "fraud-detector", "predictions": [0.3, 0.95]},
     ),
     Example(
+        "POST /maps",
+        "prediction-sets",
+        "A map to prediction sets",
+        {"batch": BATCH, "method": "lac", "options": {"alpha": 0.2}, "name": "fraud-sets"},
+        201,
+    ),
+    Example(
+        "POST /calibrate",
+        "sets",
+        "Prediction sets",
+        {"map": "fraud-sets", "predictions": [0.05, 0.5, 0.95]},
+    ),
+    Example(
         "POST /diagrams",
         "before-and-after",
         "A stored batch before and after a map, as SVG",

@@ -201,6 +201,7 @@ async def diagrams(request: Request) -> Response:
         ),
         samples=(
             Sample("regression", "Calibrators of predictive distributions", query=_REGRESSION),
+            Sample("sets", "Methods of prediction sets", query={"output": "sets"}),
             Sample("methods", "The first of the methods"),
         ),
     )

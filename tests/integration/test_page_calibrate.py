@@ -54,6 +54,22 @@ def _applied(visitor: Visitor, ref: str, predictions: list[float]) -> list[float
     return [float(p) for p in fitted.apply(predictions)]
 
 
+def test_a_set_map_adds_a_column_for_each_class(visitor: Visitor) -> None:
+    options = {"method": "lac", "options": {"conditional": "group"}, "groups": ["north", "south"] * 20}
+    ref = str(body_of(visitor.post("/maps", json=CLASSES | options), 201)["id"])
+    rows = "id,bird,cat,dog,group\n7,0.7,0.2,0.1,north\n8,0.1,0.3,0.6,south\n"
+    answer = _send(visitor, ref, rows.encode())
+    assert answer.status_code == 200
+    header, *found = csv.reader(io.StringIO(answer.text))
+    assert header[5:] == ["set_bird", "set_cat", "set_dog"]
+    fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
+    sets = fitted.apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], groups=["north", "south"])
+    assert [row[5:] for row in found] == sets.members.astype(int).astype(str).tolist()
+    unseen = _send(visitor, ref, rows.replace("south", "west").encode())
+    assert unseen.status_code == 422
+    assert "must be a group of the map" in unseen.text or "not a group of the map" in unseen.text
+
+
 def test_the_file_comes_back_with_its_own_columns_and_the_version_in_its_name(visitor: Visitor) -> None:
     ref = _fit(visitor)
     answer = _send(visitor, ref, CSV, "march rows.csv")

@@ -125,6 +125,17 @@ def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant
     assert calibrant.load_sets(record.document) == local
 
 
+def test_risk_control_takes_the_clusters_of_the_rows(http: httpx.Client) -> None:
+    p, cluster = RANDOM.random(300), np.arange(300) // 6
+    y = (RANDOM.random(300) < p).astype(int)
+    rows = {"predictions": p.tolist(), "labels": y.tolist(), "clusters": list(map(str, cluster))}
+    record = body_of(http.post("/maps", json=rows | {"method": "crc", "options": {"alpha": 0.2}}), 201)
+    local = calibrant.fit_sets(p, y, method="crc", alpha=0.2, clusters=cluster)
+    assert calibrant.load_sets(record["document"]) == local
+    answer = body_of(http.post("/calibrate", json={"map": record["id"], "predictions": [0.0, 1.0]}))
+    assert answer["sets"] == [[0], [1]]
+
+
 FITS: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown option": ({"options": {"penalty": 1}}, "invalid-option", "/options"),
     "alpha out of range": ({"options": {"alpha": 2}}, "invalid-option", "/options/alpha"),
