@@ -90,7 +90,8 @@ class Prefit:
 
     def predict(self, x: Array) -> Array:
         """Return the classes with the largest probability."""
-        return x.argmax(axis=1)
+        classes: Array = x.argmax(axis=1)
+        return classes
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -150,7 +151,7 @@ def same_sets(cp: Any, files: Sequence[Path]) -> list[str]:
             differing["lac"] += int((ours != mapie_sets(rows)).sum())
             random = np.random.default_rng(seed)
             drawn = random.random(len(rows[0])), random.random(len(rows[2]))
-            for name, numbers in (("raps", tuple(map(np.zeros_like, drawn))), ("raps, random", drawn)):
+            for name, numbers in (("raps", (np.zeros(len(rows[0])), np.zeros(len(rows[2])))), ("raps, random", drawn)):
                 score = cp.RAPS("identity", randomized=name != "raps", penalty=PENALTY, kreg=K_REG)
                 theirs = torchcp_sets(cp, score, rows, numbers)
                 differing[name] += int((raps_sets(rows, numbers) != theirs).sum())
