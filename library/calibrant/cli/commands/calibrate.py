@@ -7,6 +7,9 @@ The new columns are calibrated, or one per class, such as calibrated_bird. They 
 or JSON Lines file; in Parquet, Arrow and JSON Lines output, also those of a Parquet or Arrow file. In all other
 cases, the output has only the new columns. NPZ output has only the array calibrated.
 
+A folder, a pattern or a URL such as 's3://bucket/rows/*.parquet' is written to a new folder or prefix --out as Parquet
+files, without holding all rows in memory; name the columns with --prediction.
+
 For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
 so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.
 """
@@ -37,6 +40,8 @@ from calibrant.cli.rows import (
     source_of,
 )
 from calibrant.cli.server_url import Server
+from calibrant.cli.sources import Where, scored_source, source_arguments
+from calibrant.cli.sources import source_of as source_of_url
 
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
@@ -237,9 +242,20 @@ def calibrate(
     half_life: HalfLife = None,
     support: SupportOf = None,
     option: OrderOptions = None,
+    where: Where = None,
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
+    source_of_files = source_of_url(file, server)
+    if source_of_files is not None:
+        if half_life is not None or map_of is None:
+            raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
+        with errors_in_a_line():
+            document: Any = read_map(map_of, server)
+            scored_source(source_of_files, out, document, source_arguments(columns, where, "predictions"))
+        return
+    if where:
+        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
