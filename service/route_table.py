@@ -34,6 +34,7 @@ LATER = MappingProxyType(
             ),
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
             (r"/decisions", "routes.decisions"),
+            (r"/datasets", "routes.datasets"),
             (
                 r"/|/docs|/problems(/.*)?|/ui(/.*)?",
                 "routes.pages web.maps web.calibrate web.catalogue web.sign_in web.upload web.reports web.jobs "
