@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.core.errors import InvalidOption, SourceChanged, SourceUnreadable, requires
 from calibrant.core.progress import report
 from calibrant.distributed.arrow import ROWS, pieces
+from calibrant.distributed.delta import delta_files
 from calibrant.distributed.parquet import PIECE_BYTES, keys_of
 from calibrant.distributed.storage import Storage, StoredFile, reading
 
@@ -139,6 +140,7 @@ class Scan:
     where: tuple[Condition, ...] = ()
     numbers: frozenset[str] = frozenset()
     total: int = 0
+    partitions: Mapping[str, Mapping[str, str | None]] | None = None
 
     @classmethod
     def of(
@@ -153,14 +155,16 @@ class Scan:
         """List the files of a path, a pattern or a folder."""
         if format is not None and format not in (*FORMATS, "delta"):
             raise InvalidOption.at("/format", f"must be one of: {', '.join((*FORMATS, 'delta'))}")
-        files = storage.files(pattern)
+        delta = delta_files(storage, pattern) if format == "delta" else None
+        files = storage.files(pattern) if delta is None else delta.files
         if format is None and not any(sign in pattern for sign in "*?["):
             suffixes = tuple(suffix for known in FORMATS.values() for suffix in known)
             files = [file for file in files if file.path.endswith(suffixes)] or files
         conditions = read_conditions(where)
         compared = (name for name, _, value in conditions if isinstance(value, int | float))
         total = sum(file.size for file in files)
-        found = cls(storage, files, format, conditions, frozenset((*numbers, *compared)), total)
+        partitions = None if delta is None else delta.keys
+        found = cls(storage, files, format, conditions, frozenset((*numbers, *compared)), total, partitions)
         for file in files:
             found.format_of(file)
         return found
@@ -168,16 +172,20 @@ class Scan:
     def format_of(self, file: StoredFile) -> str:
         """Return the format of a file."""
         if self.format is not None:
-            return self.format
+            return "parquet" if self.format == "delta" else self.format
         for name, suffixes in FORMATS.items():
             if file.path.lower().endswith(suffixes):
                 return name
         raise InvalidOption.at("/format", f"is needed for files with other suffixes: {', '.join(FORMATS)}")
 
+    def keys_of(self, file: StoredFile) -> Mapping[str, str | None]:
+        """Return the columns in the names of the folders of a file, or of its partition of a Delta table."""
+        return keys_of(file.path) if self.partitions is None else self.partitions[file.path]
+
     def pieces(self) -> Iterator[FilePiece]:
         """Yield the files in order; a large Parquet file in pieces of row groups."""
         for file in self.files:
-            if self.meets(keys_of(file.path)) is not False:
+            if self.meets(self.keys_of(file)) is not False:
                 divided = self.format_of(file) == "parquet" and file.size > PIECE_BYTES
                 yield from self._divided(file) if divided else [FilePiece(file, size=file.size)]
 
@@ -205,7 +213,7 @@ class Scan:
 
         Columns that the file does not have are left out.
         """
-        keys = keys_of(piece.file.path)
+        keys = self.keys_of(piece.file)
         conditions = [condition for condition in self.where if condition[0] not in keys]
         needed = None if columns is None else [*dict.fromkeys((*columns, *(name for name, _, _ in conditions)))]
         keep = reduce(operator.and_, map(_expression, conditions)) if conditions else None

@@ -19,7 +19,6 @@ from calibrant.core.progress import Progress, reporting, step
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.distributed.accumulation import MEMORY, TOLERANCE, Accumulation, DistinctCounts, GatheredRows
 from calibrant.distributed.arrow import Columns, checked_part, placed
-from calibrant.distributed.parquet import keys_of
 from calibrant.distributed.scan import BytesRead, Scan
 from calibrant.distributed.storage import opened_target, opened_url
 from calibrant.distributed.target import Scored, Scoring
@@ -56,7 +55,7 @@ def gather(
     held, progress = Accumulation(columns, memory=memory, kind=kind), BytesRead(scan.total)
     names = list(dict.fromkeys(columns.named.values()))
     for piece in scan.pieces():
-        keys, first_row = keys_of(piece.file.path), piece.first_row
+        keys, first_row = scan.keys_of(piece.file), piece.first_row
         for batch in scan.batches(piece, names):
             if batch.num_rows:
                 try:

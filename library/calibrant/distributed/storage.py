@@ -71,6 +71,10 @@ class Storage(ABC):
     def remove(self, folder: str) -> None:
         """Remove a folder of files, if it exists."""
 
+    @abstractmethod
+    def location(self, path: str) -> tuple[str, dict[str, str]]:
+        """Return the URL of a folder and the options of its store, for a reader that opens files itself."""
+
     def files(self, pattern: str) -> list[StoredFile]:
         """Return the files of a path, a pattern or a folder, sorted; raises ``EmptyBatch`` without any.
 
@@ -201,6 +205,14 @@ class Folder(Storage):
             opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
         return os.fdopen(opened, "rb")
 
+    def location(self, path: str) -> tuple[str, dict[str, str]]:
+        """Return the path of a folder that no symbolic link leads to, whose log has none either."""
+        with self._opened(path), self._opened(f"{path}/_delta_log") as log:
+            for entry in os.scandir(log):
+                if entry.is_symlink():
+                    raise _link()
+        return str(self._root.resolve() / path), {}
+
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[IO[bytes]]:
         """Write a file of another name, which is renamed at the end."""
@@ -281,8 +293,16 @@ def _no_links(name: str, at: int) -> Iterator[None]:
 class Remote(Storage):
     """Files below a prefix of a file system of pyarrow."""
 
-    def __init__(self, filesystem: FileSystem, base: str) -> None:
-        self._filesystem, self._base = filesystem, base.rstrip("/")
+    def __init__(self, filesystem: FileSystem, base: str, scheme: str = "", **options: str | None) -> None:
+        self._filesystem, self._base, self._scheme = filesystem, base.rstrip("/"), scheme
+        self._options = {name: value for name, value in options.items() if value is not None}
+
+    def location(self, path: str) -> tuple[str, dict[str, str]]:
+        """Return the URL of a prefix."""
+        if not self._scheme:
+            return self._whole(path), {}
+        plain = {"AWS_ALLOW_HTTP": "true"} if self._options.get("AWS_ENDPOINT_URL", "").startswith("http:") else {}
+        return f"{self._scheme}://{self._whole(path)}", self._options | plain
 
     def _whole(self, path: str) -> str:
         return f"{self._base}/{path}" if path else self._base or "/"
@@ -388,14 +408,17 @@ def _remote(root: str, endpoint: str | None, region: str | None) -> Remote:
         from pyarrow import fs
     parts = urlsplit(root)
     if parts.scheme == "s3":
+        endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL")
+        region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         filesystem = fs.S3FileSystem(
-            endpoint_override=endpoint or os.environ.get("AWS_ENDPOINT_URL"),
-            region=region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+            endpoint_override=endpoint,
+            region=region,
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
             connect_timeout=_CONNECT_SECONDS,
             request_timeout=_ANSWER_SECONDS,
             allow_bucket_creation=False,
         )
-        return Remote(filesystem, f"{parts.netloc}{unquote(parts.path)}")
+        base = f"{parts.netloc}{unquote(parts.path)}"
+        return Remote(filesystem, base, "s3", AWS_ENDPOINT_URL=endpoint, AWS_REGION=region)
     found: tuple[FileSystem, str] = fs.FileSystem.from_uri(root)
-    return Remote(*found)
+    return Remote(*found, parts.scheme)

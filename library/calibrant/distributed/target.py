@@ -20,7 +20,6 @@ from calibrant.core.errors import (
     requires,
 )
 from calibrant.distributed.arrow import Columns, placed, predictions_of
-from calibrant.distributed.parquet import keys_of
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan
 from calibrant.distributed.storage import Storage
 from calibrant.maps.calibration_map import CalibrationMap
@@ -201,7 +200,7 @@ def _calibrated(
     """Yield the rows of a piece with the calibrated columns, and the columns in the names of its folders."""
     with requires("files"):
         import pyarrow as pa
-    first_row, keys = piece.first_row, keys_of(piece.file.path)
+    first_row, keys = piece.first_row, scan.keys_of(piece.file)
     for batch in scan.batches(piece, None):
         if batch.num_rows:
             for argument, name in columns.named.items():
