@@ -269,7 +269,7 @@ def evaluate(
         if (source := source_of(file, server)) is not None:
             from calibrant.maps.calibration_map import load
 
-            how = {"interval": interval, "resamples": resamples, "seed": seed}
+            how: dict[str, Any] = {"interval": interval, "resamples": resamples, "seed": seed}
             how["map"] = None if applied is None else load(cast("dict[str, Any]", applied))
             arguments = source_arguments(columns, where, "predictions", "labels")
             report = evaluated_source(source, arguments, measures=measures, **how)
