@@ -56,9 +56,10 @@ from calibrant.client.answers import (
     ReportAnswer,
     ReportsAnswer,
     RuleState,
+    ScoredAnswer,
     SeriesAnswer,
 )
-from calibrant.client.calls import aliases, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
+from calibrant.client.calls import aliases, datasets, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
@@ -140,6 +141,7 @@ class Calibrant(Connection):
         allow_shape_change: bool | None = None,
         options: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         reduction: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
@@ -169,6 +171,8 @@ class Calibrant(Connection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
@@ -213,6 +217,7 @@ class Calibrant(Connection):
                         "method": method,
                         "options": options,
                         "keep_batch": keep_batch,
+                        "source": source,
                         "reduction": reduction,
                         "seed": seed,
                     },
@@ -392,6 +397,7 @@ class Calibrant(Connection):
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         interval: float | None = None,
@@ -416,6 +422,8 @@ class Calibrant(Connection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -470,6 +478,7 @@ class Calibrant(Connection):
                     rows,
                     {
                         "keep_batch": keep_batch,
+                        "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "interval": interval,
@@ -841,6 +850,7 @@ class Calibrant(Connection):
         *own_labels: Any,
         models: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
@@ -870,6 +880,8 @@ class Calibrant(Connection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -935,6 +947,7 @@ class Calibrant(Connection):
                     {
                         "models": models,
                         "keep_batch": keep_batch,
+                        "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "maps": maps,
@@ -1895,6 +1908,56 @@ class Calibrant(Connection):
         """
         return self._run(aliases.alias(self._patience, name, alias, version, new=new))
 
+    def calibrate_source(
+        self,
+        map: str | MapSummary,
+        source: Mapping[str, Any],
+        target: Mapping[str, str],
+        *,
+        scale: str | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ScoredAnswer:
+        """Apply a stored map to files of a source of the service, and write them with the calibrated columns.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        source : mapping
+            ``source``, ``path`` and ``columns`` with the ``predictions``; optionally ``where`` and ``format``.
+        target : mapping
+            ``source`` and ``path`` of a folder that does not exist yet.
+        scale : {"probability", "percent", "logit"}, optional
+            Scale of the predictions; by default that of the map.
+        timeout : float, optional
+            Seconds to wait for the job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        ScoredAnswer
+            The target, and the numbers of rows, files and bytes.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": {"predictions": "score"}}
+        >>> client.calibrate_source("spam", source, {"source": "scores", "path": "scored"})  # doctest: +SKIP
+        """
+        return self._run(
+            datasets.calibrate_source(
+                self._patience, map, source, target, scale=scale, timeout=timeout, progress=progress
+            )
+        )
+
     @overload
     def calibrate_distribution(
         self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
@@ -2208,7 +2271,7 @@ class Calibrant(Connection):
             Created before this time.
         status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
             Only jobs with this status.
-        kind : {"fit", "evaluate"}, optional
+        kind : {"fit", "evaluate", "score"}, optional
             Only jobs of this kind.
         batch : str or BatchRecord, optional
             Only jobs of this batch.
@@ -2565,7 +2628,8 @@ class Calibrant(Connection):
         ProblemResponse
             With the code ``unknown-job``, ``job-not-final``, ``not-a-number``, ``not-finite``, ``out-of-range``,
             ``crossing-quantiles``, ``invalid-variance``, ``prediction-kind-mismatch``, ``wrong-shape``,
-            ``length-mismatch``, ``empty-batch``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
+            ``length-mismatch``, ``empty-batch``, ``refused-path``, ``source-unreadable``, ``source-changed``,
+            ``source-too-large``, ``target-exists``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
             ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``, ``scale-mismatch``,
             ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``, ``invalid-option``,
             ``extra-not-installed``, ``invalid-document``, ``not-converged``, ``unknown-batch-reference``,

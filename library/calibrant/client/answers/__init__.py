@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         WindowSpec,
     )
     from calibrant.client.answers.problems import Problem, ProblemError
+    from calibrant.client.answers.sources import BasisAnswer, ScoredAnswer, SourceTarget
 
 #: Name -> the module that it is loaded from.
 _MODULE_OF = {
@@ -130,6 +131,7 @@ _MODULE_OF = {
     "Attempt": "monitor_alarms",
     "AuditAnswer": "monitor_alarms",
     "AuditEntry": "monitor_alarms",
+    "BasisAnswer": "sources",
     "BatchRecord": "batches",
     "BatchReport": "evaluations",
     "BatchesAnswer": "batches",
@@ -230,9 +232,11 @@ _MODULE_OF = {
     "ReportsAnswer": "evaluations",
     "RowsReading": "monitor_answers",
     "RuleState": "monitor_rules",
+    "ScoredAnswer": "sources",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
     "Shift": "monitor_answers",
+    "SourceTarget": "sources",
     "ThresholdReading": "monitor_rules",
     "ThresholdRule": "monitor_rules",
     "WindowReading": "monitor_answers",
@@ -252,6 +256,7 @@ __all__ = [
     "Attempt",
     "AuditAnswer",
     "AuditEntry",
+    "BasisAnswer",
     "BatchRecord",
     "BatchReport",
     "BatchesAnswer",
@@ -351,9 +356,11 @@ __all__ = [
     "ReportsAnswer",
     "RowsReading",
     "RuleState",
+    "ScoredAnswer",
     "SeriesAnswer",
     "SeriesPoint",
     "Shift",
+    "SourceTarget",
     "ThresholdReading",
     "ThresholdRule",
     "WindowReading",
