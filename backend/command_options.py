@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import tomllib
@@ -168,6 +169,8 @@ def _text_of(name: str, value: Any) -> str:
     """A value of a file as the text of a variable."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
+    if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
+        return json.dumps(value)  # objects by name
     if not isinstance(value, str | int | float):
         detail = f"{name} must be a text, a number, a boolean or a list of texts"
         raise typer.BadParameter(detail, param_hint="--config")

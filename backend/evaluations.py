@@ -70,6 +70,12 @@ def _evaluate(
     report: bool,
 ) -> tuple[dict[str, Any], Work] | JobRecord:
     kind = kind_of(options.prediction_kind)
+    if isinstance(options, EvaluateOptions) and options.source is not None:
+        if report:
+            raise InvalidField.at("/source", "is not supported in HTML reports; request measures as JSON")
+        from backend.references import queue_evaluation
+
+        return queue_evaluation(requester, arrays, options)
     request = kind.evaluation(requester, cast(Any, options), report=report)
     if isinstance(options, EvaluateOptions) and options.batches is not None:
         work = _work_on_batches(requester, arrays, options, cast(EvaluationRequest, request))
@@ -94,6 +100,8 @@ def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptio
     if options.maps is not None:
         given = options.model_dump(exclude={"batches"})
         return evaluate_or_queue(requester, arrays, RankedMaps.model_validate(given))
+    if options.source is not None:
+        raise InvalidField.at("/source", "can be combined with maps only; send models as arrays or batches")
     if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
         where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
         raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")
@@ -174,6 +182,12 @@ def stored_report(store: Store, job: JobRecord) -> WholeReport:
 def run_evaluation(store: Store, run: Run, device: str, progress: Progress) -> None:
     """Run an evaluation job; its result is the report. Retries while the store is unavailable."""
     spec = run.job.spec
+    if spec.get("source") is not None:
+        from backend.references import evaluate_source
+
+        report = evaluate_source(store, run, device, progress)
+        patiently(lambda: run.succeed({"report": report}))
+        return
     evaluate = kind_of(spec.get("prediction_kind", CLASSES.name)).run_evaluation(store, spec, device)
     with span("compute"), reporting(progress):
         report = evaluate()

@@ -24,6 +24,10 @@ def fit_or_queue(
 ) -> MapRecord | JobRecord:
     """Fit and store a map directly, or queue a job if the method is a long fit or takes more than an estimated 2 s."""
     kind = kind_of(options.prediction_kind)
+    if isinstance(options, FitOptions) and options.source is not None:
+        from backend.references import queue_fit
+
+        return queue_fit(requester, arrays, options)
     request = kind.fit(requester, cast(Any, options))
     work = request.on(requester, find_rows(requester, arrays, request.options))
     draft = run_inline(requester, work)
@@ -52,7 +56,12 @@ def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:
     """
     spec = run.job.spec
     with span("compute", method=spec["method"]):
-        draft = kind_of(spec.get("prediction_kind", CLASSES.name)).run_fit(store, run, device, progress)
+        if spec.get("source") is not None:
+            from backend.references import fit_source
+
+            draft: MapRecord | None = fit_source(run, device, progress)
+        else:
+            draft = kind_of(spec.get("prediction_kind", CLASSES.name)).run_fit(store, run, device, progress)
     if draft is not None:
         allowed = bool(spec.get("allow_shape_change"))
         patiently(lambda: store.maps.put(draft, run=run, allow_shape_change=allowed))

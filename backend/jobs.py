@@ -106,7 +106,7 @@ def queue(
         created_at=stamp(),
         created_by=requester.who,
         ttl=settings.job_ttl,
-        spec=spec | {"parts": batches[0].parts},
+        spec=spec | ({"parts": batches[0].parts} if batches else {}),
         queue=GPU_FITS if gpu and serves(store.redis, GPU_FITS) else QUEUE_OF[kind],
         timeout=timeout,
         seconds=min(seconds, timeout),

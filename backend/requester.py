@@ -59,6 +59,8 @@ class RequesterLimits(ScorerLimits, Protocol):
     def evaluate_timeout(self) -> int: ...  # noqa: D102
     @property
     def gpu_seconds(self) -> float: ...  # noqa: D102
+    @property
+    def sources(self) -> str: ...  # noqa: D102
 
 
 class Requester(Scorer, Protocol):

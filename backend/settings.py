@@ -40,6 +40,14 @@ def check_address(text: str) -> None:
         raise ValueError("must start with https:// or http://")
 
 
+def check_sources(text: str) -> None:
+    """Raise ``ValueError`` for a text that declares no sources."""
+    if text:
+        from schemas.sources import read_declarations  # slow to import, and most services have none
+
+        read_declarations(text)
+
+
 @dataclass(frozen=True)
 class SharedSettings:
     """The settings of the API and of the workers."""
@@ -84,6 +92,15 @@ class SharedSettings:
         "",
         "networks of private addresses that webhooks may be sent to, separated by commas, such as 10.0.0.0/8; default: "
         "none; set the same value for the API and for the workers",
+    )
+    sources: str = setting(
+        "",
+        'sources of rows in files by name, as JSON, or as a table of the file of settings, such as {"scores": {"root": '
+        '"s3://bucket/folder", "write": true, "tenants": ["risk"]}}; roots are file://, s3://, gs:// or abfs://, with '
+        "credentials from the environment or the identity of the machine; without tenants, all may read; endpoint and "
+        "region are those of an object store that is not Amazon's; default: none; set the same value for the API and "
+        "for the workers",
+        check=check_sources,
     )
     drain_seconds: float = setting(
         10.0,

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ FILE, ROW_GROUP = 1_000_000, 250_000
 ROUNDS = 3
 COLUMNS: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country"}
 _MEASURES = ["ece", "ks", "log-loss"]
+
+
+T = TypeVar("T")
 
 
 class Run(NamedTuple):
@@ -61,7 +64,8 @@ def write_rows(folder: Path, n: int) -> None:
         pq.write_table(pa.table(made), folder / f"part-{i:04}.parquet", row_group_size=ROW_GROUP)
 
 
-def _peak() -> float:
+def peak() -> float:
+    """The peak of the resident memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -80,7 +84,7 @@ def in_memory(folder: Path) -> Run:
     report = calibrant.evaluate(table["p"].to_numpy(), table["y"].to_numpy(), measures=_MEASURES)
     seconds = time.perf_counter() - began
     values = [result.value for result in report.measures.values()]
-    return Run(seconds, _peak(), tuple(value for value in values if value is not None))
+    return Run(seconds, peak(), tuple(value for value in values if value is not None))
 
 
 def one_process(folder: Path) -> Run:
@@ -89,7 +93,7 @@ def one_process(folder: Path) -> Run:
     asked = Columns.read(**COLUMNS)
     parts = [count_piece(piece, asked) for piece in pieces_of(folder)]
     found = calibrant.merge(part for part in parts if part is not None)
-    return Run(time.perf_counter() - began, _peak(), _values(found))
+    return Run(time.perf_counter() - began, peak(), _values(found))
 
 
 def dask_workers(folder: Path) -> Run:
@@ -101,7 +105,7 @@ def dask_workers(folder: Path) -> Run:
         began = time.perf_counter()
         found = distributed.dask.tally(folder, **COLUMNS)
         seconds = time.perf_counter() - began
-        return Run(seconds, _peak() + sum(client.run(_peak).values()), _values(found))
+        return Run(seconds, peak() + sum(client.run(peak).values()), _values(found))
 
 
 def in_duckdb(folder: Path) -> Run:
@@ -111,7 +115,7 @@ def in_duckdb(folder: Path) -> Run:
     with duckdb.connect(config={"threads": 2}) as connection:
         began = time.perf_counter()
         found = distributed.duckdb.tally(folder, **COLUMNS, connection=connection)
-        return Run(time.perf_counter() - began, _peak(), _values(found))
+        return Run(time.perf_counter() - began, peak(), _values(found))
 
 
 CONTENDERS: Mapping[str, Callable[[Path], Run]] = {
@@ -121,7 +125,7 @@ CONTENDERS: Mapping[str, Callable[[Path], Run]] = {
 }
 
 
-def alone(run: Callable[[Path], Run], folder: Path) -> Run:
+def alone(run: Callable[[Path], T], folder: Path) -> T:
     """The run in a separate process, with its own peak memory."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(run, folder).result()

@@ -7,8 +7,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.base import Document, Reference, Seed
-from schemas.batches import ArraysOrBatch, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, WeightsKind
+from schemas.batches import (
+    ArraysOrBatch,
+    InputScale,
+    KeepBatch,
+    Predictions,
+    RequestWeightsKind,
+    RowsOrBatch,
+    WeightsKind,
+)
 from schemas.distributions import DistributionArrays, ForecastKind, Level
+from schemas.sources import BasisAnswer, RowsByReference, SourceRows
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
 
@@ -77,6 +86,7 @@ class MeasuredOptions(RowsOrBatch):
     """The options that evaluations and comparisons share."""
 
     keep_batch: KeepBatch = False
+    source: RowsByReference = None
     measures: list[str | dict[str, Any]] | None = Field(
         None,
         description="names of `GET /measures`, or objects with name, options and ``as``, the key of the result",
@@ -165,11 +175,15 @@ class ContestantSpec(Document):
 class EvaluateSpec(Document):
     """An evaluation as stored with a job: ids and options, never arrays; ``map`` is an id.
 
-    ``batch`` is None if ``batches`` are evaluated.
+    ``batch`` is None if ``batches`` or the rows of a ``source`` are evaluated.
     """
 
     batch: str | None
     parts: int | None = Field(None, description="only the first parts of the batch; None: all")
+    source: SourceRows | None = None
+    scale: InputScale | None = Field(None, description="of the rows of a source")
+    weights_kind: WeightsKind | None = Field(None, description="of the rows of a source")
+    class_names: list[str] | None = Field(None, description="of the rows of a source")
     batches: list[str] | None = None
     parts_of: list[int] | None = Field(None, description="for ``batches``: only the first parts of each; None: all")
     by_group: bool = Field(True, description="whether groups are reported separately, if there are any")
@@ -357,6 +371,7 @@ class ReportAnswer(Document):
     renormalised: int
     weights_kind: WeightsKind | None = Field(None, description="null without weights")
     clusters: int | None = Field(None, description="number of clusters; null without clusters")
+    basis: BasisAnswer | None = Field(None, description="of a source: what the results were computed from")
     measures: Measures
     map: str | None = Field(None, description="id of the map that was applied; null without one")
     after: After | None = None

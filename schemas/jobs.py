@@ -15,7 +15,7 @@ from schemas.problems import Problem
 
 # --- Jobs
 
-Kind = Literal["fit", "evaluate"]
+Kind = Literal["fit", "evaluate", "score"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 #: Statuses that never change again.
 FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})
@@ -63,7 +63,9 @@ class JobAnswer(JobSummary):
     """A job, as ``GET /jobs/{id}`` returns it."""
 
     result: dict[str, Any] | None = Field(
-        None, description="the map of a fit, or the report of an evaluation; null until the job has succeeded"
+        None,
+        description="the map of a fit, the report of an evaluation, or the target of scored rows; null until the job "
+        "has succeeded",
     )
 
 

@@ -8,7 +8,16 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from calibrant.maps.calibration_map import SETS, VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
-from schemas.batches import ArraysOrBatch, InputScale, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, Scale
+from schemas.batches import (
+    ArraysOrBatch,
+    InputScale,
+    KeepBatch,
+    Predictions,
+    RequestWeightsKind,
+    RowsOrBatch,
+    Scale,
+    WeightsKind,
+)
 from schemas.distributions import (
     DistributionArrays,
     ForecastFields,
@@ -19,6 +28,7 @@ from schemas.distributions import (
     OutcomeScale,
     PredictionKind,
 )
+from schemas.sources import RowsByReference, SourceRows
 
 TagName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")]
 TagValue = Annotated[str, Field(max_length=256)]
@@ -61,6 +71,7 @@ class FitOptions(Registration, RowsOrBatch):
     )
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"folds": 10}])
     keep_batch: KeepBatch = False
+    source: RowsByReference = None
     reduction: str | None = None
     seed: Seed = 0
 
@@ -105,7 +116,7 @@ class StoredFit(Registration):
 
     method: str
     options: dict[str, Any]
-    batch: str
+    batch: str | None = Field(description="None for the rows of a source")
     parts: int | None = Field(None, description="only the first parts of the batch; None: all")
     seed: int
     created_by: str | None = None
@@ -124,6 +135,9 @@ class FitSpec(StoredFit):
     """A fit to predictions of classes as stored with a job."""
 
     reduction: str | None
+    source: SourceRows | None = None
+    scale: InputScale | None = Field(None, description="of the rows of a source")
+    weights_kind: WeightsKind | None = Field(None, description="of the rows of a source")
     class_names: list[str] | None = None
     group_folds: bool = Field(False, description="whether groups are clusters, in jobs of earlier versions")
 

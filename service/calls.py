@@ -42,6 +42,8 @@ OF_ROWS = (
     "invalid-weight",
     "invalid-option",
 )
+#: Problems of rows in the files of a source, and of data sets that are written to one.
+OF_SOURCES = ("unknown-source", "refused-path")
 #: Further problems of predictive distributions.
 OF_FORECASTS = ("crossing-quantiles", "invalid-variance", "prediction-kind-mismatch")
 #: Problems of every evaluation of rows, whatever the form of the response.

@@ -91,6 +91,8 @@ def _result(here: Context, record: JobRecord) -> Response:
         return respond(failure(record))
     if record.kind == "evaluate":
         return answer(record.result["report"])
+    if record.kind == "score":
+        return answer(record.result, 201)
     made = here.store.maps.get(record.result["map"])
     return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
 

@@ -35,6 +35,7 @@ LATER = MappingProxyType(
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
             (r"/decisions", "routes.decisions"),
             (r"/audit(/hooks(/[^/]+)?)?", "routes.audit routes.audit_hooks"),
+            (r"/datasets", "routes.datasets"),
             (
                 r"/|/docs|/problems(/.*)?|/ui(/.*)?",
                 "routes.pages web.maps web.calibrate web.catalogue web.sign_in web.upload web.reports web.jobs "

@@ -172,6 +172,13 @@ def evaluate(work: JobRun) -> None:
     _run(run_evaluation, work)
 
 
+def score(work: JobRun) -> None:
+    """Write the data set of a job."""
+    from backend.references import run_scoring  # few workers need it
+
+    _run(run_scoring, work)
+
+
 def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: JobRun) -> None:
     """Run a use case, and end the job with its outcome.
 

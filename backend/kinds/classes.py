@@ -246,7 +246,8 @@ class FitRequest:
         if options.name is not None and not options.allow_shape_change:
             requester.store.maps.check_shape(options.name, output_shape(fitting.resolve(n_classes), n_classes))
         requester.store.charges.check_maps()
-        given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch", "scale", "weights_kind"})
+        excluded = {"prediction_kind", "batch", "keep_batch", "scale", "weights_kind", "source"}
+        given = options.model_dump(exclude=excluded)
         given["class_names"] = None if rows.class_names is None else list(rows.class_names)
         spec = FitSpec(**given, batch="", created_by=requester.who)
         seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), n_classes)
@@ -306,6 +307,13 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
         held_out_gain=None if gain is None else _gain(gain),
         warning=trained.warning,
     )
+
+
+def record_of_counts(map_id: str, spec: FitSpec, fitted: CalibrationMap, n: int) -> MapRecord:
+    """The record of a map fitted to counts of ``n`` rows, without a summary of the fit to each row."""
+    own = _of_classes(fitted, spec.class_names)
+    made = {"options": spec.options, "n": n, "seed": spec.seed, "created_by": spec.created_by}
+    return record_of(map_id, fitted, spec, **own, **made, warning=fitted.warning)
 
 
 def _of_classes(fitted: CalibrationMap, class_names: Sequence[str] | None) -> dict[str, Any]:
@@ -462,7 +470,8 @@ class ClassPredictions:
             read[record.id] = record
             return record.id
 
-        given = options.model_dump(exclude={"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names"})
+        excluded = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "source"}
+        given = options.model_dump(exclude=excluded)
         if options.map is not None:
             given["map"] = find(options.map)
         if options.maps is not None:
@@ -501,7 +510,7 @@ class ClassPredictions:
     def comparison(self, requester: Requester, options: CompareOptions, rows: Mapping[str, ClassRows]) -> Work:
         """Check a comparison of models, and return the work on their rows."""
         reduction = implied_reduction(requester, options.reduction, list((options.batches or {}).values()))
-        unused = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "maps"}
+        unused = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "maps", "source"}
         given = options.model_dump(exclude=unused) | {"reduction": reduction, "models": list(rows)}
         given["batches"] = None if options.batches is None else list(options.batches.values())
         spec = EvaluateSpec.model_validate({**given, "map": None})
@@ -525,7 +534,7 @@ class ClassPredictions:
         from backend.store.server.connection import patiently
 
         job, spec = run.job, FitSpec.model_validate(run.job.spec)
-        batch, groups = stored_rows(store, spec.batch, spec.parts)
+        batch, groups = stored_rows(store, spec.batch or "", spec.parts)
         if gives_sets(spec.method):
             return run_set_fit(run, spec, batch, groups, progress)
         batch = clustered(batch, groups or ()) if spec.group_folds else batch

@@ -371,7 +371,7 @@ class Distributions:
         from backend.store.server.connection import patiently
 
         spec = FitDistributionSpec.model_validate(run.job.spec)
-        rows = self.check_stored(*patiently(lambda: store.batches.arrays(spec.batch, spec.parts)), labelled=True)
+        rows = self.check_stored(*patiently(lambda: store.batches.arrays(spec.batch or "", spec.parts)), labelled=True)
         fitting = read_fitting(spec)
         with reporting(progress):
             fitted = fitting.run(fitting.check(rows))

@@ -238,6 +238,12 @@ class FolderInUse(EmbeddedStoreFailed):
     code = "folder-in-use"
 
 
+class UnknownSource(StorageError):
+    """A source that was not declared, or that the tenant may not use so."""
+
+    code = "unknown-source"
+
+
 class NoLabels(StorageError):
     """A stored batch without the labels that are needed."""
 

@@ -206,6 +206,11 @@ class Shared:
         return "calibrant::tenants-of-workers"
 
     @staticmethod
+    def target(place: str) -> str:
+        """String: ``tenant:job`` of the job that writes a data set, by the digest of its place."""
+        return f"calibrant::target:{place}"
+
+    @staticmethod
     def leases() -> str:
         """Hash: ``tenant:job`` of every running job -> run, owner and number of renewals."""
         return "calibrant::leases"

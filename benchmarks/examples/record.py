@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +20,8 @@ from benchmarks.examples.refusals import REFUSALS
 from service.examples.calls import DRIFTED, HOST, IDS, JOB, Example, all_examples
 from service.formats.media import JSON
 
+#: The files of the source of the examples.
+FILES = Path(__file__).parent / "files"
 _ID = re.compile(rf"({'|'.join(IDS)})_[0-9a-f]{{30}}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z")
 _SOME_TIME = "2026-01-31T12:00:00.000Z"
@@ -87,8 +93,14 @@ class Recorder:
 
 
 def admitting() -> dict[str, str]:
-    """The environment of a service to which the examples can be sent: it admits the host of their hooks."""
-    return {**os.environ, "CALIBRANT_WEBHOOK_HOSTS": HOST}
+    """The environment of a service to which the examples can be sent: it has their sources and the host of their hooks.
+
+    Data sets are written to a temporary folder, which is removed at the end of this process.
+    """
+    results = tempfile.mkdtemp(prefix="calibrant-results-")
+    atexit.register(shutil.rmtree, results, ignore_errors=True)
+    sources = {"scores": {"root": FILES.as_uri()}, "results": {"root": Path(results).as_uri(), "write": True}}
+    return {**os.environ, "CALIBRANT_WEBHOOK_HOSTS": HOST, "CALIBRANT_SOURCES": json.dumps(sources)}
 
 
 def record(

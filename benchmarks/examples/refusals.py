@@ -18,6 +18,11 @@ _CALIBRATE: dict[str, Any] = {"map": "fraud-detector", "predictions": [0.3]}
 _NORMAL_ONLY: dict[str, Any] = {"prediction_kind": "regression", "mean": [1.0, 2.0], "variance": [1.0, 0.5]}
 _NORMAL: dict[str, Any] = _NORMAL_ONLY | {"observed": [1.2, 1.7]}
 _FORECASTS: dict[str, Any] = {"prediction_kind": "regression", "observed": [0.4, 0.5], "levels": [0.25, 0.75]}
+_SOURCE: dict[str, Any] = {
+    "source": "scores",
+    "path": "2026-11/*.csv",
+    "columns": {"predictions": "score", "labels": "outcome"},
+}
 _ACKNOWLEDGE = "POST /monitors/{name}/alarms/{rule}/acknowledge"
 _NPZ = {"Content-Type": "application/x-npz"}
 
@@ -70,6 +75,8 @@ REFUSALS: tuple[Example, ...] = (
     _refused("unknown-map", "GET /maps/{map}", path={"map": "fraud-detector:9"}),
     _refused("unknown-map-reference", "POST /calibrate", {"map": "nothing", "predictions": [0.2]}),
     _refused("unknown-batch-reference", "POST /evaluate", {"batch": "batch_forgotten"}),
+    _refused("unknown-source", "POST /evaluate", {"source": _SOURCE | {"source": "salaries"}}),
+    _refused("refused-path", "POST /evaluate", {"source": _SOURCE | {"path": "../salaries/*.csv"}}),
     _refused("unknown-alias", "GET /maps/{name}/aliases/{alias}", path={"name": "fraud-detector", "alias": "nobody"}),
     _refused("output-shape-changed", "POST /maps", _THREE | {"method": "temperature", "name": "fraud-detector"}),
     _refused("invalid-document", "POST /maps/import", {"document": {"format": 1, "method": "platt"}}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.pages.by_reference import by_reference_page
 from benchmarks.pages.calls import calls_page
 from benchmarks.pages.code_lines import lines_page
 from benchmarks.pages.columns import columns_page
@@ -31,6 +32,7 @@ PAGES = {
     "map-document": map_document_page,
     "distribution-methods": distribution_methods_page,
     "set-methods": set_methods_page,
+    "by-reference": by_reference_page,
     "settings": settings_page,
     "formats": formats_page,
     "memory": memory_page,

@@ -423,13 +423,19 @@ def _members(hint: Any) -> list[Any]:
 
 def _argument_type(hint: Any, name: str) -> str:
     """The source of the type of an argument, which may be a mapping, and a record in place of an id."""
-    spelled = {"Mapping[str, Any]" if (get_origin(each) or each) is dict else _type(each) for each in _members(hint)}
+    spelled = {"Mapping[str, Any]" if _plain_member(each) is dict else _type(each) for each in _members(hint)}
     return " | ".join([*sorted(spelled, reverse=True), *([_RECORDS[name]] if name in _RECORDS else [])])
+
+
+def _plain_member(member: Any) -> Any:
+    """The type of a member without its parameters; that of an object with fields is ``dict``."""
+    plain = get_origin(member) or member
+    return dict if isinstance(plain, type) and issubclass(plain, BaseModel) else plain
 
 
 def _spoken_type(hint: Any, name: str) -> str:
     names = {"list": "sequence", "dict": "mapping"}
-    spelled = ["str" if get_origin(each) is Literal else (get_origin(each) or each).__name__ for each in _members(hint)]
+    spelled = ["str" if get_origin(each) is Literal else _plain_member(each).__name__ for each in _members(hint)]
     of_list = next((_members(get_args(each)[0]) for each in _members(hint) if get_origin(each) is list), None)
     if of_list is not None:
         of = [names.get(each, each) for each in ((get_origin(each) or each).__name__ for each in of_list)]

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from calibrant.decisions.thresholds import DecisionThreshold, best_threshold
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
+    from calibrant.distributed.sources import calibrate_source, evaluate_source, fit_source
+    from calibrant.distributed.target import Scored
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
     from calibrant.distributions.evaluation import DistributionReport, evaluate_distribution
@@ -97,6 +99,8 @@ _NAMES = {
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
     "plots.display": ("CalibrationDisplay",),
+    "distributed.sources": ("calibrate_source", "evaluate_source", "fit_source"),
+    "distributed.target": ("Scored",),
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
     "distributions.maps.distribution_map": ("DistributionMap", "load_distribution"),
@@ -184,6 +188,7 @@ __all__ = [
     "RecommendedMap",
     "Report",
     "SampleSize",
+    "Scored",
     "SetEvaluation",
     "SetMap",
     "SizeCurve",
@@ -191,6 +196,7 @@ __all__ = [
     "Training",
     "__version__",
     "best_threshold",
+    "calibrate_source",
     "change_time",
     "compare",
     "compare_distributions",
@@ -202,11 +208,13 @@ __all__ = [
     "evaluate",
     "evaluate_distribution",
     "evaluate_sets",
+    "evaluate_source",
     "evaluate_tally",
     "fit",
     "fit_distribution",
     "fit_performance_estimator",
     "fit_sets",
+    "fit_source",
     "fit_tally",
     "follow_stream",
     "grade_tests",

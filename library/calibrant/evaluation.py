@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -56,6 +56,21 @@ _IN_SAMPLE = (
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
 
 
+@dataclass(frozen=True)
+class Basis:
+    """What the results of a source were computed from.
+
+    ``form`` is ``rows``, ``distinct`` (counts of distinct predictions) or ``tally`` (of 2,048 cells), in which a
+    prediction differs by at most ``tolerance`` from the one that stands for it.
+    """
+
+    form: Literal["rows", "distinct", "tally"]
+    rows: int
+    bytes: int
+    files: int
+    tolerance: float | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     """Result of ``evaluate``; ``report["ece"]`` is the result of a measure.
@@ -100,6 +115,8 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         ``importance`` or ``frequency``; None without weights.
     clusters : int or None
         Number of clusters, for whose dependent rows intervals allow; None without clusters.
+    basis : Basis or None
+        What the results were computed from, if the rows were read from a source; None for rows in memory.
     source : Source or None
         Options and rows of the evaluation, from which ``plot`` computes diagrams; not part of documents and pickles.
 
@@ -141,6 +158,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
     reduction_name: str | None = field(default=None, compare=False)
     weights_kind: WeightsKind | None = None
     clusters: int | None = None
+    basis: Basis | None = None
     source: Source | None = field(default=None, compare=False)
 
     _what = "measure in this report"
@@ -266,8 +284,13 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
         notes += [f"fit of the map: {self.warning}"] if self.warning else []
         notes += [f"weights: {self.weights_kind}"] if self.weights_kind else []
         notes += [f"clusters: {self.clusters:,}, whose rows may depend on each other"] if self.clusters else []
-        notes += self._event_note()
+        notes += self._event_note() + self._basis_note()
         return _measures_table(title, self.measures, self.after, notes)
+
+    def _basis_note(self) -> list[str]:
+        if self.basis is None or self.basis.tolerance is None:
+            return []
+        return [f"from a tally: a prediction differs by at most {self.basis.tolerance:.1g} from its mean in a cell"]
 
     def _event_note(self) -> list[str]:
         """Return notes if measures of several classes are those of the confidence, and no reduction was given."""

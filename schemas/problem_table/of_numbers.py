@@ -76,6 +76,39 @@ OF_NUMBERS = {
         "The arrays are empty, or no row has a label among the `classes` of the request.",
         "Send at least one row.",
     ),
+    "refused-path": ProblemRow(
+        422,
+        "The path is not below the root of the source",
+        "The path of a source or target is absolute, is a URL, has names such as `..`, also encoded, has characters "
+        "that are not visible, or leads through a symbolic link.",
+        "Send a path below the root, such as `2026-11/*.parquet`.",
+    ),
+    "source-unreadable": ProblemRow(
+        422,
+        "The source cannot be read",
+        "A file does not exist, may not be read, is damaged, or has columns of other types; or the object store "
+        "refuses access. The detail has the code of the object store.",
+        "Check the path and the file. The administrator checks the root and the credentials of the service.",
+    ),
+    "source-changed": ProblemRow(
+        409,
+        "The source changed during the work",
+        "A file of the source was replaced or removed while the job read it, or between two runs of the job.",
+        "Send the request again when nothing writes to the source.",
+    ),
+    "source-too-large": ProblemRow(
+        422,
+        "The work needs all rows in memory",
+        "The rows of the source do not fit in memory, and the request needs them all: for results of the whole vector, "
+        "with importance weights, for a comparison, or with `classes`.",
+        "Name one event, such as `class:1`, use whole-number weights, or add conditions to `where`.",
+    ),
+    "target-exists": ProblemRow(
+        409,
+        "Something is at the target",
+        "A data set is never written over existing files, and only one job at a time writes to a path.",
+        "Name a new path.",
+    ),
     "invalid-label": ProblemRow(
         422,
         "A label is invalid",

@@ -29,6 +29,12 @@ OF_THE_SERVICE = {
         "The options of the request name a batch that was never stored, was deleted, or has expired.",
         "Check the id, or store the batch again.",
     ),
+    "unknown-source": ProblemRow(
+        422,
+        "Unknown source",
+        "The setting `sources` of the service has no source of this name, or does not allow the tenant to use it so.",
+        "Check the name. The administrator declares sources, who may read them, and whether they may be written to.",
+    ),
     "unknown-job": ProblemRow(
         404,
         "Unknown job",

@@ -307,6 +307,12 @@ _INFERENCE = {
     "inputs": [{"name": "predictions", "shape": [3], "datatype": "FP64", "data": [0.25, 0.5, 0.75]}],
 }
 
+_SCORED: dict[str, Any] = {"source": "scores", "path": "2026-11/*.csv", "columns": {"predictions": "score"}}
+_SOURCE = _SCORED | {
+    "columns": {"predictions": "score", "labels": "outcome"},
+    "where": [["country", "in", ["de", "no"]]],
+}
+
 STORY: tuple[Example, ...] = (
     Example(
         "POST /batches",
@@ -423,6 +429,28 @@ STORY: tuple[Example, ...] = (
         "sets",
         "Prediction sets",
         {"map": "fraud-sets", "predictions": [0.05, 0.5, 0.95]},
+    ),
+    Example(
+        "POST /evaluate",
+        "by-reference",
+        "Files of a source: 202 and a job",
+        {"source": _SOURCE, "measures": ["brier"]},
+        202,
+    ),
+    Example(
+        "POST /datasets",
+        "waiting",
+        "Scored files, with a request that waits for them",
+        {"map": "fraud-detector", "source": _SCORED, "target": {"source": "results", "path": "2026-11"}},
+        201,
+        headers={"Prefer": "wait=60"},
+    ),
+    Example(
+        "POST /datasets",
+        "by-a-job",
+        "202 and a job",
+        {"map": "fraud-detector", "source": _SCORED, "target": {"source": "results", "path": "again"}},
+        202,
     ),
     Example(
         "POST /diagrams",

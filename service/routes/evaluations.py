@@ -22,6 +22,7 @@ from service.calls import (
     OF_ENDED_JOBS,
     OF_EVALUATIONS,
     OF_FORECASTS,
+    OF_SOURCES,
     PREDICTIONS,
     Call,
     Calls,
@@ -55,7 +56,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
         answer=ReportAnswer | ReportsAnswer | DistributionReportAnswer,
         media=(HTML,),
         queues="A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s",
-        problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+        problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_FORECASTS, *OF_ENDED_JOBS),
         client=(
             ClientMethod(
                 "evaluate",
@@ -68,14 +69,14 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
                 "power_law",
                 rows=EvaluateOptions,
                 first="batches",
-                without=("map", "diagrams", "classes", "correction", "of", "resamples", "seed"),
+                without=("map", "diagrams", "classes", "correction", "of", "resamples", "seed", "source"),
                 answer=ReportsAnswer,
                 summary="Evaluate several stored batches, and relate their calibration and classification errors.",
             ),
             ClientMethod(
                 "report_html",
                 rows=EvaluateOptions,
-                without=_SEVERAL,
+                without=(*_SEVERAL, "source"),
                 media=HTML,
                 summary="Create an HTML report of a stored batch or of rows, with a verdict and a recommended map.",
             ),
@@ -165,7 +166,7 @@ async def evaluate(request: Request, here: Here) -> Response:
         body=rows(CompareBody),
         answer=ReportAnswer,
         queues="A job, if a measure needs a long fit or the estimated total exceeds 2 s",
-        problems=(*OF_EVALUATIONS, *OF_ENDED_JOBS),
+        problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_ENDED_JOBS),
         client=(ClientMethod("compare", rows=CompareBody, answer=ReportAnswer),),
         samples=(
             Sample(

@@ -21,7 +21,18 @@ from schemas.maps import (
     MapDocument,
     MapRecord,
 )
-from service.calls import OF_ENDED_JOBS, OF_FORECASTS, OF_ROWS, Call, Calls, ClientMethod, changes, fields, rows
+from service.calls import (
+    OF_ENDED_JOBS,
+    OF_FORECASTS,
+    OF_ROWS,
+    OF_SOURCES,
+    Call,
+    Calls,
+    ClientMethod,
+    changes,
+    fields,
+    rows,
+)
 from service.context import Here, answer
 from service.formats.body import read_fields, read_payload
 from service.formats.options import query_fields, read_options, read_options_of_kind
@@ -49,6 +60,7 @@ calls = Calls("maps")
         queues="A job, if the method is a long fit or the estimated time exceeds 2 s",
         problems=(
             *OF_ROWS,
+            *OF_SOURCES,
             *OF_FORECASTS,
             "unknown-batch-reference",
             "quota-exceeded",

@@ -26,7 +26,7 @@ from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The state of a job as shown on the page
 
-_KINDS = {"fit": "Fit of a map", "evaluate": "Evaluation"}
+_KINDS = {"fit": "Fit of a map", "evaluate": "Evaluation", "score": "Batch scoring"}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -30,6 +31,7 @@ NOT_BY_A_REQUEST = {
     "no-bins", "url-too-long",
     "headers-too-large", "unsupported-transfer-coding", "stopping", "too-many-connections", "spool-full",
     "job-not-final", "invalid-token", "issuer-unavailable",
+    "source-unreadable", "source-changed", "source-too-large", "target-exists",
     "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook", "extra-not-installed",
     # Bodies that are not text cannot be shown.
     *({one.malformed.code for one in FORMATS} - {"malformed-json", "malformed-npz"}),
@@ -110,12 +112,14 @@ _STORED = ("/batches", "/maps", "/monitors", "/jobs")
 
 
 def _reading() -> list[Example]:
-    """Examples of calls that read although they have a body, and that do not refer to a batch."""
+    """Examples of calls that read although they have a body, and that refer to no batch and no source."""
     table = RouteTable([])
     table.load_all()
     reading = {str(call) for call in table.calls if call.needed_scope == "maps:read" and call.method != "GET"}
     return [
-        example for example in all_examples() if example.call in reading and "batch_" not in json.dumps(example.body)
+        example
+        for example in all_examples()
+        if example.call in reading and not re.search('batch_|"source"', json.dumps(example.body))
     ]
 
 

@@ -35,6 +35,7 @@ CALLS = {
     "excel": ["read(workbook(), 'p.xlsx')"],
     "client": ["from calibrant.client import Calibrant", "import calibrant.client.answers"],
     "dask": ["calibrant.distributed.dask.tally('.', prediction='p', label='y')"],
+    "delta": ["calibrant.evaluate_source('.', prediction='p', label='y', format='delta')"],
     "duckdb": ["calibrant.distributed.duckdb.tally('.', prediction='p', label='y')"],
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, as the API retur
 
 def in_a_folder(out: Path | None) -> Path | None:
     """Check the folder of the output file at the start, not after a long fit; raises ``BadParameter``."""
+    if out is not None and re.match(r"[a-z0-9]+:/", str(out)):
+        return out  # a URL, which some commands accept
     if out is not None and (not out.parent.is_dir() or out.is_dir()):
         raise typer.BadParameter("is a folder" if out.is_dir() else f"the folder {out.parent} does not exist")
     return out

@@ -308,6 +308,36 @@ class InvalidOption(CalibrationError):
     code = "invalid-option"
 
 
+class RefusedPath(CalibrationError):
+    """A path of a source or target that leads, or may lead, out of its root."""
+
+    code = "refused-path"
+
+
+class SourceUnreadable(CalibrationError):
+    """A source that cannot be read: it does not exist, refuses access, or has a damaged file."""
+
+    code = "source-unreadable"
+
+
+class SourceChanged(CalibrationError):
+    """A file of a source changed while it was read."""
+
+    code = "source-changed"
+
+
+class SourceTooLarge(CalibrationError):
+    """A source with more rows than fit in memory, for work that needs them all."""
+
+    code = "source-too-large"
+
+
+class TargetExists(CalibrationError):
+    """A target where there is something already."""
+
+    code = "target-exists"
+
+
 class InvalidDocument(CalibrationError):
     """A map document that is invalid or has an unknown format."""
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.core.batch import Integers, Scale, read_batch
+from calibrant.core.batch import Batch, InputScale, Integers, Scale, read_batch
+from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
@@ -190,7 +191,7 @@ def counted(
     """Count the rows; return None if there are none. ``keys`` holds columns of a single value, from folder names."""
     waiting: list[EventTally] = []
     for batch in batches:
-        for part in _pieces(batch):
+        for part in pieces(batch):
             try:
                 found = _count(part, columns, keys or {})
             except CalibrationError as error:
@@ -203,30 +204,59 @@ def counted(
     return merge(waiting) if waiting else None
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a record batch in slices that are counted at once."""
     for start in range(0, batch.num_rows, ROWS):
         yield batch.slice(start, ROWS)
 
 
 def _count(batch: pa.RecordBatch, columns: Columns, keys: Mapping[str, str | None]) -> EventTally | None:
-    n = batch.num_rows
+    part = checked_part(batch, columns, keys)
+    if part is None:
+        return None
+    folds = None if columns.fold is None else read_folds(_folds(batch, columns.fold, keys), batch.num_rows)
+    return count(part.rows, columns.reduction, names=part.names, members=part.members, folds=folds)
+
+
+@dataclass(frozen=True)
+class CheckedPart:
+    """Checked rows of a record batch.
+
+    ``predictions``, ``labels`` and ``weights`` are as given, and ``members`` are 0, or 1 plus the position of the group
+    in ``names``.
+    """
+
+    rows: Batch
+    predictions: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
+    weights: npt.NDArray[Any] | None = None
+    names: Sequence[str] = ()
+    members: Integers | None = None
+
+
+def checked_part(
+    batch: pa.RecordBatch,
+    columns: Columns,
+    keys: Mapping[str, str | None],
+    kind: WeightsKind = "frequency",
+    scale: InputScale | None = None,
+) -> CheckedPart | None:
+    """Check the rows of a record batch; None if all weights are 0. ``scale`` is by default that of the columns."""
     for argument, name in columns.named.items():
         if batch.schema.get_field_index(name) < 0 and not (argument in ("group", "fold") and name in keys):
             raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
     weights = None if columns.weight is None else _numbers(batch.column(columns.weight), "/weights")
     if weights is not None and weights.dtype.kind in "iuf" and not weights.any():
-        return None  # all weights are 0
-    labels = _numbers(batch.column(columns.label), "/labels")
-    checked = read_batch(_predictions(batch, columns), labels, weights, scale=columns.scale, kind="frequency")
-    names: list[str] = []
-    members: Integers | None = None
-    if columns.group is not None:
-        names, members = _members(batch, columns.group, keys)
-    folds = None if columns.fold is None else read_folds(_folds(batch, columns.fold, keys), n)
-    return count(checked, columns.reduction, names=names, members=members, folds=folds)
+        return None
+    labels, predictions = _numbers(batch.column(columns.label), "/labels"), predictions_of(batch, columns)
+    checked = read_batch(predictions, labels, weights, scale=scale or columns.scale, kind=kind)
+    if columns.group is None:
+        return CheckedPart(checked, predictions, labels, weights)
+    return CheckedPart(checked, predictions, labels, weights, *_members(batch, columns.group, keys))
 
 
-def _predictions(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
+def predictions_of(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
+    """Return the predictions of a record batch: (n,) or (n, K)."""
     if len(columns.predictions) > 1:
         return np.column_stack([_numbers(batch.column(name), "/predictions") for name in columns.predictions])
     column = batch.column(columns.predictions[0])

@@ -53,7 +53,7 @@ def pieces_of(source: Source, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
 
 def count_piece(piece: Piece, columns: Columns) -> EventTally | None:
     """Count a piece, one batch in memory at a time; return None if it has no rows."""
-    keys = _keys(piece.path)
+    keys = keys_of(piece.path)
     with piece.filesystem.open_input_file(piece.path) as file:
         parquet = _opened(file, piece.path)
         there = set(parquet.schema_arrow.names)
@@ -142,7 +142,7 @@ def _opened(file: Any, path: str) -> Any:
         raise InvalidDocument(f"{path}: not a readable Parquet file") from None
 
 
-def _keys(path: str) -> Mapping[str, str | None]:
+def keys_of(path: str) -> Mapping[str, str | None]:
     """Return the columns in the names of folders (Hive partitioning), as in ``country=no/part-0.parquet``."""
     folders = [part.partition("=") for part in PurePosixPath(path).parts[:-1] if "=" in part]
     return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in folders}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.arguments import explained, refuse_misspelt
 from calibrant.core.arrays import distinct_names
+from calibrant.core.batch import Scale
 from calibrant.core.device import read_device
 from calibrant.core.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.core.options import read_seed
@@ -30,6 +31,26 @@ from calibrant.measures.measure import MeasureRequest, MeasureResult, answers
 from calibrant.monitoring.event_tally import EventTally, check_tally
 
 Answers = dict[str, MeasureResult]
+
+
+class CountedEvent(Protocol):
+    """Counts of the rows of one event, such as an ``EventTally``."""
+
+    @property
+    def reduction(self) -> str: ...  # noqa: D102
+    @property
+    def scale(self) -> Scale: ...  # noqa: D102
+    @property
+    def n_classes(self) -> int | None: ...  # noqa: D102
+    @property
+    def groups(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def clipped(self) -> int: ...  # noqa: D102
+    @property
+    def renormalised(self) -> int: ...  # noqa: D102
+    def __len__(self) -> int: ...
+    def event(self) -> Event: ...  # noqa: D102
+    def of_group(self, name: str) -> CountedEvent: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -121,8 +142,19 @@ def evaluate_tally(
     (4, 0.135, 2)
     """
     resampling = Resampling.read(level_of(interval, measures), resamples, seed)
-    requests = _Requests(read_requests(measures), read_diagrams(diagrams), resampling)
     check_tally(tally)
+    return report_of(tally, read_requests(measures), read_diagrams(diagrams), resampling, map)
+
+
+def report_of(
+    tally: CountedEvent,
+    measures: tuple[MeasureRequest, ...],
+    diagrams: tuple[DiagramRequest, ...],
+    resampling: Resampling,
+    map: CalibrationMap | None = None,
+) -> Report:
+    """Evaluate counts of one event for checked options, as ``evaluate_tally``."""
+    requests = _Requests(measures, diagrams, resampling)
     if map is not None:
         _check_map(map, tally)
     before = tally.event()
@@ -145,7 +177,7 @@ def evaluate_tally(
     return report if not tally.groups else _with_groups(report, tally, requests, map)
 
 
-def _with_groups(report: Report, tally: EventTally, requests: _Requests, map: CalibrationMap | None) -> Report:
+def _with_groups(report: Report, tally: CountedEvent, requests: _Requests, map: CalibrationMap | None) -> Report:
     parts = {name: part for name in distinct_names(tally.groups) if len(part := tally.of_group(name))}
     if not parts:
         return report
@@ -221,15 +253,18 @@ def fit_tally(
     except InvalidOption:
         refuse_misspelt("fit_tally", options, list(signature(fit_tally).parameters)[:-1])
         raise
-    fitting.resolve(tally.n_classes)
-    event = tally.event()
-    context = FitContext(read_seed(seed), read_device(device))
     with reporting(progress):
-        curve, diagnostics = fitting.method.curve(event, context, fitting.options)
+        return map_of(tally, fitting, FitContext(read_seed(seed), read_device(device)))
+
+
+def map_of(tally: CountedEvent, fitting: Fitting, context: FitContext) -> CalibrationMap:
+    """Fit a map to counts of one event, as ``fit_tally``."""
+    fitting.resolve(tally.n_classes)
+    curve, diagnostics = fitting.method.curve(tally.event(), context, fitting.options)
     return CalibrationMap(fitting.method.name, curve, tally.reduction, tally.scale, tally.n_classes, diagnostics)
 
 
-def _check_map(map: CalibrationMap, tally: EventTally) -> None:
+def _check_map(map: CalibrationMap, tally: CountedEvent) -> None:
     check_map(map)
     if map.of_vector or map.reduction != tally.reduction or map.n_classes not in (None, tally.n_classes):
         raise WrongShape.at("/map", "must be a map of the event of the tally")

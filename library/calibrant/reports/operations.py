@@ -163,10 +163,9 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
         "renormalised": report.renormalised,
         "measures": plain_results(report.measures),
     }
-    if report.weights_kind is not None:
-        body["weights_kind"] = report.weights_kind
-    if report.clusters is not None:
-        body["clusters"] = report.clusters
+    basis = None if report.basis is None else asdict(report.basis)
+    of_rows = {"weights_kind": report.weights_kind, "clusters": report.clusters, "basis": basis}
+    body |= {name: value for name, value in of_rows.items() if value is not None}
     if report.after is not None:
         body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": plain_results(report.after)}}
     if report.warning is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -132,6 +133,16 @@ def test_a_number_out_of_range_is_refused(
         ("api", "root_path", "/models/../calibrant", "must be a path such as /calibrant"),
         ("worker", "public_url", "calibrant.example.com", "must start with https:// or http://"),
         ("worker", "queues", "fits,fast", "must be one or more of"),
+        ("api", "sources", "{", "must be JSON"),
+        ("worker", "sources", '["s3://bucket"]', "must be an object"),
+        ("worker", "sources", '{"Scores": {"root": "s3://bucket"}}', "lower-case"),
+        ("worker", "sources", '{"a": {}}', "invalid root"),
+        ("worker", "sources", '{"a": {"root": "s3://key:secret@bucket"}}', "without credentials"),
+        ("worker", "sources", '{"a": {"root": "s3://bucket/x?endpoint_override=h"}}', "without credentials"),
+        ("worker", "sources", '{"a": {"root": "http://127.0.0.1/x"}}', "must have a root"),
+        ("worker", "sources", '{"a": {"root": "file:///data/../etc"}}', "without .."),
+        ("worker", "sources", '{"a": {"root": "s3://b", "password": "x"}}', "invalid password"),
+        ("worker", "sources", '{"a": {"root": "s3://b", "endpoint": "ftp://h"}}', "invalid endpoint"),
     ],
 )
 def test_a_text_that_could_have_no_effect_is_refused(
@@ -162,6 +173,14 @@ def test_a_file_of_settings_yields_to_variables_and_flags(
     assert tuple(shown[f"CALIBRANT_{name}"] for name in names) == values
     of_worker = shown_by(run("worker", "--show-settings"))
     assert (of_worker["CALIBRANT_WARM"], of_worker["CALIBRANT_PROCESSES"]) == ("True", "4")
+
+
+def test_a_table_of_the_file_declares_no_sources(run: Run, config: Path) -> None:
+    config.write_text('[sources.scores]\nroot = "s3://bucket/x"\nwrite = true\ntenants = ["risk"]\n')
+    for command in ("api", "worker"):
+        shown = shown_by(run(command, "--config", config, "--show-settings"))
+        declared = json.loads(shown["CALIBRANT_SOURCES"])
+        assert declared == {"scores": {"root": "s3://bucket/x", "write": True, "tenants": ["risk"]}}
 
 
 def test_the_store_of_the_environment_replaces_the_store_of_the_file(

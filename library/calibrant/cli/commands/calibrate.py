@@ -9,6 +9,9 @@ cases, the output has only the new columns. NPZ output has only the array calibr
 
 For a map to prediction sets, the new columns are set_bird and so on: 1 if the set of the row has the class, else 0.
 
+A folder, a pattern or a URL such as 's3://bucket/rows/*.parquet' is written to a new folder or prefix --out as Parquet
+files, without holding all rows in memory; name the columns with --prediction.
+
 For a map of predictive distributions, the new columns are calibrated_mean and calibrated_std, calibrated_q0.05 and
 so on, or calibrated_lower and calibrated_upper. NPZ output has arrays such as quantiles and levels.
 """
@@ -40,6 +43,8 @@ from calibrant.cli.rows import (
 )
 from calibrant.cli.server_url import Server
 from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
+from calibrant.cli.sources import Where, scored_source, source_arguments
+from calibrant.cli.sources import source_of as source_of_url
 
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
@@ -243,9 +248,20 @@ def calibrate(
     support: SupportOf = None,
     option: OrderOptions = None,
     seed: SeedOfSets = None,
+    where: Where = None,
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
+    source_of_files = source_of_url(file, server)
+    if source_of_files is not None:
+        if half_life is not None or map_of is None:
+            raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
+        with errors_in_a_line():
+            document: Any = read_map(map_of, server)
+            scored_source(source_of_files, out, document, source_arguments(columns, where, "predictions"))
+        return
+    if where:
+        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
@@ -261,6 +277,11 @@ def calibrate(
             raise typer.BadParameter("needs --half-life", param_hint=flag)
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
+    _with_map(file, columns, map_of, seed, out, server)
+
+
+def _with_map(file: Path, columns: Columns, map_of: str, seed: int | None, out: Path, server: str | None) -> None:
+    """Apply a map to the rows of a file, and write them."""
     with engine_of(server) as engine:
         applied: Any = read_map(map_of, server)
         from calibrant.kinds import is_of_distributions, is_of_sets

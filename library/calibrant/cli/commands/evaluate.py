@@ -1,6 +1,9 @@
 """Measure the calibration of predictions; with --map, before and after the map.
 
 With --regression, the predictions are distributions of a number, such as forecasts with quantiles.
+
+A folder, a pattern such as 'rows/*.parquet' or a URL such as 's3://bucket/rows/*.parquet' is read without holding all
+rows in memory; name the columns with --prediction and --label.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -33,6 +36,7 @@ from calibrant.cli.rows import (
     reduction_of,
 )
 from calibrant.cli.server_url import Server
+from calibrant.cli.sources import Where, evaluated_source, source_arguments, source_of
 
 if TYPE_CHECKING:
     from calibrant.client.answers import ReportAnswer
@@ -219,6 +223,7 @@ def evaluate(
     against: Against = None,
     score: ScoreOf = None,
     lags: Lags = 0,
+    where: Where = None,
     fail_above: FailAbove = None,
     fail_by: FailBy = "value",
     as_json: Json = False,
@@ -261,6 +266,17 @@ def evaluate(
         keys = [request.key for request in read_requests(measures, reduction)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=level)
         applied = read_map(map_of, server)
+        if (source := source_of(file, server)) is not None:
+            from calibrant.maps.calibration_map import load
+
+            how: dict[str, Any] = {"interval": interval, "resamples": resamples, "seed": seed}
+            how["map"] = None if applied is None else load(cast("dict[str, Any]", applied))
+            arguments = source_arguments(columns, where, "predictions", "labels")
+            report = evaluated_source(source, arguments, measures=measures, **how)
+            _finish(report, gate, None, grouped_by, interval, as_json=as_json)
+            return
+        if where:
+            raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
         rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
         reduction = reduction_of(rows, reduction)
         report = evaluated(

@@ -12,6 +12,7 @@ from calibrant.client.answers.conveniences import (
     ReportConveniences,
 )
 from calibrant.client.answers.document import WireAnswer
+from calibrant.client.answers.sources import BasisAnswer
 from calibrant.core.results import Measured
 
 Of = Literal["value", "debiased"]
@@ -172,6 +173,7 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     renormalised: int  # number of rows whose probabilities were divided by their sum, 1 within rounding
     weights_kind: WeightsKind | None = None  # None without weights
     clusters: int | None = None  # number of clusters; None without clusters
+    basis: BasisAnswer | None = None  # of a source: what the results were computed from
     measures: dict[str, MeasureAnswer]  # results of the measures by their key
     map: str | None = None  # id of the map that was applied; None without one
     after: After | None = None  # results after applying the map

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.problems import Problem
 
-Kind = Literal["fit", "evaluate"]
+Kind = Literal["fit", "evaluate", "score"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
@@ -48,7 +48,7 @@ class JobSummary(WireAnswer):
 class JobAnswer(JobSummary):
     """A job, as ``GET /jobs/{id}`` returns it."""
 
-    #: the map of a fit, or the report of an evaluation; None until the job has succeeded
+    #: the map of a fit, the report of an evaluation, or the target of scored rows; None until the job has succeeded
     result: dict[str, Any] | None = None
 
 

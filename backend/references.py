@@ -1,0 +1,277 @@
+"""Evaluations, fits and batch scoring of rows in the files of a source; all are jobs, which read the files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+from redis.client import Pipeline
+
+from backend.held_map import classifier_of
+from backend.jobs import place_for_job, queue
+from backend.kinds import Arrays
+from backend.kinds.classes import CLASSES, map_record, read_operation, record_of_counts
+from backend.requester import Requester
+from backend.sources import Sources, opened
+from backend.store.jobs.runs import Run
+from backend.store.keyspace import Shared
+from backend.store.server.connection import patiently, transact
+from backend.store.store import Store
+from backend.telemetry.observed import note_rows, span, traced
+from calibrant.calibrators import FitContext, Fitting
+from calibrant.core.errors import CalibrationError, Offence, SourceTooLarge, TargetExists
+from calibrant.core.progress import Progress, reporting, step
+from calibrant.distributed.accumulation import GatheredRows
+from calibrant.distributed.arrow import Columns
+from calibrant.distributed.scan import Scan, read_conditions
+from calibrant.distributed.sources import SourceContent, gather
+from calibrant.distributed.target import Scoring
+from calibrant.io.errors import InvalidField
+from calibrant.io.roots import check_path
+from calibrant.monitoring.evaluation import map_of, report_of
+from calibrant.reports.operations import ClassEvaluation, report_document
+from schemas.evaluations import EvaluateOptions, EvaluateSpec
+from schemas.jobs import FINAL, JobRecord
+from schemas.maps import FitOptions, FitSpec, MapRecord
+from schemas.sources import DatasetOptions, ScoredAnswer, ScoringSpec, SourceDeclaration, SourceRows, SourceTarget
+
+#: The estimate of a job whose rows nobody has counted, in seconds: others pass it in the queue.
+_SECONDS = 60.0
+#: Where the columns of a library function are in a request.
+_POINTERS = {
+    "/prediction": "/source/columns/predictions",
+    "/label": "/source/columns/labels",
+    "/weight": "/source/columns/weights",
+    "/group": "/source/columns/groups",
+    "/where": "/source/where",
+    "/path": "/source/path",
+    "/format": "/source/format",
+}
+
+# --- Requests, which are checked without reading a file
+
+
+def _check(requester: Requester, rows: SourceRows, *, labelled: bool = True) -> None:
+    """Check that the tenant may read a source, and that a path stays below its root."""
+    _sources(requester).find(rows.source)
+    check_path(rows.path, "/source/path")
+    if labelled and rows.columns.labels is None:
+        raise InvalidField.at("/source/columns/labels", "is missing")
+    with _in_request():
+        read_conditions(rows.where)
+        _columns(rows)
+
+
+def _sources(requester: Requester) -> Sources:
+    return Sources(requester.settings.sources, requester.store.keys.tenant)
+
+
+def _columns(rows: SourceRows, reduction: str | None = None) -> Columns:
+    columns = rows.columns
+    return Columns.read(
+        prediction=columns.predictions,
+        label=columns.labels or "",
+        group=columns.groups,
+        weight=columns.weights,
+        reduction=reduction,
+    )
+
+
+@contextmanager
+def _in_request() -> Iterator[None]:
+    """Convert the places of errors to those in the request; an error about a row names its file in the detail."""
+    try:
+        yield
+    except CalibrationError as error:
+        places = [_place(offence) for offence in error.offences]
+        if any(place is None for place in places):
+            places = [Offence("/source", error.detail)]
+        raise type(error)(error.detail, [place for place in places if place is not None]) from None
+
+
+def _place(offence: Offence) -> Offence | None:
+    for pointer, there in _POINTERS.items():
+        if offence.pointer == pointer or offence.pointer.startswith(f"{pointer}/"):
+            return Offence(there + offence.pointer.removeprefix(pointer), offence.detail)
+    named = offence.pointer.startswith(("/source", "/target", "/reduction", "/options", "/map", "/scale"))
+    return offence if named or not offence.pointer else None
+
+
+@traced("work")
+def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> JobRecord:
+    """Queue an evaluation of the rows of a source."""
+    source = _alone(options, arrays, ("batch", "batches"))
+    _check(requester, source)
+    request = CLASSES.evaluation(requester, options.model_copy(update={"source": None}), report=False)
+    checked = request.options
+    how = {"source": source, "scale": checked.scale, "weights_kind": checked.weights_kind}
+    spec = request.spec.model_copy(update={**how, "class_names": checked.class_names})
+    with place_for_job(requester) as job_id:
+        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=_SECONDS)
+
+
+@traced("work")
+def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobRecord:
+    """Queue a fit to the rows of a source."""
+    source = _alone(options, arrays, ("batch",))
+    if source.columns.groups is not None:
+        raise InvalidField.at("/source/columns/groups", "is not used by fits")
+    _check(requester, source)
+    Fitting.read(options.method, options.options, options.reduction, where="/options")
+    requester.store.charges.check_maps()
+    given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
+    spec = FitSpec(**{**given, "source": source}, batch=None, created_by=requester.who)
+    with place_for_job(requester) as job_id:
+        return queue(requester, "fit", job_id, spec.model_dump(), seconds=_SECONDS)
+
+
+@traced("work")
+def queue_scoring(requester: Requester, options: DatasetOptions) -> JobRecord:
+    """Queue the writing of a data set with calibrated columns."""
+    _check(requester, options.source, labelled=False)
+    for name in ("labels", "weights", "groups"):
+        if getattr(options.source.columns, name) is not None:
+            raise InvalidField.at(f"/source/columns/{name}", "is not used by maps; all columns are written")
+    target = options.target
+    _sources(requester).find(target.source, write=True, pointer="/target/source")
+    check_path(target.path, "/target/path", wild=False)
+    held = requester.find_map(options.map)
+    held.map  # noqa: B018 - raises for a map of forecasts
+    spec = ScoringSpec(map=held.id, source=options.source, target=target, scale=options.scale)
+    with place_for_job(requester) as job_id:
+        return queue(requester, "score", job_id, spec.model_dump(), seconds=_SECONDS)
+
+
+def _alone(options: EvaluateOptions | FitOptions, arrays: Arrays, others: tuple[str, ...]) -> SourceRows:
+    """Return the source of a request, which has no other rows."""
+    if options.source is None:
+        raise InvalidField.at("/source", "is missing")
+    for name in others:
+        if getattr(options, name) is not None:
+            raise InvalidField.at("/source", f"cannot be combined with {name}")
+    if arrays:
+        raise InvalidField.at("/source", "cannot be combined with arrays; send one of the two")
+    return options.source
+
+
+# --- Jobs
+
+
+def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kind: Any) -> SourceContent:
+    with span("read"), step(0, 2, "reading"), _in_request():
+        columns = _columns(rows, reduction)
+        found = gather(_scan(run, rows, columns), columns, kind=kind or "importance", scale=scale or "probability")
+        note_rows((found.basis.rows,))
+        return found
+
+
+def _scan(run: Run, rows: SourceRows, columns: Columns) -> Scan:
+    source = Sources.of_environment(run.tenant).find(rows.source)
+    path = check_path(rows.path)
+    numbers = [name for argument, name in columns.named.items() if argument != "group" and name]
+    return Scan.of(opened(source), path, format=rows.format, where=rows.where, numbers=numbers)
+
+
+def evaluate_source(store: Store, run: Run, device: str, progress: Progress) -> dict[str, Any]:
+    """Evaluate the rows of a job's source; returns the report."""
+    spec = EvaluateSpec.model_validate(run.job.spec)
+
+    def find(map_id: str) -> MapRecord:
+        return patiently(lambda: store.maps.get(map_id))
+
+    operation = read_operation(spec, find)
+    if not isinstance(operation, ClassEvaluation) or spec.source is None:
+        raise InvalidField.at("/source", "is missing")
+    evaluation = operation.evaluation
+    fitted = evaluation.map
+    reduction = spec.reduction or (fitted.reduction if fitted is not None and not fitted.of_vector else None)
+    with reporting(progress):
+        found = _gathered(run, spec.source, reduction, spec.scale, spec.weights_kind)
+        with span("compute"), step(1, 2):
+            basis = {"basis": asdict(found.basis)}
+            if isinstance(found.value, GatheredRows):
+                rows = CLASSES.check(found.value.arrays, _reading(spec), labelled=True)
+                operation.check_class_names(rows.class_names)
+                return operation.document(operation.check(rows.labelled, rows.groups), device) | basis
+            for name in ("classes", "maps"):
+                if getattr(spec, name) is not None:
+                    raise SourceTooLarge.at(f"/{name}", "need all rows, and the source has more than fit in memory")
+            report = report_of(found.value, evaluation.measures, evaluation.diagrams, evaluation.resampling, fitted)
+            return report_document(report, spec.map) | basis
+
+
+def fit_source(run: Run, device: str, progress: Progress) -> MapRecord:
+    """Fit a map to the rows of a job's source; returns its record, with an id derived from that of the job."""
+    spec = FitSpec.model_validate(run.job.spec)
+    if spec.source is None:
+        raise InvalidField.at("/source", "is missing")
+    fitting = Fitting.read(spec.method, spec.options, spec.reduction)
+    map_id = run.job.id.replace("job_", "map_", 1)
+    context = FitContext(spec.seed, device, None)
+    with reporting(progress):
+        found = _gathered(run, spec.source, spec.reduction, spec.scale, spec.weights_kind)
+        with step(1, 2):
+            if not isinstance(found.value, GatheredRows):
+                return record_of_counts(map_id, spec, map_of(found.value, fitting, context), len(found.value))
+            batch = CLASSES.check(found.value.arrays, _reading(spec), labelled=True).labelled
+            fitting.check(batch)
+            return map_record(map_id, spec, fitting.run(batch, context), batch)
+
+
+def _reading(spec: EvaluateSpec | FitSpec) -> Any:
+    """Return how rows are read, as the options of a request."""
+    return SimpleNamespace(scale=spec.scale, weights_kind=spec.weights_kind, class_names=spec.class_names)
+
+
+def run_scoring(store: Store, run: Run, _device: str, progress: Progress) -> None:
+    """Write the data set of a job, or continue where an earlier run of it was interrupted; then end the job.
+
+    What is staged is removed if a row is invalid.
+    """
+    spec = ScoringSpec.model_validate(run.job.spec)
+    sources = Sources.of_environment(run.tenant)
+    target = sources.find(spec.target.source, write=True, pointer="/target/source")
+    path, columns = check_path(spec.target.path, "/target/path", wild=False), _columns(spec.source)
+    fitted = classifier_of(patiently(lambda: store.maps.get(spec.map)))
+    scoring = Scoring(opened(target), path, run.job.id)
+    with _reserved(store, run, target, path), reporting(progress), span("compute"), _in_request():
+        try:
+            scored = scoring.run(_scan(run, spec.source, columns), columns, fitted, scale=spec.scale)
+        except CalibrationError:
+            scoring.discard()
+            raise
+    answer = ScoredAnswer(target=SourceTarget(source=spec.target.source, path=path), map=spec.map, **asdict(scored))
+    patiently(lambda: run.succeed(answer.model_dump()))
+
+
+@contextmanager
+def _reserved(store: Store, run: Run, source: SourceDeclaration, path: str) -> Iterator[None]:
+    """Keep other jobs from writing to the same place; raises ``TargetExists`` while one does."""
+    place = hashlib.sha256(f"{source.root.rstrip('/')}/{path}".encode()).hexdigest()
+    key, own = Shared.target(place), f"{run.tenant}:{run.job.id}".encode()
+
+    def reserve(pipe: Pipeline) -> bytes:
+        held: Any = pipe.get(key)
+        pipe.multi()
+        if held is None or held == own or _has_ended(store, held.decode()):
+            pipe.set(key, own, ex=run.job.timeout + _SPARE_SECONDS)
+            return own
+        return bytes(held)
+
+    if patiently(lambda: transact(store.redis, reserve, key)) != own:
+        raise TargetExists.at("/target/path", "is being written by another job; name a new path")
+    yield
+
+
+#: How long after its time limit a job may still hold a target, for its repetitions.
+_SPARE_SECONDS = 3600
+
+
+def _has_ended(store: Store, holder: str) -> bool:
+    tenant, _, job_id = holder.rpartition(":")
+    status = Store.of(store.redis, tenant).jobs.status(job_id)
+    return status in FINAL or status == "forgotten"

@@ -1,0 +1,353 @@
+"""Files of a source, read as record batches that are never in memory together."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from calibrant.core.errors import InvalidOption, SourceChanged, SourceUnreadable, requires
+from calibrant.core.progress import report
+from calibrant.distributed.arrow import ROWS, pieces
+from calibrant.distributed.delta import delta_files
+from calibrant.distributed.parquet import PIECE_BYTES, keys_of
+from calibrant.distributed.storage import Storage, StoredFile, reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The format of files by their suffixes.
+FORMATS = {
+    "parquet": (".parquet", ".parq", ".pq"),
+    "csv": (".csv", ".csv.gz"),
+    "ndjson": (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+}
+#: Read-ahead buffer of a column, and block of text, in bytes; the most bytes of the footer of a Parquet file.
+_AHEAD, _BLOCK, _FOOTER = 1 << 20, 1 << 22, 1 << 26
+
+# --- Conditions on columns
+
+Value = str | int | float | bool | None
+Condition = tuple[str, str, Value | Sequence[Value]]
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+#: What a condition compares with: one value, or for membership some.
+OPERATORS = (*_COMPARISONS, "in", "not in")
+#: The most conditions, and values of one.
+_CONDITIONS, _VALUES = 32, 1000
+
+
+def read_conditions(where: object) -> tuple[Condition, ...]:
+    """Check conditions such as ``[["country", "=", "de"]]``, of which every row meets all; raises ``InvalidOption``."""
+    if where is None:
+        return ()
+    if not isinstance(where, list | tuple) or len(where) > _CONDITIONS:
+        raise InvalidOption.at("/where", f"must be a list of at most {_CONDITIONS} conditions")
+    return tuple(_read_condition(i, condition) for i, condition in enumerate(where))
+
+
+def _read_condition(i: int, condition: object) -> Condition:
+    pointer = f"/where/{i}"
+    if not isinstance(condition, list | tuple) or len(condition) != 3 or not isinstance(condition[0], str):
+        raise InvalidOption.at(pointer, 'must be a column, an operator and a value, such as ["country", "=", "de"]')
+    name, sign, value = condition
+    if sign not in OPERATORS:
+        raise InvalidOption.at(f"{pointer}/1", f"must be one of: {', '.join(OPERATORS)}")
+    if sign in _COMPARISONS:
+        if value is None and sign not in ("=", "!="):
+            raise InvalidOption.at(f"{pointer}/2", "must not be null, which has no order")
+        if not isinstance(value, Value):
+            raise InvalidOption.at(f"{pointer}/2", "must be a string, a number, a boolean or null")
+        return name, sign, value
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= _VALUES:
+        raise InvalidOption.at(f"{pointer}/2", f"must be a list of at most {_VALUES} values")
+    if not all(isinstance(item, str | int | float | bool) for item in value):
+        raise InvalidOption.at(f"{pointer}/2", "must be a list of strings, numbers or booleans")
+    return name, sign, tuple(value)
+
+
+def _expression(condition: Condition) -> Any:
+    """Return a condition as an expression of pyarrow; rows with null meet only conditions about null, and != ."""
+    with requires("files"):
+        import pyarrow.compute as pc
+    name, sign, value = condition
+    column = pc.field(name)
+    if value is None:
+        return column.is_null() if sign == "=" else ~column.is_null()
+    if sign in ("in", "not in"):
+        among = column.isin(list(value) if isinstance(value, Sequence) else [value])
+        return among if sign == "in" else ~among
+    return _COMPARISONS[sign](column, value)
+
+
+def _meets(key: str | None, condition: Condition) -> bool:
+    """Return whether a key in the names of folders meets a condition; compared as the type of the value."""
+    _, sign, value = condition
+    if value is None or key is None:
+        return (key is None) == (value is None) if sign == "=" else (key is None) != (value is None)
+    values = list(value) if isinstance(value, tuple) else [value]
+    try:
+        typed = [_typed(key, item) for item in values]
+    except ValueError:
+        raise InvalidOption.at("/where", f"compares {condition[0]}, which is text in the names of folders") from None
+    if sign in ("in", "not in"):
+        return any(map(operator.eq, typed, values)) == (sign == "in")
+    return bool(_COMPARISONS[sign](typed[0], value))
+
+
+def _typed(key: str, value: Any) -> Value:
+    if isinstance(value, bool):
+        return {"true": True, "false": False}.get(key.lower())
+    return key if isinstance(value, str) else float(key)
+
+
+# --- Files and their record batches
+
+
+@dataclass(frozen=True)
+class FilePiece:
+    """A file, or some row groups of a Parquet file; ``first_row`` is the number of the first row, from 0."""
+
+    file: StoredFile
+    row_groups: tuple[int, ...] | None = None
+    first_row: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Files of a storage, of which rows that meet all conditions are read.
+
+    ``format`` is by default that of the suffix of each file. Of CSV, the columns ``numbers`` are read as numbers, and
+    all others as text.
+    """
+
+    storage: Storage
+    files: Sequence[StoredFile]
+    format: str | None = None
+    where: tuple[Condition, ...] = ()
+    numbers: frozenset[str] = frozenset()
+    total: int = 0
+    partitions: Mapping[str, Mapping[str, str | None]] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        pattern: str,
+        *,
+        format: str | None = None,
+        where: object = None,
+        numbers: Sequence[str] = (),
+    ) -> Scan:
+        """List the files of a path, a pattern or a folder."""
+        if format is not None and format not in (*FORMATS, "delta"):
+            raise InvalidOption.at("/format", f"must be one of: {', '.join((*FORMATS, 'delta'))}")
+        delta = delta_files(storage, pattern) if format == "delta" else None
+        files = storage.files(pattern) if delta is None else delta.files
+        if format is None and not any(sign in pattern for sign in "*?["):
+            suffixes = tuple(suffix for known in FORMATS.values() for suffix in known)
+            files = [file for file in files if file.path.endswith(suffixes)] or files
+        conditions = read_conditions(where)
+        compared = (name for name, _, value in conditions if isinstance(value, int | float))
+        total = sum(file.size for file in files)
+        partitions = None if delta is None else delta.keys
+        found = cls(storage, files, format, conditions, frozenset((*numbers, *compared)), total, partitions)
+        for file in files:
+            found.format_of(file)
+        return found
+
+    def format_of(self, file: StoredFile) -> str:
+        """Return the format of a file."""
+        if self.format is not None:
+            return "parquet" if self.format == "delta" else self.format
+        for name, suffixes in FORMATS.items():
+            if file.path.lower().endswith(suffixes):
+                return name
+        raise InvalidOption.at("/format", f"is needed for files with other suffixes: {', '.join(FORMATS)}")
+
+    def keys_of(self, file: StoredFile) -> Mapping[str, str | None]:
+        """Return the columns in the names of the folders of a file, or of its partition of a Delta table."""
+        return keys_of(file.path) if self.partitions is None else self.partitions[file.path]
+
+    def pieces(self) -> Iterator[FilePiece]:
+        """Yield the files in order; a large Parquet file in pieces of row groups."""
+        for file in self.files:
+            if self.meets(self.keys_of(file)) is not False:
+                divided = self.format_of(file) == "parquet" and file.size > PIECE_BYTES
+                yield from self._divided(file) if divided else [FilePiece(file, size=file.size)]
+
+    def _divided(self, file: StoredFile) -> Iterator[FilePiece]:
+        with self._opened(file) as opened:
+            metadata = _parquet(opened).metadata
+        groups: list[int] = []
+        size, first, row = 0, 0, 0
+        for i in range(metadata.num_row_groups):
+            groups.append(i)
+            size += metadata.row_group(i).total_byte_size
+            row += metadata.row_group(i).num_rows
+            if size >= PIECE_BYTES or i == metadata.num_row_groups - 1:
+                part = file.size * len(groups) // metadata.num_row_groups
+                yield FilePiece(file, tuple(groups), first, part)
+                groups, size, first = [], 0, row
+
+    def meets(self, keys: Mapping[str, str | None]) -> bool | None:
+        """Return whether the keys of a file meet the conditions on them; None if there are none."""
+        of_keys = [condition for condition in self.where if condition[0] in keys]
+        return all(_meets(keys[condition[0]], condition) for condition in of_keys) if of_keys else None
+
+    def batches(self, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a piece that meet the conditions, of some columns or of all; empty batches too.
+
+        Columns that the file does not have are left out.
+        """
+        keys = self.keys_of(piece.file)
+        conditions = [condition for condition in self.where if condition[0] not in keys]
+        needed = None if columns is None else [*dict.fromkeys((*columns, *(name for name, _, _ in conditions)))]
+        keep = reduce(operator.and_, map(_expression, conditions)) if conditions else None
+        with reading(), self._opened(piece.file) as file, damage():
+            for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed):
+                for part in pieces(batch):
+                    yield part if keep is None else _kept(part, keep, conditions)
+
+    @contextmanager
+    def _opened(self, file: StoredFile) -> Iterator[Any]:
+        """Open a file that has not changed since it was listed; raises ``SourceChanged``."""
+        with reading():
+            if self.storage.file(file.path) != file:
+                raise SourceChanged("a file of the source was replaced or removed while the source was read")
+            with self.storage.open(file.path) as opened:
+                yield opened
+
+    # --- One reader for each format
+
+    def _parquet_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        parquet = _parquet(file)
+        names = None if columns is None else [name for name in columns if name in set(parquet.schema_arrow.names)]
+        return parquet.iter_batches(  # type: ignore[no-any-return]
+            ROWS, row_groups=piece.row_groups, columns=names, use_threads=False
+        )
+
+    def _arrow_batches(self, file: Any, _piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        with requires("files"):
+            import pyarrow as pa
+        with pa.ipc.open_file(file) as opened:
+            names = None if columns is None else [name for name in columns if name in set(opened.schema.names)]
+            for i in range(opened.num_record_batches):
+                batch = opened.get_batch(i)
+                yield batch if names is None else batch.select(names)
+
+    def _csv_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        with requires("files"):
+            import pyarrow as pa
+            from pyarrow import csv
+        with self._unpacked(file, piece) as text:
+            header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
+        with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
+            names = header if columns is None else [name for name in columns if name in set(header)]
+            kinds = {name: pa.float64() if name in self.numbers else pa.string() for name in names}
+            convert = csv.ConvertOptions(include_columns=names, column_types=kinds, strings_can_be_null=True)
+            reading_options = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
+            with csv.open_csv(text, reading_options, convert_options=convert) as reader:
+                yield from reader
+
+    def _ndjson_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        with requires("files"):
+            from pyarrow import json
+        with self._unpacked(file, piece) as text:
+            options = json.ReadOptions(block_size=_BLOCK, use_threads=False)
+            with json.open_json(text, options) as reader:
+                for batch in reader:
+                    names = [name for name in columns or () if name in set(batch.schema.names)]
+                    yield batch if columns is None else batch.select(names)
+
+    @contextmanager
+    def _unpacked(self, file: Any, piece: FilePiece) -> Iterator[Any]:
+        with requires("files"):
+            import pyarrow as pa
+        opened = file if isinstance(file, pa.NativeFile) else pa.PythonFile(file, "r")
+        if piece.file.path.endswith(".gz"):
+            opened = pa.CompressedInputStream(opened, "gzip")
+        yield opened
+
+
+_READERS: dict[str, Callable[[Scan, Any, FilePiece, Sequence[str] | None], Iterator[Any]]] = {
+    "parquet": Scan._parquet_batches,
+    "csv": Scan._csv_batches,
+    "ndjson": Scan._ndjson_batches,
+    "arrow": Scan._arrow_batches,
+}
+
+
+@contextmanager
+def damage() -> Iterator[None]:
+    """Convert the errors of a damaged file, which may repeat its content, to ``SourceUnreadable``."""
+    with requires("files"):
+        import pyarrow as pa
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, EOFError):
+        raise _damaged() from None
+    except OSError as error:
+        # Errors of the system have a number, those of an object store the name of its provider.
+        if error.errno is not None or re.search("AWS|google|Azure|curl", str(error)):
+            raise
+        raise _damaged() from None
+
+
+def _damaged() -> SourceUnreadable:
+    return SourceUnreadable("a file of the source is damaged, or a column has values of another type")
+
+
+def _parquet(file: Any) -> Any:
+    with requires("files"):
+        from pyarrow import parquet
+    with damage():
+        return parquet.ParquetFile(
+            file, buffer_size=_AHEAD, pre_buffer=False, thrift_string_size_limit=_FOOTER, arrow_extensions_enabled=False
+        )
+
+
+def _kept(batch: pa.RecordBatch, keep: Any, conditions: Sequence[Condition]) -> pa.RecordBatch:
+    with requires("files"):
+        import pyarrow as pa
+    for i, (name, _, _) in enumerate(conditions):
+        if batch.schema.get_field_index(name) < 0:
+            raise InvalidOption.at(f"/where/{i}", "names a column that does not exist or is not unique")
+    try:
+        return batch.filter(keep)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise InvalidOption.at("/where", "compares a column with a value of another type") from None
+
+
+class BytesRead:
+    """Reports the rows and bytes that were read of a total."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self.rows = max(total, 1), 0, 0
+
+    def add(self, rows: int) -> None:
+        """Count rows of the current piece."""
+        self.rows += rows
+        self._report()
+
+    def end(self, piece: FilePiece) -> None:
+        """Count a piece that was read completely."""
+        self._done += piece.size
+        self._report()
+
+    def _report(self) -> None:
+        sizes = f"{self._done / 1e6:,.1f} of {self._total / 1e6:,.1f} MB"
+        report(min(self._done, self._total), self._total, f"{self.rows:,} rows, {sizes}")

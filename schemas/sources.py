@@ -1,0 +1,148 @@
+"""Rows by reference: files of a source that the administrator declares, and data sets that are written to one."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from calibrant.io.roots import check_root
+from schemas.base import Document, Reference
+
+SourceName = Annotated[
+    str, Field(min_length=1, max_length=64, description="name of a source of the setting sources", examples=["scores"])
+]
+ColumnName = Annotated[str, Field(min_length=1, max_length=512)]
+SourcePath = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=1024,
+        description="file, folder or pattern below the root: `*` matches within a name, `**` any number of folders",
+        examples=["2026-11/*.parquet"],
+    ),
+]
+FileFormat = Literal["parquet", "csv", "ndjson", "arrow", "delta"]
+
+
+class SourceColumns(Document):
+    """The columns of the files; those in the names of folders, such as `country=de/`, can be groups."""
+
+    predictions: ColumnName | list[ColumnName] = Field(
+        description="column of numbers or of lists of K numbers, or K columns", examples=["score"]
+    )
+    labels: ColumnName | None = Field(None, description="column of labels", examples=["outcome"])
+    weights: ColumnName | None = Field(None, description="column of weights")
+    groups: ColumnName | None = Field(None, description="column of group names")
+
+
+class SourceRows(Document):
+    """Rows of files."""
+
+    source: SourceName
+    path: SourcePath
+    columns: SourceColumns = Field(description="names of the columns")
+    where: list[Annotated[list[Any], Field(min_length=3, max_length=3)]] | None = Field(
+        None,
+        max_length=32,
+        description="only rows that meet all conditions: a column, one of =, !=, <, <=, >, >=, in, not in, and a value",
+        examples=[[["country", "=", "de"]]],
+    )
+    format: FileFormat | None = Field(None, description="default: that of the suffix of each file")
+
+
+class SourceTarget(Document):
+    """Where a data set is written."""
+
+    source: SourceName
+    path: str = Field(
+        min_length=1,
+        max_length=1024,
+        description="folder that does not exist yet; it is complete when it has the file `_manifest.json`",
+        examples=["scored/2026-11"],
+    )
+
+
+# --- What the administrator declares
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class SourceDeclaration(Document):
+    """A source of the setting ``sources``; without ``tenants``, all may use it."""
+
+    root: Annotated[str, AfterValidator(check_root)]
+    write: bool = False
+    tenants: tuple[str, ...] | None = None
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/@?#\s]+$")] | None = None
+    region: str | None = None
+
+
+def read_declarations(text: str) -> dict[str, SourceDeclaration]:
+    """Parse the setting ``sources``; raises ``ValueError``, which names the source and the field."""
+    try:
+        declared = json.loads(text) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        raise ValueError(f"must be JSON; line {error.lineno}, column {error.colno} is not") from None
+    if not isinstance(declared, dict) or not all(map(_NAME.fullmatch, declared)):
+        raise ValueError("must be an object with names of lower-case letters, digits, hyphens and underscores")
+    try:
+        return {name: SourceDeclaration.model_validate_json(json.dumps(fields)) for name, fields in declared.items()}
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = "/".join(map(str, first["loc"]))
+        raise ValueError(f"has a source with an invalid {place or 'value'}: {first['msg']}") from None
+
+
+# --- Rows and results
+
+#: The rows of a request by reference.
+RowsByReference = Annotated[
+    SourceRows | None,
+    Field(description="rows of files in a source, instead of the arrays; the request becomes a job"),
+]
+
+
+class BasisAnswer(Document):
+    """What the results for a source were computed from."""
+
+    form: Literal["rows", "distinct", "tally"] = Field(
+        description="all rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells"
+    )
+    rows: int = Field(description="rows that meet the conditions")
+    bytes: int = Field(description="size of the files")
+    files: int = Field(description="number of files")
+    tolerance: float | None = Field(
+        description="of a tally: the most by which a prediction differs from the one that stands for it; otherwise null"
+    )
+
+
+class DatasetOptions(Document):
+    """The body of ``POST /datasets``."""
+
+    map: Reference = Field(description="id, name, `name:version` or `name@alias`")
+    source: SourceRows = Field(description="rows to which the map is applied; all of their columns are written")
+    target: SourceTarget = Field(description="where the data set is written")
+    scale: Literal["probability", "percent", "logit"] | None = Field(None, description="default: that of the map")
+
+
+class ScoringSpec(Document):
+    """Batch scoring as stored with a job; ``map`` is an id."""
+
+    batch: None = None
+    map: str
+    source: SourceRows
+    target: SourceTarget
+    scale: Literal["probability", "percent", "logit"] | None = None
+
+
+class ScoredAnswer(Document):
+    """A data set that was written."""
+
+    target: SourceTarget = Field(description="where the data set was written")
+    map: str = Field(description="id of the map that was applied")
+    rows: int = Field(description="number of rows")
+    files: int = Field(description="number of Parquet files")
+    bytes: int = Field(description="size of these files")

@@ -1,0 +1,94 @@
+"""Folders, patterns and URLs as the input of commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose
+from pyarrow import parquet
+
+import calibrant
+from calibrant.cli.sources import source_of
+from tests.commands import error_of
+from tests.unit.cli.conftest import Run
+
+NAMED = ("--prediction", "p", "--label", "y")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    for country in ("de", "no"):
+        p = random.random(200).round(2)
+        (tmp_path / "rows" / f"country={country}").mkdir(parents=True)
+        rows = pa.table({"p": p, "y": (random.random(200) < p).astype(np.int64)})
+        parquet.write_table(rows, tmp_path / "rows" / f"country={country}" / "part.parquet")
+    return tmp_path / "rows"
+
+
+def test_a_folder_has_other_results_than_its_rows(run: Run, folder: Path) -> None:
+    rows = parquet.read_table(folder)
+    expected = calibrant.evaluate(rows["p"], rows["y"], measures=["ece", "brier"])
+    for name in (folder, folder / "*" / "*.parquet", f"file://{folder}/**/*.parquet"):
+        found = run("evaluate", name, *NAMED, "--measure", "ece", "--measure", "brier", "--json")
+        assert found.exit_code == 0, found.stderr
+        report = json.loads(found.stdout)
+        assert (report["n"], report["basis"]["form"]) == (400, "rows")
+        assert report["measures"]["ece"]["value"] == pytest.approx(expected["ece"].value, rel=1e-12)
+        assert "400 rows in 2 files" in found.stderr
+
+
+def test_conditions_select_other_rows(run: Run, folder: Path) -> None:
+    conditions = ("--where", "country = de", "--where", "p < .5", "--where", "y in [0, 1]")
+    found = run("evaluate", folder, *NAMED, *conditions, "--measure", "brier", "--json")
+    assert found.exit_code == 0, found.stderr
+    rows = parquet.read_table(folder / "country=de" / "part.parquet")
+    assert json.loads(found.stdout)["n"] == int((rows["p"].to_numpy() < 0.5).sum())
+
+
+def test_a_scored_folder_lacks_columns_or_is_written_twice(run: Run, folder: Path, tmp_path: Path) -> None:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    fitted.save(tmp_path / "map.json")
+    command = ("calibrate", folder, "--prediction", "p", "--map", tmp_path / "map.json", "--out", tmp_path / "scored")
+    found = run(*command)
+    assert found.exit_code == 0, found.stderr
+    scored = parquet.read_table(tmp_path / "scored")
+    assert scored.column_names == ["p", "y", "calibrated", "country"]
+    assert_allclose(scored["calibrated"].to_numpy(), fitted.apply(scored["p"].to_numpy()), rtol=1e-15)
+    assert "is a folder" in error_of(run(*command))
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--label", "y"), "--prediction"),
+        (("--prediction", "p"), "--label"),
+        ((*NAMED, "--class-names", "a,b"), "--class-names"),
+        ((*NAMED, "--where", "country"), "--where"),
+        ((*NAMED, "--group", "p", "--group", "y"), "--group"),
+        ((*NAMED, "--server", "http://127.0.0.1:9"), "--server"),
+    ],
+)
+def test_an_option_that_a_folder_does_not_have_is_not_named(
+    run: Run, folder: Path, flags: tuple[str, ...], named: str
+) -> None:
+    assert named in error_of(run("evaluate", folder, *flags))
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("s3://bucket/x/*.parquet", "s3://bucket/x/*.parquet"),
+        ("gs://bucket/x.parquet", "gs://bucket/x.parquet"),
+        ("file:///data/x", "file:///data/x"),
+        ("rows/*.parquet", "rows/*.parquet"),
+        ("rows.parquet", None),
+        ("-", None),
+    ],
+)
+def test_a_url_is_read_as_a_file(text: str, source: str | None) -> None:
+    assert source_of(Path(text), None) == source

@@ -1,0 +1,408 @@
+"""Files of folders: formats, conditions, the three forms of their rows, and data sets that are written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose
+from pyarrow import csv, feather, parquet
+
+import calibrant
+from benchmarks.pages.by_reference import OTHER_FOLDS
+from calibrant.core.errors import (
+    CalibrationError,
+    EmptyBatch,
+    InvalidOption,
+    OutOfRange,
+    RefusedPath,
+    SourceChanged,
+    SourceTooLarge,
+    SourceUnreadable,
+    TargetExists,
+)
+from calibrant.distributed.arrow import Columns
+from calibrant.distributed.scan import Scan, read_conditions
+from calibrant.distributed.sources import gather
+from calibrant.distributed.storage import Folder
+from calibrant.distributed.target import Scoring
+from calibrant.measures.catalogue import MEASURES as MEASURES_
+from calibrant.measures.measure import MeasureResult
+from tests.hostile_paths import hostile_paths
+
+N = 6000
+MEASURES = ["ece", "brier", "log-loss", "auroc", "ks"]
+#: Bytes in which the rows, only the counts of distinct predictions, and only a tally fit.
+MEMORY = {"rows": 400 << 20, "distinct": 1 << 20, "tally": 1 << 16}
+NAMED: dict[str, Any] = {"prediction": "p", "label": "y"}
+
+
+def _value(result: MeasureResult) -> float:
+    assert result.value is not None
+    return result.value
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three files of rounded predictions, one of another type."""
+    random = np.random.default_rng(3)
+    p = random.random(N).round(3)
+    rows = {
+        "p": p,
+        "y": (random.random(N) < p**1.2).astype(np.int64),
+        "g": np.array(["a", "b", None], dtype=np.object_)[random.integers(0, 3, N)],
+        "w": random.integers(0, 4, N),
+        "id": np.arange(N),
+    }
+    table = pa.table(rows)
+    (tmp_path / "rows").mkdir()
+    for i in range(3):
+        part = table.slice(2000 * i, 2000)
+        parquet.write_table(part, tmp_path / "rows" / f"{i}.parquet", row_group_size=700)
+    return tmp_path / "rows"
+
+
+def _table(folder: Path) -> pa.Table:
+    return parquet.read_table(folder)
+
+
+@pytest.mark.parametrize("form", MEMORY)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_source_has_other_results_than_its_rows(folder: Path, form: str, weighted: bool) -> None:
+    rows = _table(folder)
+    how: dict[str, Any] = {"weights_kind": "frequency"}
+    memory = (MEMORY | {"distinct": 2 << 20})[form]  # groups have more counts
+    found = calibrant.evaluate_source(
+        str(folder), **NAMED, group="g", weight="w" if weighted else None, measures=MEASURES, memory=memory, **how
+    )
+    groups = ["(missing)" if name is None else name for name in rows["g"].to_pylist()]
+    weights = rows["w"].to_numpy() if weighted else None
+    expected = calibrant.evaluate(
+        rows["p"].to_numpy(), rows["y"].to_numpy(), measures=MEASURES, groups=groups, weights=weights, **how
+    )
+    assert found.basis is not None
+    assert (found.basis.form, found.basis.files, found.basis.rows) == (form, 3, N)
+    assert (found.basis.tolerance is None) == (form != "tally")
+    assert found.groups is not None
+    assert expected.groups is not None
+    assert set(found.groups) == set(expected.groups)
+    for name in MEASURES:
+        assert_allclose(_value(found[name]), _value(expected[name]), rtol=0, atol=1e-12)
+        for group in expected.groups:
+            ours, theirs = _value(found.groups[group].measures[name]), _value(expected.groups[group].measures[name])
+            assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_the_values_of_a_tally_differ_by_more_than_its_tolerance(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    p = random.random(40_000)
+    y = (random.random(len(p)) < p).astype(np.int64)
+    parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
+    found = calibrant.evaluate_source(str(tmp_path), **NAMED, measures=MEASURES, memory=1 << 16)
+    assert found.basis is not None
+    tolerance = found.basis.tolerance
+    assert found.basis.form == "tally"
+    assert tolerance is not None
+    assert tolerance < 0.00077
+    expected = calibrant.evaluate(p, y, measures=MEASURES)
+    by_engine = calibrant.evaluate_tally(calibrant.tally(p, y), measures=MEASURES)
+    for name in MEASURES:
+        assert_allclose(_value(found[name]), _value(by_engine[name]), rtol=1e-12)
+        assert_allclose(_value(found[name]), _value(expected[name]), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("form", MEMORY)
+def test_logits_are_probabilities_in_another_form(tmp_path: Path, form: str) -> None:
+    random = np.random.default_rng(2)
+    z = random.normal(size=N).round(2) * 4
+    y = (random.random(N) < 1 / (1 + np.exp(-z))).astype(np.int64)
+    parquet.write_table(pa.table({"p": z, "y": y}), tmp_path / "x.parquet")
+    found = calibrant.evaluate_source(
+        str(tmp_path), **NAMED, scale="logit", measures=["auroc", "log-loss"], memory=MEMORY[form]
+    )
+    expected = calibrant.evaluate(z, y, scale="logit", measures=["auroc", "log-loss"])
+    within = 1e-12 if form != "tally" else 1e-3
+    assert_allclose(_value(found["auroc"]), _value(expected["auroc"]), rtol=0, atol=within)
+    assert_allclose(_value(found["log-loss"]), _value(expected["log-loss"]), rtol=0, atol=within)
+
+
+def test_vectors_are_read_as_one_event_or_refused_without_a_reason(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    vectors = random.dirichlet([1, 2, 3], N)
+    labels = random.integers(0, 3, N)
+    parquet.write_table(pa.table({"p": vectors.tolist(), "y": labels}), tmp_path / "x.parquet")
+    whole = calibrant.evaluate_source(str(tmp_path), **NAMED, reduction="canonical", measures=["log-loss"])
+    assert_allclose(
+        _value(whole["log-loss"]),
+        _value(calibrant.evaluate(vectors, labels, reduction="canonical", measures=["log-loss"])["log-loss"]),
+        rtol=1e-12,
+    )
+    with pytest.raises(SourceTooLarge, match="canonical"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, reduction="canonical", memory=1 << 20)
+    counted = calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"], memory=1 << 20)
+    expected = calibrant.evaluate(vectors, labels, measures=["brier"])
+    assert_allclose(_value(counted["brier"]), _value(expected["brier"]), atol=1e-3)
+    assert counted.reduction == "confidence"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "memory"), [("distinct", 80_000), ("tally", 1 << 14)])
+def test_the_page_promises_a_measure_of_counts_that_has_no_value(tmp_path: Path, form: str, memory: int) -> None:
+    names = [name for name, measure in MEASURES_.items() if measure.runs == "inline" and measure.event is not None]
+    random = np.random.default_rng(8)
+    p = random.integers(1, 80, 300) / 80
+    y = (random.random(300) < p).astype(np.int64)
+    parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
+    found = calibrant.evaluate_source(str(tmp_path), **NAMED, measures=names, memory=memory)
+    assert found.basis is not None
+    assert found.basis.form == form
+    expected = calibrant.evaluate(p, y, measures=names)
+    assert {name: found[name].value is None for name in names} == {name: expected[name].value is None for name in names}
+    exact = [name for name in names if expected[name].value is not None and form == "distinct"]
+    # Most agree to rounding; those that contain a fit, as far as it converges.
+    different = [n for n in exact if _value(found[n]) != pytest.approx(_value(expected[n]), rel=1e-5, abs=1e-6)]
+    assert set(different) == (set(OTHER_FOLDS) if form == "distinct" else set())
+
+
+def test_importance_weights_are_counted_as_frequencies(folder: Path) -> None:
+    with pytest.raises(SourceTooLarge, match="importance weights"):
+        calibrant.evaluate_source(str(folder), **NAMED, weight="w", memory=1 << 20)
+
+
+@pytest.mark.parametrize("form", ["rows", "distinct"])
+def test_a_fit_to_a_source_is_another_than_that_to_its_rows(folder: Path, form: str) -> None:
+    rows = _table(folder)
+    for method in ("platt", "isotonic", "beta"):
+        found = calibrant.fit_source(str(folder), method, **NAMED, memory=MEMORY[form])
+        expected = calibrant.fit(method, rows["p"].to_numpy(), rows["y"].to_numpy())
+        p = np.linspace(0.001, 0.999, 50)
+        assert_allclose(found.apply(p), expected.apply(p), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "ndjson", "jsonl.gz", "arrow", "feather"])
+def test_a_format_has_other_rows_than_parquet(folder: Path, tmp_path: Path, suffix: str) -> None:
+    table = _table(folder).drop_columns("w")
+    path = tmp_path / f"x.{suffix}"
+    if suffix.startswith("csv"):
+        with pa.output_stream(str(path)) as sink:
+            csv.write_csv(table, sink)
+    elif suffix == "feather":
+        feather.write_feather(table, str(path))
+    elif suffix == "arrow":
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+    else:
+        with pa.output_stream(str(path)) as sink:
+            sink.write("".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode())
+    where: list[list[Any]] = [["p", ">", 0.25], ["g", "=", "a"]]
+    found = calibrant.evaluate_source(str(path), **NAMED, group="g", where=where, measures=["brier"])
+    expected = calibrant.evaluate_source(str(folder), **NAMED, group="g", where=where, measures=["brier"])
+    assert found.n == expected.n > 0
+    assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("where", "mask"),
+    [
+        ([["id", "<", 10]], lambda t: t["id"].to_numpy() < 10),
+        ([["id", ">=", 10], ["id", "<=", 20]], lambda t: (t["id"].to_numpy() >= 10) & (t["id"].to_numpy() <= 20)),
+        ([["g", "in", ["a", "b"]]], lambda t: np.array([g is not None for g in t["g"].to_pylist()])),
+        ([["g", "=", None]], lambda t: np.array([g is None for g in t["g"].to_pylist()])),
+        ([["g", "!=", "a"]], lambda t: np.array([g == "b" for g in t["g"].to_pylist()])),
+    ],
+)
+def test_a_condition_selects_other_rows(folder: Path, where: Any, mask: Any) -> None:
+    found = calibrant.evaluate_source(str(folder), **NAMED, where=where, measures=["brier"])
+    assert found.n == int(mask(_table(folder)).sum())
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id < 3", [["id"]], [["id", "like", 3]], [["id", "<", None]], [["id", "in", 3]], [["id", "in", []]],
+        [["id", "=", [3]]], [[1, "=", 3]], [["id", "in", [{}]]], [["id", "=", 1]] * 33, [["id", "in", [1] * 1001]],
+    ],
+)  # fmt: skip
+def test_a_condition_that_is_none_is_accepted(where: Any) -> None:
+    with pytest.raises(InvalidOption):
+        read_conditions(where)
+
+
+def test_a_bad_row_is_not_named_by_its_file_and_number(folder: Path) -> None:
+    parquet.write_table(pa.table({"p": [0.5, 1.5], "y": [0, 1]}), folder / "9.parquet")
+    with pytest.raises(OutOfRange, match=r"9\.parquet, row 1"):
+        calibrant.evaluate_source(str(folder), **NAMED)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\0" * 100 + b"PAR1", b"not parquet at all"])
+def test_a_damaged_file_is_read_or_raises_another_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.parquet").write_bytes(content)
+    with pytest.raises(SourceUnreadable):
+        calibrant.evaluate_source(str(tmp_path), **NAMED)
+
+
+# --- Delta tables
+
+
+def _delta(path: Path) -> pa.Table:
+    """A table of two commits, of which rows were then deleted."""
+    rows = pa.table({"p": [0.1, 0.2, 0.3, 0.9], "y": [0, 1, 0, 1], "c": ["de", "no", "de", "no"]})
+    for _ in range(2):
+        deltalake.write_deltalake(path, rows, mode="append", partition_by=["c"])
+    deltalake.DeltaTable(path).delete("p < 0.15")
+    return pa.table(deltalake.DeltaTable(path).to_pyarrow_table())
+
+
+def test_a_delta_table_has_deleted_rows_or_lacks_its_partitions(tmp_path: Path) -> None:
+    rows = _delta(tmp_path / "table")
+    found = calibrant.evaluate_source(
+        str(tmp_path / "table"), **NAMED, group="c", format="delta", measures=["brier"], where=[["p", "<", 0.5]]
+    )
+    assert found.n == int((rows["p"].to_numpy() < 0.5).sum()) == 4
+    assert found.groups is not None
+    assert set(found.groups) == {"de", "no"}
+    one = calibrant.evaluate_source(str(tmp_path / "table"), **NAMED, format="delta", where=[["c", "=", "no"]])
+    assert one.n == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"add": {"path": "../secret.parquet"}},
+        {"add": {"path": "/etc/passwd"}},
+        {"add": {"path": "file:///etc/passwd"}},
+        {"add": {"path": "%2e%2e/secret.parquet"}},
+        {"add": {"path": "absent.parquet"}},
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"],
+                      "writerFeatures": ["deletionVectors"]}},
+    ],
+)  # fmt: skip
+def test_a_delta_log_leads_out_of_its_table(tmp_path: Path, change: dict[str, Any]) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    _delta(root / "table")
+    (tmp_path / "secret.parquet").write_bytes((next((root / "table").glob("c=no/*.parquet"))).read_bytes())
+    if "add" in change:
+        change["add"] |= {
+            "size": 5, "partitionValues": {"c": "no"}, "modificationTime": 0, "dataChange": True, "stats": None
+        }  # fmt: skip
+    (root / "table" / "_delta_log" / f"{3:020}.json").write_text(json.dumps(change))
+    with pytest.raises((RefusedPath, SourceChanged, SourceUnreadable)):
+        Scan.of(Folder(root), "table", format="delta")
+
+
+def test_a_delta_log_with_a_symbolic_link_is_read(tmp_path: Path) -> None:
+    _delta(tmp_path / "theirs")
+    (tmp_path / "root" / "table").mkdir(parents=True)
+    (tmp_path / "root" / "table" / "_delta_log").symlink_to(tmp_path / "theirs" / "_delta_log")
+    with pytest.raises((RefusedPath, SourceUnreadable)):
+        Scan.of(Folder(tmp_path / "root"), "table", format="delta")
+
+
+# --- A folder whose files never lead out of it
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Folder:
+    """A root with links out of it, beside a file that no one may read."""
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "x.parquet").write_bytes(b"inside")
+    (tmp_path / "secret.parquet").write_bytes(b"outside")
+    (root / "link.parquet").symlink_to(tmp_path / "secret.parquet")
+    (root / "up").symlink_to(tmp_path)
+    return Folder(root)
+
+
+@pytest.mark.parametrize("path", [*hostile_paths(), "link.parquet", "up/secret.parquet", "up", "up/*", "*"], ids=ascii)
+def test_a_path_that_was_not_checked_leads_out_of_a_folder(closed: Folder, path: str) -> None:
+    """The folder is the second defence: it opens name by name, without links and ``..``."""
+    try:
+        contents = [closed.read(file.path) for file in closed.files(path)]
+        direct = closed.read(path)
+    except (CalibrationError, OSError, ValueError):
+        return
+    assert set(contents) <= {b"inside"}
+    assert direct in (None, b"inside")
+
+
+# --- Data sets
+
+
+def _scored(folder: Path, target: Path, job: str = "job_1", pattern: str = "*.parquet") -> Any:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    columns = Columns.read(prediction="p", label="")
+    return Scoring(Folder(target.parent), target.name, job).run(Scan.of(Folder(folder), pattern), columns, fitted)
+
+
+def test_a_repeated_run_writes_files_again_that_are_complete(folder: Path, tmp_path: Path) -> None:
+    (folder / "2.parquet").rename(tmp_path / "2.parquet")
+    (folder / "2.parquet").write_bytes(b"damaged")
+    with pytest.raises(SourceUnreadable):
+        _scored(folder, tmp_path / "scored")
+    staged = tmp_path / ".calibrant-job_1"
+    first = {file.name: file.stat().st_mtime_ns for file in staged.glob("part-0000[01].*")}
+    assert len(first) == 4
+    assert not (tmp_path / "scored").exists()
+    (tmp_path / "2.parquet").replace(folder / "2.parquet")
+    with pytest.raises(SourceChanged):
+        _scored(folder, tmp_path / "scored")
+    plan = json.loads((staged / "_plan.json").read_text())
+    status = os.stat(folder / "2.parquet")
+    plan["pieces"][2][1:3] = [status.st_size, str(status.st_mtime_ns)]
+    (staged / "_plan.json").write_text(json.dumps(plan))
+    assert _scored(folder, tmp_path / "scored").rows == N
+    kept = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "scored").glob("part-0000[01].parquet")}
+    assert kept.items() <= first.items()
+    assert not staged.exists()
+
+
+def test_a_target_that_exists_is_written_over(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "scored"
+    target.mkdir()
+    (target / "theirs.txt").write_text("theirs")
+    with pytest.raises(TargetExists):
+        _scored(folder, target)
+    assert [file.name for file in target.iterdir()] == ["theirs.txt"]
+    (tmp_path / "file").write_text("theirs")
+    with pytest.raises(TargetExists):
+        _scored(folder, tmp_path / "file")
+
+
+def test_a_source_without_rows_becomes_a_data_set(folder: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    parquet.write_table(_table(folder).slice(0, 0), empty / "x.parquet")
+    with pytest.raises(EmptyBatch):
+        _scored(empty, tmp_path / "scored")
+    with pytest.raises(EmptyBatch):
+        gather(Scan.of(Folder(empty), "*.parquet"), Columns.read(prediction="p", label="y"))
+
+
+def test_files_with_other_columns_become_one_data_set(folder: Path, tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"p": [0.5], "extra": [1]}), folder / "9.parquet")
+    with pytest.raises(InvalidOption, match="different columns"):
+        _scored(folder, tmp_path / "scored")
+
+
+def test_a_column_named_calibrated_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    parquet.write_table(pa.table({"p": [0.5], "calibrated": [1]}), tmp_path / "rows" / "x.parquet")
+    with pytest.raises(InvalidOption, match="calibrated"):
+        _scored(tmp_path / "rows", tmp_path / "scored")
+
+
+def test_a_link_in_the_path_of_a_target_is_followed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "up").symlink_to(tmp_path)
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
+    with pytest.raises((RefusedPath, TargetExists)):
+        Scoring(Folder(tmp_path / "root"), "up/scored", "job_1").run(scan, columns, fitted)
+    assert not (tmp_path / "scored").exists()
