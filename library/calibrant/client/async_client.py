@@ -62,6 +62,7 @@ from calibrant.client.answers import (
     ReportsAnswer,
     RuleState,
     SampleSizeAnswer,
+    ScoredAnswer,
     SeriesAnswer,
     SetMethodEntries,
     SetMethodEntry,
@@ -71,6 +72,7 @@ from calibrant.client.calls import (
     aliases,
     audit_hooks,
     coverage,
+    datasets,
     distributions,
     jobs,
     maps,
@@ -148,6 +150,7 @@ class AsyncCalibrant(AsyncConnection):
         allow_shape_change: bool | None = None,
         options: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         reduction: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
@@ -178,6 +181,8 @@ class AsyncCalibrant(AsyncConnection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
@@ -222,6 +227,7 @@ class AsyncCalibrant(AsyncConnection):
                         "method": method,
                         "options": options,
                         "keep_batch": keep_batch,
+                        "source": source,
                         "reduction": reduction,
                         "seed": seed,
                     },
@@ -401,6 +407,7 @@ class AsyncCalibrant(AsyncConnection):
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         interval: float | None = None,
@@ -425,6 +432,8 @@ class AsyncCalibrant(AsyncConnection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -479,6 +488,7 @@ class AsyncCalibrant(AsyncConnection):
                     rows,
                     {
                         "keep_batch": keep_batch,
+                        "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "interval": interval,
@@ -850,6 +860,7 @@ class AsyncCalibrant(AsyncConnection):
         *own_labels: Any,
         models: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
@@ -879,6 +890,8 @@ class AsyncCalibrant(AsyncConnection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -944,6 +957,7 @@ class AsyncCalibrant(AsyncConnection):
                     {
                         "models": models,
                         "keep_batch": keep_batch,
+                        "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "maps": maps,
@@ -2026,6 +2040,56 @@ class AsyncCalibrant(AsyncConnection):
             )
         )
 
+    async def calibrate_source(
+        self,
+        map: str | MapSummary,
+        source: Mapping[str, Any],
+        target: Mapping[str, str],
+        *,
+        scale: str | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ScoredAnswer:
+        """Apply a stored map to files of a source of the service, and write them with the calibrated columns.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        source : mapping
+            ``source``, ``path`` and ``columns`` with the ``predictions``; optionally ``where`` and ``format``.
+        target : mapping
+            ``source`` and ``path`` of a folder that does not exist yet.
+        scale : {"probability", "percent", "logit"}, optional
+            Scale of the predictions; by default that of the map.
+        timeout : float, optional
+            Seconds to wait for the job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        ScoredAnswer
+            The target, and the numbers of rows, files and bytes.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": {"predictions": "score"}}
+        >>> client.calibrate_source("spam", source, {"source": "scores", "path": "scored"})  # doctest: +SKIP
+        """
+        return await self._run(
+            datasets.calibrate_source(
+                self._patience, map, source, target, scale=scale, timeout=timeout, progress=progress
+            )
+        )
+
     @overload
     async def calibrate_distribution(
         self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
@@ -2339,7 +2403,7 @@ class AsyncCalibrant(AsyncConnection):
             Created before this time.
         status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
             Only jobs with this status.
-        kind : {"fit", "evaluate"}, optional
+        kind : {"fit", "evaluate", "score"}, optional
             Only jobs of this kind.
         batch : str or BatchRecord, optional
             Only jobs of this batch.
@@ -2763,7 +2827,8 @@ class AsyncCalibrant(AsyncConnection):
         ProblemResponse
             With the code ``unknown-job``, ``job-not-final``, ``not-a-number``, ``not-finite``, ``out-of-range``,
             ``crossing-quantiles``, ``invalid-variance``, ``prediction-kind-mismatch``, ``wrong-shape``,
-            ``length-mismatch``, ``empty-batch``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
+            ``length-mismatch``, ``empty-batch``, ``refused-path``, ``source-unreadable``, ``source-changed``,
+            ``source-too-large``, ``target-exists``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
             ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``, ``scale-mismatch``,
             ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``, ``invalid-option``,
             ``extra-not-installed``, ``invalid-document``, ``not-converged``, ``unknown-batch-reference``,

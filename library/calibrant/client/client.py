@@ -62,6 +62,7 @@ from calibrant.client.answers import (
     ReportsAnswer,
     RuleState,
     SampleSizeAnswer,
+    ScoredAnswer,
     SeriesAnswer,
     SetMethodEntries,
     SetMethodEntry,
@@ -70,6 +71,7 @@ from calibrant.client.calls import (
     aliases,
     audit_hooks,
     coverage,
+    datasets,
     distributions,
     jobs,
     maps,
@@ -164,6 +166,7 @@ class Calibrant(Connection):
         allow_shape_change: bool | None = None,
         options: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         reduction: str | None = None,
         seed: int | None = None,
         timeout: float | None = None,
@@ -194,6 +197,8 @@ class Calibrant(Connection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
@@ -238,6 +243,7 @@ class Calibrant(Connection):
                         "method": method,
                         "options": options,
                         "keep_batch": keep_batch,
+                        "source": source,
                         "reduction": reduction,
                         "seed": seed,
                     },
@@ -417,6 +423,7 @@ class Calibrant(Connection):
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         interval: float | None = None,
@@ -441,6 +448,8 @@ class Calibrant(Connection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -495,6 +504,7 @@ class Calibrant(Connection):
                     rows,
                     {
                         "keep_batch": keep_batch,
+                        "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "interval": interval,
@@ -866,6 +876,7 @@ class Calibrant(Connection):
         *own_labels: Any,
         models: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
@@ -895,6 +906,8 @@ class Calibrant(Connection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -960,6 +973,7 @@ class Calibrant(Connection):
                     {
                         "models": models,
                         "keep_batch": keep_batch,
+                        "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "maps": maps,
@@ -2042,6 +2056,56 @@ class Calibrant(Connection):
             )
         )
 
+    def calibrate_source(
+        self,
+        map: str | MapSummary,
+        source: Mapping[str, Any],
+        target: Mapping[str, str],
+        *,
+        scale: str | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ScoredAnswer:
+        """Apply a stored map to files of a source of the service, and write them with the calibrated columns.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        source : mapping
+            ``source``, ``path`` and ``columns`` with the ``predictions``; optionally ``where`` and ``format``.
+        target : mapping
+            ``source`` and ``path`` of a folder that does not exist yet.
+        scale : {"probability", "percent", "logit"}, optional
+            Scale of the predictions; by default that of the map.
+        timeout : float, optional
+            Seconds to wait for the job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        ScoredAnswer
+            The target, and the numbers of rows, files and bytes.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": {"predictions": "score"}}
+        >>> client.calibrate_source("spam", source, {"source": "scores", "path": "scored"})  # doctest: +SKIP
+        """
+        return self._run(
+            datasets.calibrate_source(
+                self._patience, map, source, target, scale=scale, timeout=timeout, progress=progress
+            )
+        )
+
     @overload
     def calibrate_distribution(
         self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
@@ -2355,7 +2419,7 @@ class Calibrant(Connection):
             Created before this time.
         status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
             Only jobs with this status.
-        kind : {"fit", "evaluate"}, optional
+        kind : {"fit", "evaluate", "score"}, optional
             Only jobs of this kind.
         batch : str or BatchRecord, optional
             Only jobs of this batch.
@@ -2779,7 +2843,8 @@ class Calibrant(Connection):
         ProblemResponse
             With the code ``unknown-job``, ``job-not-final``, ``not-a-number``, ``not-finite``, ``out-of-range``,
             ``crossing-quantiles``, ``invalid-variance``, ``prediction-kind-mismatch``, ``wrong-shape``,
-            ``length-mismatch``, ``empty-batch``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
+            ``length-mismatch``, ``empty-batch``, ``refused-path``, ``source-unreadable``, ``source-changed``,
+            ``source-too-large``, ``target-exists``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
             ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``, ``scale-mismatch``,
             ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``, ``invalid-option``,
             ``extra-not-installed``, ``invalid-document``, ``not-converged``, ``unknown-batch-reference``,

@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     )
     from calibrant.client.answers.problems import Problem, ProblemError
     from calibrant.client.answers.sample_size import SampleSizeAnswer
+    from calibrant.client.answers.sources import BasisAnswer, ScoredAnswer, SourceTarget
 
 #: Name -> the module that it is loaded from.
 _MODULE_OF = {
@@ -142,6 +143,7 @@ _MODULE_OF = {
     "AuditHookAnswer": "audit_hooks",
     "AuditHooksAnswer": "audit_hooks",
     "AuditPage": "audit",
+    "BasisAnswer": "sources",
     "BatchRecord": "batches",
     "BatchReport": "evaluations",
     "BatchesAnswer": "batches",
@@ -248,12 +250,14 @@ _MODULE_OF = {
     "RowsReading": "monitor_answers",
     "RuleState": "monitor_rules",
     "SampleSizeAnswer": "sample_size",
+    "ScoredAnswer": "sources",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
     "SetCoverageReading": "monitor_rules",
     "SetMethodEntries": "catalogue",
     "SetMethodEntry": "catalogue",
     "Shift": "monitor_answers",
+    "SourceTarget": "sources",
     "StratumAnswer": "coverage",
     "ThresholdReading": "monitor_rules",
     "ThresholdRule": "monitor_rules",
@@ -278,6 +282,7 @@ __all__ = [
     "AuditHookAnswer",
     "AuditHooksAnswer",
     "AuditPage",
+    "BasisAnswer",
     "BatchRecord",
     "BatchReport",
     "BatchesAnswer",
@@ -383,12 +388,14 @@ __all__ = [
     "RowsReading",
     "RuleState",
     "SampleSizeAnswer",
+    "ScoredAnswer",
     "SeriesAnswer",
     "SeriesPoint",
     "SetCoverageReading",
     "SetMethodEntries",
     "SetMethodEntry",
     "Shift",
+    "SourceTarget",
     "StratumAnswer",
     "ThresholdReading",
     "ThresholdRule",
