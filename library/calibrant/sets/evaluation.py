@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv
-from scipy.stats import binom
+from scipy.special import betaincinv, gammaln, xlog1py, xlogy
 
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned, group_names
@@ -308,8 +307,9 @@ def _violation(weighed: _Weighed, alpha: float) -> tuple[float, str]:
 def _chance_gap(n: Floats, alpha: float) -> Floats:
     """Return E|B / n - p| of B from the binomial distribution of n rows with p = 1 - alpha, by de Moivre's formula."""
     p = 1.0 - alpha
-    above_mean = np.floor(n * p) + 1.0
-    deviation: Floats = 2.0 * above_mean * (1.0 - p) * binom.pmf(above_mean, n, p) / n
+    k = np.floor(n * p) + 1.0  # above the mean
+    choices = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    deviation: Floats = 2.0 * k * (1.0 - p) * np.exp(choices + xlogy(k, p) + xlog1py(n - k, -p)) / n
     return deviation
 
 

@@ -65,7 +65,7 @@ def read_sets(sets: Any, labels: Any, class_names: Any = None) -> CoveredRows:
     numbers, names = _labels_of(matrix, sets, labels, class_names)
     covered = matrix[np.arange(len(matrix)), numbers]
     alpha = sets.alpha if isinstance(sets, PredictionSets) else None
-    return CoveredRows(matrix.sum(axis=1, dtype=np.int64), covered, numbers, names, alpha)
+    return CoveredRows(np.count_nonzero(matrix, axis=1).astype(np.int64), covered, numbers, names, alpha)
 
 
 def read_members(sets: Any, labels: Any, class_names: Any = None) -> tuple[Booleans, CoveredRows]:
