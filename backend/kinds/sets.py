@@ -46,16 +46,17 @@ class SetFitRequest:
     def on(self, requester: Requester, rows: ClassRows) -> Work:
         """Check the rows, and return the work on them, whose result is the record of the map."""
         options, batch, maps = self.options, rows.labelled, requester.store.maps
-        self.fitting.check(batch, rows.groups)
+        groups = rows.groups if options.batch is None else _used(rows.groups, self.fitting)
+        self.fitting.check(batch, groups)
         if options.name is not None and not options.allow_shape_change:
             maps.check_shape(options.name, output_shape(SETS, batch.predictions.n_classes))
         requester.store.charges.check_maps()
-        given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch", "scale", "weights_kind"})
-        given["class_names"] = None if rows.class_names is None else list(rows.class_names)
-        spec = FitSpec(**given, batch="", created_by=requester.who)
+        stated = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch", "scale", "weights_kind"})
+        stated["class_names"] = None if rows.class_names is None else list(rows.class_names)
+        spec = FitSpec(**stated, batch="", created_by=requester.who)
 
         def run() -> MapRecord:
-            return _fitted(requester.new_id("map"), spec, self.fitting, batch, rows.groups)
+            return _fitted(requester.new_id("map"), spec, self.fitting, batch, groups)
 
         return Work(spec, rows, self.fitting.seconds(batch), len(rows), rows.numbers, run)
 
@@ -64,7 +65,12 @@ def run_set_fit(run: Run, spec: FitSpec, batch: Batch, groups: Groups | None, pr
     """Run a fit job."""
     fitting = SetFitting.read(spec.method, spec.options)
     with reporting(progress):
-        return _fitted(run.job.id.replace("job_", "map_", 1), spec, fitting, batch, groups)
+        return _fitted(run.job.id.replace("job_", "map_", 1), spec, fitting, batch, _used(groups, fitting))
+
+
+def _used(groups: Groups | None, fitting: SetFitting) -> Groups | None:
+    """The groups of a stored batch if the fit uses them; otherwise they have another purpose."""
+    return groups if fitting.options["conditional"] == "group" else None
 
 
 def _fitted(map_id: str, spec: FitSpec, fitting: SetFitting, batch: Batch, groups: Groups | None) -> MapRecord:

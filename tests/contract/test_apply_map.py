@@ -162,24 +162,21 @@ def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on
     z = np.round(random.standard_normal((300, 4)) * 3.0, 1)
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     y = (np.cumsum(p, axis=1) > random.random((300, 1))).argmax(axis=1)
-    cases: list[tuple[Any, Any]] = [(z, "logit"), (p, "probability"), (z[:, 0], "logit")]
+    cases: list[tuple[Any, Any, str | None]] = [
+        (z, "logit", None),
+        (p, "probability", "class"),
+        (z[:, 0], "logit", "class"),
+    ]
     fits: list[tuple[str, dict[str, Any]]] = [("lac", {}), ("aps", {}), ("raps", {"randomised": True, "k_reg": 1})]
-    for given, scale in cases:
-        labels = y if given.ndim == 2 else y == 0
+    for rows, scale, conditional in cases:
+        labels = y if rows.ndim == 2 else y == 0
         for method, options in fits:
-            for conditional in (None, "class"):
-                fitted = calibrant.fit_sets(
-                    given, labels, method=method, scale=scale, conditional=conditional, alpha=0.2, **options
-                )
-                seed = 5 if options.get("randomised") else None
-                arguments = [] if seed is None else ["5"]
-                done = _run(script, fitted.to_document(), given.tolist(), tmp_path, *arguments)
-                assert done.returncode == 0, done.stderr
-                assert json.loads(done.stdout) == fitted.apply(given, seed=seed).to_lists(), (
-                    method,
-                    scale,
-                    conditional,
-                )
+            arguments: dict[str, Any] = {"method": method, "scale": scale, "conditional": conditional, **options}
+            fitted = calibrant.fit_sets(rows, labels, alpha=0.2, **arguments)
+            seed = 5 if options.get("randomised") else None
+            done = _run(script, fitted.to_document(), rows.tolist(), tmp_path, *([] if seed is None else ["5"]))
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout) == fitted.apply(rows, seed=seed).to_lists(), arguments
 
 
 @pytest.mark.parametrize("script", COMMANDS)

@@ -112,6 +112,8 @@ def test_stored_batches_are_fitted_and_calibrated_with_their_groups(client: Cali
     fitted = client.fit("lac", batch=batch.id, options={"conditional": "group"})
     local = calibrant.fit_sets(PROBS, LABELS, conditional="group", groups=GROUPS, class_names=NAMES)
     assert calibrant.load_sets(fitted.document) == local
+    plain = client.fit("lac", batch=batch.id)  # the groups of the batch have another purpose
+    assert calibrant.load_sets(plain.document) == calibrant.fit_sets(PROBS, LABELS, class_names=NAMES)
 
 
 def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant) -> None:

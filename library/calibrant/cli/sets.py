@@ -66,8 +66,8 @@ def sets_of(engine: Engine, rows: Sheet, applied: Any, document: dict[str, Any],
 
 def say_sizes(sets: PredictionSets) -> None:
     """Print how large the sets are."""
-    one, none = int((sets.sizes == 1).sum()), int((sets.sizes == 0).sum())
-    say(f"{counted(len(sets))}: mean size {sets.sizes.mean():.4g}, {one:,} of one class, {none:,} empty")
+    single, empty = int((sets.sizes == 1).sum()), int((sets.sizes == 0).sum())
+    say(f"{counted(len(sets))}: mean size {sets.sizes.mean():.4g}, {single:,} of one class, {empty:,} empty")
 
 
 def say_coverage(sets: PredictionSets, rows: Sheet) -> None:

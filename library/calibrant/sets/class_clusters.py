@@ -48,12 +48,12 @@ def cluster_classes(scores: Floats, labels: Integers, n_classes: int, needed: in
     rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     left = np.ones(len(labels), np.bool_)
     left[order[rank < chosen_rows * counts[labels[order]] // least]] = False
-    own, found = np.bincount(labels[~left], minlength=n_classes), np.full(n_classes, -1)
+    own, number = np.bincount(labels[~left], minlength=n_classes), np.full(n_classes, -1)
     common, n_clusters = np.flatnonzero(own >= needed), chosen_rows // 2
     if 1 < n_clusters < len(common):
         quantiles = np.array([_quantiles(scores[~left & (labels == k)]) for k in common])
-        found[common] = _k_means(quantiles, np.sqrt(own[common]), n_clusters, random)
-    return ClassClusters(found, left)
+        number[common] = _k_means(quantiles, np.sqrt(own[common]), n_clusters, random)
+    return ClassClusters(number, left)
 
 
 def _quantiles(scores: Floats) -> Floats:

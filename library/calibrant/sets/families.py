@@ -30,10 +30,10 @@ class Thresholds(Parameter):
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
         """Read the numbers."""
-        given = read_array(parameters, name)
-        values = super().read({name: [self.low if value is None else value for value in given]}, name, sizes)
-        values[[value is None for value in given]] = self.always
-        return values
+        numbers = read_array(parameters, name)
+        thresholds = super().read({name: [self.low if t is None else t for t in numbers]}, name, sizes)
+        thresholds[[t is None for t in numbers]] = self.always
+        return thresholds
 
     def plain(self, value: Any) -> Any:
         """Return the numbers as plain JSON."""

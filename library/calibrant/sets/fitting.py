@@ -244,8 +244,8 @@ class SetFitting:
             thresholds=-quantiles * (1.0 - rounding) if family.of_probability else quantiles + rounding,
             **own,
         )
-        given = batch.predictions
-        return SetMap(self.method.name, function, given.scale, given.n_classes, diagnostics, class_names, digest(batch))
+        scale, n_columns = batch.predictions.scale, batch.predictions.n_classes
+        return SetMap(self.method.name, function, scale, n_columns, diagnostics, class_names, digest(batch))
 
     def _scores(self, batch: Batch, seed: int) -> Floats:
         """Return the scores of the labels, of which large ones do not conform."""
@@ -261,10 +261,10 @@ class SetFitting:
     ) -> tuple[Floats, Integers, Sequence[str | int], dict[str, Any]]:
         """Return the quantile of the cluster of each class, or that of all rows that did not choose the clusters."""
         clusters = cluster_classes(scores, y, len(labels), self.needed, seed)
-        kept, number = clusters.left, clusters.of_class
-        inside = kept & (number[y] >= 0)
+        left, number = clusters.left, clusters.of_class
+        inside = left & (number[y] >= 0)
         own, rows = _quantiles(scores[inside], number[y[inside]], clusters.count, self.options["alpha"])
-        rest, all_rows = _quantiles(scores[kept], np.zeros(int(kept.sum()), np.int64), 1, self.options["alpha"])
+        rest, all_rows = _quantiles(scores[left], np.zeros(int(left.sum()), np.int64), 1, self.options["alpha"])
         last = clusters.count
         place = np.where(number < 0, last, number)
         diagnostics = {"clusters": [None if i < 0 else i for i in number.tolist()]}
@@ -409,8 +409,8 @@ def fit_sets(
     """
     read_seed(seed)
     try:
-        given = {**options, "alpha": alpha, **({} if conditional is None else {"conditional": conditional})}
-        fitting = SetFitting.read(method, given)
+        own = {"alpha": alpha} if conditional is None else {"alpha": alpha, "conditional": conditional}
+        fitting = SetFitting.read(method, {**options, **own})
     except InvalidOption:
         refuse_misspelt("fit_sets", options, list(signature(fit_sets).parameters)[:-1])
         raise

@@ -21,14 +21,14 @@ _FEW = 128
 
 def blocks(predictions: Predictions) -> Iterator[tuple[slice, Floats]]:
     """Yield the probabilities of all classes of a few rows after another, (h, K); of an event, K = 2. O(n K)."""
-    given, logits = predictions.given, predictions.scale == "logit"
+    values, logits = predictions.given, predictions.scale == "logit"
     height = max(1, _BLOCK // (predictions.n_classes or 2))
-    for start in range(0, len(given), height):
+    for start in range(0, len(values), height):
         rows = slice(start, start + height)
-        if given.ndim == 2:
-            yield rows, probabilities_of(given[rows]) if logits else given[rows]
+        if values.ndim == 2:
+            yield rows, probabilities_of(values[rows]) if logits else values[rows]
             continue
-        p, other = (expit(given[rows]), expit(-given[rows])) if logits else (given[rows], 1.0 - given[rows])
+        p, other = (expit(values[rows]), expit(-values[rows])) if logits else (values[rows], 1.0 - values[rows])
         both: Floats = np.column_stack([other, p])  # the logistic function of -z is exact where 1 - p is rounded
         yield rows, both
 
