@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators.entries import binnings, events, piecewise, splines, updates, vectors
+from calibrant.calibrators.entries import binnings, events, piecewise, segments, splines, updates, vectors
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
     MOST_PARTS,
@@ -78,7 +78,7 @@ METHODS: Catalogue[Method] = Catalogue(
     "method",
     {
         entry.name: entry
-        for group in (events, binnings, splines, piecewise, vectors, updates)
+        for group in (events, binnings, splines, piecewise, vectors, updates, segments)
         for entry in group.METHODS
     },
     FAMILIAR,
@@ -148,8 +148,11 @@ class Fitting:
                 "/reduction", "must be binary, confidence or class:k for predictions of shape (n,)"
             )
         name = name if name in VECTORS else resolve_event(name, n_classes)
-        if (entry.vector if name == "canonical" else entry.event) is None:
-            if entry.event is None:
+        fit = entry.vector if name == "canonical" else entry.event if name in OF_CURVES else entry.event or entry.featured
+        if fit is None:
+            if entry.featured is not None:
+                wanted = "must be a reduction to one event, as the terms are those of one event"
+            elif entry.event is None:
                 wanted = "must be canonical, with predictions of shape (n, K)"
             else:
                 wanted = "must be a reduction to one event, or classwise, top-label, ranks or within-ranks"
@@ -378,6 +381,7 @@ def fit(
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
     clusters: Any = None,
+    features: Any = None,
     scale: InputScale = "probability",
     seed: int = 0,
     device: str = "cpu",
@@ -412,6 +416,8 @@ def fit(
         Frequency weights are whole numbers of equal rows.
     clusters : array_like, shape (n,), or frame, optional
         Cluster of each row, such as its patient. Rows of a cluster are in the same fold of every cross-validation.
+    features : DataFrame, or mapping of str to array_like of shape (n,), optional
+        Features of the rows, by which ``segments`` tells them apart.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
@@ -460,6 +466,7 @@ def fit(
         sample_weight=sample_weight,
         weights_kind=weights_kind,
         clusters=clusters,
+        features=features,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
@@ -474,6 +481,8 @@ def fit(
     except InvalidOption:
         refuse_misspelt("fit", options, list(signature(fit).parameters)[:-1])
         raise
+    if features is not None and fitting.method.featured is None:
+        raise InvalidOption.at("/features", f"are not used by {fitting.method.name}; segments uses them")
     fitted = fitting.run(batch, FitContext(seed, device, progress))
     return with_training(fitted, batch, options, seed, rows.class_names)
 
