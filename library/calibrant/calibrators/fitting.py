@@ -148,8 +148,8 @@ class Fitting:
                 "/reduction", "must be binary, confidence or class:k for predictions of shape (n,)"
             )
         name = name if name in VECTORS else resolve_event(name, n_classes)
-        fit = entry.vector if name == "canonical" else entry.event if name in OF_CURVES else entry.event or entry.featured
-        if fit is None:
+        of_event = entry.event if name in OF_CURVES else entry.event or entry.featured
+        if (entry.vector if name == "canonical" else of_event) is None:
             if entry.featured is not None:
                 wanted = "must be a reduction to one event, as the terms are those of one event"
             elif entry.event is None:
@@ -172,7 +172,8 @@ class Fitting:
                 with naming_reductions(subject):
                     self.method.check(subject, **self.options)
         except InvalidOption as error:
-            raise error.under(self.where) from None
+            is_row = any(offence.pointer.startswith("/features") for offence in error.offences)
+            raise (error if is_row else error.under(self.where)) from None
 
     def seconds(self, batch: Batch, smoothing: float | None = None) -> float:
         """Estimate the seconds of ``run``, in a context with this ``smoothing``."""
@@ -423,8 +424,7 @@ def fit(
     seed : int, default 0
         Seed of folds and random starts, if the method uses them.
     device : str, default "cpu"
-        ``cpu``, ``cuda`` or ``cuda:1``, which need the extra ``torch``, or ``auto``: a GPU if there is one. Used by
-        ``pl``, ``pl3``, ``averaged`` and large fits of methods such as ``matrix``.
+        ``cpu``; with the extra ``torch`` a GPU: ``cuda``, ``cuda:1`` or ``auto``, for ``pl``, ``averaged`` and others.
     progress : callable, optional
         Called as ``progress(done, total, stage)`` during long fits; an exception that it raises ends the fit.
     **options : object
@@ -445,7 +445,6 @@ def fit(
     See Also
     --------
     load : Reads a map from its document.
-    compare : Compares fitted maps on held-out rows.
     CalibrantClassifier : Fits a map to the predictions of a scikit-learn classifier.
 
     Examples

@@ -27,8 +27,8 @@ from calibrant.core.cells import (
     take,
     vector_order,
 )
-from calibrant.core.features import Features
 from calibrant.core.errors import OneClass, UnknownReduction, one_of, plain_name
+from calibrant.core.features import Features
 
 _CLASS = re.compile(r"class:(0|[1-9][0-9]{0,8})\Z")
 _RANK = re.compile(r"(within-)?top:([1-9][0-9]{0,8})\Z")

@@ -20,6 +20,7 @@ from calibrant.core.arrays import check_aligned, like
 from calibrant.core.batch import Predictions, Scale, read_class_names, read_predictions, with_features
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.core.features import Features, read_features
 from calibrant.core.inputs import (
     listing,
     prediction_array,
@@ -300,6 +301,71 @@ class CalibrationMap(ShownMap):
             return self.function.of_rows(logit_of(event, self.function.clip), predictions.features)
         found = calibrated(self.curve, event)
         return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
+
+    def fallbacks(self, features: Any) -> dict[str, Any]:
+        """Count the rows whose features a map of segments does not know.
+
+        Parameters
+        ----------
+        features : DataFrame, or mapping of str to array_like of shape (n,)
+            Features of n rows, as for ``apply``.
+
+        Returns
+        -------
+        dict
+            ``rows``, how many rows have a fallback, and by feature how many are ``missing``, and ``unseen`` in the fit
+            or ``outside`` the range of its knots.
+
+        Raises
+        ------
+        CalibrationError
+            If the map has no features, or other ones.
+
+        See Also
+        --------
+        apply : Categories that are unseen add nothing, and numbers outside count as the end of the range.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> predictions, labels, x = [0.2, 0.7] * 50, [0, 1, 1, 1] * 25, ["a", "b", "b", "a"] * 25
+        >>> fitted = calibrant.fit("segments", predictions, labels, features={"x": x})
+        >>> fitted.fallbacks({"x": ["a", "c", None]})
+        {'rows': 2, 'features': {'x': {'missing': 1, 'unseen': 1}}}
+        """
+        return self.fallbacks_checked(read_features(features))
+
+    def fallbacks_checked(self, features: Features | None) -> dict[str, Any]:
+        """Count the fallbacks of features that are already checked.
+
+        Parameters
+        ----------
+        features : Features or None
+            Checked features.
+
+        Returns
+        -------
+        dict
+            As for ``fallbacks``.
+
+        See Also
+        --------
+        fallbacks : Checks the features first.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.core.features import read_features
+        >>> predictions, labels, x = [0.2, 0.7] * 50, [0, 1, 1, 1] * 25, ["a", "b", "b", "a"] * 25
+        >>> fitted = calibrant.fit("segments", predictions, labels, features={"x": x})
+        >>> fitted.fallbacks_checked(read_features({"x": ["a", "b"]}))["rows"]
+        0
+        """
+        if not isinstance(self.function, Segments):
+            if self.method == Segments.family:  # no term improved the predictions
+                return {"rows": 0, "features": {}}
+            raise InvalidOption.at("/features", f"are not used by {self.method}")
+        return self.function.fallbacks(features, 0 if features is None else len(features))
 
     def bounds(self, predictions: Any) -> tuple[Floats, Floats]:
         """Return the lower and upper probabilities of a Venn-Abers map.

@@ -216,7 +216,7 @@ def candidates(rows: SegmentRows, order: int) -> Iterator[list[CandidateTerm]]:
 def search(rows: SegmentRows, order: int) -> list[CandidateTerm]:
     """Choose terms greedily by their evidence, combinations of more features later; the terms have values."""
     f, chosen = rows.z.copy(), list[CandidateTerm]()
-    for level, terms in enumerate(candidates(rows, order)):
+    for level, terms in enumerate(filter(None, candidates(rows, order))):
         least = _EVIDENCE + (_RATE * math.log(len(terms)) if level else 0.0)
         slopes = rows.slopes(f)
         gains = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,11 @@ import numpy as np
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.core.cells import Floats, effective, take
 from calibrant.core.errors import InvalidOption, OneClass, TooFewRows, token
-from calibrant.core.features import Features
 from calibrant.core.options import Option
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import Event
 from calibrant.core.validation import folds_of, mean_gain
-from calibrant.maps.curves import PROBABILITY_CLIP, logit_of
+from calibrant.maps.curves import PROBABILITY_CLIP, Identity, logit_of
 from calibrant.maps.segment_search import (
     SCREENED_ROWS,
     CandidateTerm,
@@ -34,7 +34,7 @@ _FEWEST = 50
 _FOLDS, _MOST_IN_FOLDS = 5, 30_000
 
 
-def _check(event: Event, *, order: int) -> None:  # noqa: ARG001 - the order needs no rows
+def _check(event: Event, *, order: int) -> None:
     """Raise the errors of features and of few rows."""
     features = event.features
     if features is None:
@@ -49,19 +49,18 @@ def _check(event: Event, *, order: int) -> None:  # noqa: ARG001 - the order nee
 def _segments(event: Event, context: FitContext, *, order: int) -> FittedCurve:
     if context.diagnose:
         _check(event, order=order)
-    features = event.features
-    if features is None:
-        _check(event, order=order)
-        raise AssertionError
-    y = event.y.astype(np.float64)
-    w = None if event.w is None else event.w if event.kind == "frequency" else effective(event.w)
-    positives = float(y.sum() if w is None else w @ y)
-    if not 0.0 < positives < (len(y) if w is None else float(w.sum())):
+    if event.w is not None and not event.w.all():
+        event = event.rows(np.flatnonzero(event.w > 0.0))
+    if event.features is None:
+        raise InvalidOption.at("/features", "are missing")
+    names, y = event.features.names, event.y.astype(np.float64)
+    if y.min() == y.max():
         raise OneClass.at("/labels", "contain one class, but a fit needs both")
+    w = None if event.w is None else event.w if event.kind == "frequency" else effective(event.w)
     clip = _clip_of(event)
     z = logit_of(event, clip)
-    map_ = Segments(clip, knots_of_logits(z), tuple(map(read_feature, features)), ())
-    rows = rows_of(map_, z, y, w, features)
+    reading = Segments(clip, knots_of_logits(z), tuple(map(read_feature, event.features)), ())
+    rows = rows_of(reading, z, y, w, event.features)
     diagnostics: dict[str, Any] = {}
     improves = True
     if len(rows) <= _MOST_IN_FOLDS:
@@ -73,11 +72,11 @@ def _segments(event: Event, context: FitContext, *, order: int) -> FittedCurve:
         report(1, 1, "done")
     diagnostics["segments"] = sum(len(term.cells) for term in terms if term.features)
     diagnostics["terms"] = [
-        {"features": [features.names[f] for f in term.features], "shape": term.shape, "cells": len(term.cells)}
-        | ({} if term.shape == "level" else {"along": None if term.along is None else features.names[term.along]})
+        {"features": [names[f] for f in term.features], "shape": term.shape, "cells": len(term.cells)}
+        | ({} if term.shape == "level" else {"along": None if term.along is None else names[term.along]})
         for term in terms
     ]
-    return Segments(clip, map_.knots, map_.features, terms), diagnostics
+    return replace(reading, terms=terms) if terms else Identity(), diagnostics
 
 
 def _clip_of(event: Event) -> float:
@@ -125,8 +124,8 @@ METHODS = (
     Method(
         "segments",
         "Segments of features",
-        f"c(p, x) = {Segments.formula}; terms are levels, slopes and curves in cells of up to order features, chosen by "
-        "their evidence and shrunk by empirical Bayes; none if they do not improve the log loss in 5 folds",
+        f"c(p, x) = {Segments.formula}; terms are levels, slopes and curves in cells of up to order features, chosen "
+        "by their evidence and shrunk by empirical Bayes; none if they do not improve the log loss in 5 folds",
         "Hebert-Johnson et al. (2018) for the aim; Stephens (2017) for the shrinkage",
         Traits(
             "the probability of an event, or its logit, with the features of its row",
