@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.client import Calibrant
 from tests.body_formats import CSV, JSON, NPY, NPZ, WRITE_ARRAYS
 
 RANDOM = np.random.default_rng(3)
@@ -137,3 +138,54 @@ def test_a_map_of_features_refuses_rows_without_them(http: httpx.Client, expecte
         answer = http.post("/calibrate", json=body | {"map": "segments-import"})
         assert answer.status_code == 422, answer.text
         assert answer.json()["errors"][0]["pointer"].startswith("/features")
+
+
+def test_methods_of_the_client_take_features(client: Calibrant, expected: calibrant.CalibrationMap) -> None:
+    fitted = client.fit("segments", P, labels=Y, features=FEATURES)
+    assert calibrant.load(fitted.document) == expected
+    calibrated = client.calibrate(fitted.id, [0.3] * 4, features=NEW)
+    np.testing.assert_allclose(calibrated, expected.apply([0.3] * 4, features=NEW), atol=1e-15)
+
+
+def test_features_are_inputs_of_a_model(http: httpx.Client, expected: calibrant.CalibrationMap) -> None:
+    document = expected.to_document()
+    assert http.post("/maps/import", json={"document": document, "name": "segments-v2"}).status_code == 201
+    about = http.get("/v2/models/segments-v2").json()["inputs"]
+    assert [(own["name"], own["datatype"]) for own in about] == [
+        ("predictions", "FP64"),
+        ("country", "BYTES"),
+        ("age/years", "FP64"),
+    ]
+    inputs: list[dict[str, Any]] = [
+        {"name": "predictions", "shape": [4], "datatype": "FP64", "data": [0.3] * 4},
+        {"name": "age/years", "shape": [4, 1], "datatype": "FP64", "data": [[30], [None], [20.5], [1e6]]},
+        {"name": "country", "shape": [4], "datatype": "BYTES", "data": NEW["country"]},
+    ]
+    answer = http.post("/v2/models/segments-v2/infer", json={"inputs": inputs})
+    assert answer.status_code == 200, answer.text
+    wanted = expected.apply([0.3] * 4, features=NEW)
+    np.testing.assert_allclose(answer.json()["outputs"][0]["data"], wanted, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"name": "zip"}, "/inputs/1/name"),
+        ({"name": "predictions"}, "/inputs/1/name"),
+        ({"shape": [3]}, "/inputs/1/shape"),
+        ({"shape": [2, 2]}, "/inputs/1/shape"),
+        ({"data": None}, "/inputs/1/data"),
+        ({"data": [1, 2, 3, 4]}, "/inputs/1/data/0"),
+        ({"data": [["DE"], [["DE"]], ["DE"], ["DE"]]}, "/inputs/1/data/1"),
+        ({"parameters": {"binary_data_size": 4}}, "/inputs/1/data"),
+    ],
+)
+def test_bad_inputs_of_features_are_refused_with_their_place(
+    http: httpx.Client, expected: calibrant.CalibrationMap, change: dict[str, Any], pointer: str
+) -> None:
+    http.post("/maps/import", json={"document": expected.to_document(), "name": "segments-v2"})
+    country = {"name": "country", "shape": [4], "datatype": "BYTES", "data": NEW["country"], **change}
+    predictions = {"name": "predictions", "shape": [4], "datatype": "FP64", "data": [0.3] * 4}
+    answer = http.post("/v2/models/segments-v2/infer", json={"inputs": [predictions, country]})
+    assert answer.status_code == 400, answer.text
+    assert f"{pointer}:" in answer.json()["error"]

@@ -48,7 +48,7 @@ from calibrant.io.npz import BROKEN, MAX_START, Archive, ArrayHeader, DamagedArr
 from calibrant.io.shared import bytes_to_convert
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
-from calibrant.io.texts import is_number, number
+from calibrant.io.texts import is_number, number, numbers_or_texts
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,6 @@ def _is_below(prefix: str, name: str) -> bool:
 
 #: Kinds of dtypes of numbers, of strings, of labels, which may be booleans, and of features.
 NUMBERS, STRINGS, LABELS, FEATURES = "fiu", "U", "fiub", "fiubU"
-#: A number as JSON writes it, without leading zeros, so that codes such as 01234 are not numbers.
-JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,307})(?:\.[0-9]{1,308})?(?:[eE][+-]?[0-9]{1,3})?")
 _NUMBERED = r"(0|[1-9][0-9]{0,8})"
 #: Bodies with probabilities of classes, and bodies with predictive distributions of a number.
 CLASSIFICATION = Fields(
@@ -586,23 +584,19 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
         names = {field: Names(limits, field) for field in columns if is_text(field)}
         adding = {columns[field][0]: texts.add for field, texts in names.items()}
         found = read_cells(rows, len(header), numbers, adding, limits)
+
+    def read_names_of(field: str) -> Array:
+        array = names[field].array()
+        return numbers_or_texts(array.tolist()) if fields.is_feature(field) else array
+
     arrays = _read_columns(
         columns,
-        lambda at, field: _of_texts(field, names[field].array(), fields) if field in names else found[at],
+        lambda at, field: read_names_of(field) if field in names else found[at],
         limits,
     )
     if booleans.are_words:
         arrays["labels"] = arrays["labels"].astype(np.bool_)
     return arrays | levels
-
-
-def _of_texts(field: str, texts: Array, fields: Fields) -> Array:
-    """Return names, or a feature whose cells are all empty or numbers of JSON as numbers."""
-    distinct = set(texts.tolist()) if fields.is_feature(field) else ()
-    if not distinct or not all(text == "" or JSON_NUMBER.fullmatch(text) for text in distinct):
-        return texts
-    number_of = {text: float(text) if text else np.nan for text in distinct}
-    return np.array([number_of[text] for text in texts.tolist()], dtype=np.float64)
 
 
 class _LabelCells:
