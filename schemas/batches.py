@@ -37,15 +37,12 @@ Predictions = list[float] | list[list[float]]
 _PREDICTIONS = "P(Y=1) of each row, or a row of K class probabilities each"
 
 
-#: The features of rows, by name.
-FeatureArrays = Annotated[
-    dict[str, list[float | None] | list[str | None] | list[bool | None]],
-    Field(
-        description="features of the rows, by which `segments` tells them apart: numbers, or strings or booleans for "
-        "categories; null is missing. Other formats have a column `features/NAME` for each",
-        examples=[{"country": ["DE", "FR", "DE", None], "age": [31, 58, 44, 27]}],
-    ),
-]
+#: The features of rows, by name, and what they are.
+FeatureArrays = dict[str, list[float | None] | list[str | None] | list[bool | None]]
+FEATURES = (
+    "features of the rows, by which `segments` tells them apart: numbers, or strings or booleans for categories; null "
+    "is missing. Other formats have a column `features/NAME` for each"
+)
 
 
 class Arrays(Document):
@@ -64,7 +61,9 @@ class Arrays(Document):
         description="rows of a cluster, such as a patient, may depend on each other: intervals use the variance "
         "between clusters, and they are in one fold of a fit",
     )
-    features: FeatureArrays | None = None
+    features: FeatureArrays | None = Field(
+        None, description=FEATURES, examples=[{"country": ["DE", "FR", "DE", None], "age": [31, 58, 44, 27]}]
+    )
 
 
 #: The labels of the classes in the order of the columns; for (n,), of the negative and the positive class.

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
 from schemas.batches import (
+    FEATURES,
     ArraysOrBatch,
     FeatureArrays,
     InputScale,
@@ -295,7 +296,7 @@ class CalibrateBody(CalibrateOptions):
     """The body of ``POST /calibrate``."""
 
     predictions: Predictions | None = None
-    features: FeatureArrays | None = None
+    features: FeatureArrays | None = Field(None, description=FEATURES)
 
 
 class CalibrateAnswer(Document):
