@@ -37,6 +37,14 @@ Predictions = list[float] | list[list[float]]
 _PREDICTIONS = "P(Y=1) of each row, or a row of K class probabilities each"
 
 
+#: The features of rows, by name, and what they are.
+FeatureArrays = dict[str, list[float | None] | list[str | None] | list[bool | None]]
+FEATURES = (
+    "features of the rows, by which `segments` tells them apart: numbers, or strings or booleans for categories; null "
+    "is missing. Other formats have a column `features/NAME` for each"
+)
+
+
 class Arrays(Document):
     """The arrays of a batch as JSON; binary bodies use the same names."""
 
@@ -52,6 +60,9 @@ class Arrays(Document):
         None,
         description="rows of a cluster, such as a patient, may depend on each other: intervals use the variance "
         "between clusters, and they are in one fold of a fit",
+    )
+    features: FeatureArrays | None = Field(
+        None, description=FEATURES, examples=[{"country": ["DE", "FR", "DE", None], "age": [31, 58, 44, 27]}]
     )
 
 

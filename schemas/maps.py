@@ -9,7 +9,9 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from calibrant.maps.calibration_map import SETS, VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
 from schemas.batches import (
+    FEATURES,
     ArraysOrBatch,
+    FeatureArrays,
     InputScale,
     KeepBatch,
     Predictions,
@@ -312,6 +314,7 @@ class CalibrateBody(CalibrateOptions):
 
     predictions: Predictions | None = None
     groups: list[str] | None = Field(None, description="group of each row, for a map to prediction sets by group")
+    features: FeatureArrays | None = Field(None, description=FEATURES)
 
 
 class CalibrateAnswer(Document):
@@ -319,6 +322,11 @@ class CalibrateAnswer(Document):
 
     map: str = Field(description="id of the map that was applied")
     version: int | None = Field(None, description="version of this map; null if it has no name")
+    fallbacks: int | None = Field(
+        None,
+        description="of a map with features: number of rows with a missing value, a category not in the fit, or a "
+        "number outside its range",
+    )
     predictions: list[float] | list[list[float]] = Field(description="calibrated probabilities")
     p0: list[float] | None = Field(None, description="if bounds were requested")
     p1: list[float] | None = Field(None, description="probability if the label were 1")

@@ -37,6 +37,7 @@ from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.segments import Segments
 from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
 from calibrant.measures.intervals import Resampling
@@ -276,6 +277,9 @@ class CalibrationRequest:
         refuse_options_of_sets(self.options, rows)
         fitted = self.held.map
         arrays = {"predictions": fitted.apply_checked(rows.predictions)}
+        if rows.predictions.features is not None and fitted.method == Segments.family:
+            counted = fitted.fallbacks_checked(rows.predictions.features)
+            return Calibrated({**self.held.named, "fallbacks": counted["rows"]}, arrays)
         if self.options.bounds:
             arrays["p0"], arrays["p1"] = fitted.bounds_checked(rows.predictions)
         return Calibrated(self.held.named, arrays)
@@ -392,7 +396,7 @@ class ClassPredictions:
     """Predictions of classes."""
 
     name: PredictionKind = "classification"
-    applied: tuple[str, ...] = ("predictions", "groups")
+    applied: tuple[str, ...] = ("predictions", "groups", "features")
     spec: type[EvaluateSpec | EvaluateDistributionSpec] = EvaluateSpec
     shared: tuple[str, ...] = ("scale", "weights_kind")
 

@@ -1450,21 +1450,45 @@ class AsyncCalibrant(AsyncConnection):
         )
 
     @overload
-    async def calibrate(self, map: str | MapSummary, predictions: Series, *, scale: str | None = None) -> Series: ...
-    @overload
-    async def calibrate(self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
-    @overload
-    async def calibrate(self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None) -> Floats: ...
+    async def calibrate(
+        self, map: str | MapSummary, predictions: Series, *, scale: str | None = None, features: Any = None
+    ) -> Series: ...
     @overload
     async def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: Literal[True]
+        self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None, features: Any = None
+    ) -> Any: ...
+    @overload
+    async def calibrate(
+        self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
+    ) -> Floats: ...
+    @overload
+    async def calibrate(
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: Literal[True],
+        features: Any = None,
     ) -> Applied: ...
     @overload
     async def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: bool,
+        features: Any = None,
     ) -> Any: ...
     async def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool = False
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: bool = False,
+        features: Any = None,
     ) -> Any:
         """Apply a stored map.
 
@@ -1478,6 +1502,8 @@ class AsyncCalibrant(AsyncConnection):
             Scale of the predictions.
         return_map : bool, default False
             Also return the id and the version of the map that was applied.
+        features : frame, or mapping of names to array_like, optional
+            Features of the rows, which a map of ``segments`` needs.
 
         Returns
         -------
@@ -1493,7 +1519,9 @@ class AsyncCalibrant(AsyncConnection):
         >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
         1
         """
-        return await self._run(maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map))
+        return await self._run(
+            maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map, features=features)
+        )
 
     async def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
         """Apply a stored Venn-Abers map and return the probabilities with their bounds.

@@ -1466,21 +1466,45 @@ class Calibrant(Connection):
         )
 
     @overload
-    def calibrate(self, map: str | MapSummary, predictions: Series, *, scale: str | None = None) -> Series: ...
-    @overload
-    def calibrate(self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
-    @overload
-    def calibrate(self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None) -> Floats: ...
+    def calibrate(
+        self, map: str | MapSummary, predictions: Series, *, scale: str | None = None, features: Any = None
+    ) -> Series: ...
     @overload
     def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: Literal[True]
+        self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None, features: Any = None
+    ) -> Any: ...
+    @overload
+    def calibrate(
+        self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
+    ) -> Floats: ...
+    @overload
+    def calibrate(
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: Literal[True],
+        features: Any = None,
     ) -> Applied: ...
     @overload
     def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: bool,
+        features: Any = None,
     ) -> Any: ...
     def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool = False
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: bool = False,
+        features: Any = None,
     ) -> Any:
         """Apply a stored map.
 
@@ -1494,6 +1518,8 @@ class Calibrant(Connection):
             Scale of the predictions.
         return_map : bool, default False
             Also return the id and the version of the map that was applied.
+        features : frame, or mapping of names to array_like, optional
+            Features of the rows, which a map of ``segments`` needs.
 
         Returns
         -------
@@ -1509,7 +1535,9 @@ class Calibrant(Connection):
         >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
         1
         """
-        return self._run(maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map))
+        return self._run(
+            maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map, features=features)
+        )
 
     def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
         """Apply a stored Venn-Abers map and return the probabilities with their bounds.

@@ -57,6 +57,8 @@ class Sheet:
         One id per row.
     row_numbers : ndarray of int64 or None
         The numbers of the rows in the file, from 0, if rows with missing values were left out.
+    features : dict of str to ndarray, or None
+        Columns of numbers, NaN if missing, or of texts, "" if missing.
     """
 
     predictions: Floats
@@ -72,6 +74,7 @@ class Sheet:
     clusters: list[str] | None = None
     ids: list[str] | None = None
     row_numbers: Ints | None = None
+    features: Mapping[str, Array] | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -83,6 +86,8 @@ class Sheet:
         names = {name: getattr(self, name) for name in ("groups", "times", "clusters", "ids")}
         chosen: dict[str, Any] = {name: values[rows] for name, values in arrays.items() if values is not None}
         chosen |= {name: [values[row] for row in rows] for name, values in names.items() if values is not None}
+        if self.features is not None:
+            chosen["features"] = {name: column[rows] for name, column in self.features.items()}
         return replace(self, **chosen)
 
 

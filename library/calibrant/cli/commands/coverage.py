@@ -21,7 +21,7 @@ Interval = Annotated[float, typer.Option("--interval", help="Level of the interv
 
 
 @reads_a_file(
-    *("times", "drop_missing", "clusters", "by", "known", "level", "levels", "reduction", "scale"),
+    *("times", "drop_missing", "clusters", "by", "known", "level", "levels", "reduction", "scale", "features"),
     predictions="Column of a class, with 1 if the set has it and else 0; repeat it for each class, in their order.",
 )
 def coverage(

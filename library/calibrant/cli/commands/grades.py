@@ -35,7 +35,9 @@ Confidence = Annotated[
 ]
 
 
-@reads_a_file("times", "clusters", "by", "known", "level", "levels", "reduction", groups="Column of the grades.")
+@reads_a_file(
+    "features", "times", "clusters", "by", "known", "level", "levels", "reduction", groups="Column of the grades."
+)
 def grades(
     file: File,
     columns: Columns,

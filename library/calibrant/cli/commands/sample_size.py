@@ -19,7 +19,7 @@ File = Annotated[Path | None, typer.Argument(help="File with predictions like th
 #: The options of a file for predictions without labels.
 _WITHOUT = (
     *("labels", "groups", "weights", "weights_kind", "mapping", "class_names", "pos_label", "ids", "labels_from"),
-    *("inner", "times", "clusters", "by", "known", "level", "levels", "reduction"),
+    *("inner", "times", "clusters", "by", "known", "level", "levels", "reduction", "features"),
 )
 
 

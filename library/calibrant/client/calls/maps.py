@@ -21,12 +21,13 @@ from calibrant.client.frames import (
     FrameLike,
     Series,
     arguments_of,
+    feature_columns,
     given_back,
     predictions_of,
     refuse_unknown,
 )
-from calibrant.client.packing import NPZ, Array, unpack
-from calibrant.client.requests import get, path_of, read, with_changes, with_fields, with_predictions, with_rows
+from calibrant.client.packing import Array, unpack
+from calibrant.client.requests import get, path_of, read, with_changes, with_fields, with_predictions
 from calibrant.client.retries import Patience, send
 from calibrant.client.rows import class_names_of, reference
 from calibrant.client.steps import Answer, Steps
@@ -82,15 +83,15 @@ def split_about(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: Series, *, scale: str | None = None
+    patience: Patience, map: str | MapSummary, predictions: Series, *, scale: str | None = None, features: Any = None
 ) -> Steps[Series]: ...
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None
+    patience: Patience, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None, features: Any = None
 ) -> Steps[Any]: ...
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None
+    patience: Patience, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
 ) -> Steps[Floats]: ...
 @overload
 def calibrate(
@@ -100,10 +101,17 @@ def calibrate(
     *,
     scale: str | None = None,
     return_map: Literal[True],
+    features: Any = None,
 ) -> Steps[Applied]: ...
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+    patience: Patience,
+    map: str | MapSummary,
+    predictions: Any,
+    *,
+    scale: str | None = None,
+    return_map: bool,
+    features: Any = None,
 ) -> Steps[Any]: ...
 def calibrate(
     patience: Patience,
@@ -112,6 +120,7 @@ def calibrate(
     *,
     scale: str | None = None,
     return_map: bool = False,
+    features: Any = None,
 ) -> Steps[Any]:
     """Apply a stored map.
 
@@ -125,6 +134,8 @@ def calibrate(
         Scale of the predictions.
     return_map : bool, default False
         Also return the id and the version of the map that was applied.
+    features : frame, or mapping of names to array_like, optional
+        Features of the rows, which a map of ``segments`` needs.
 
     Returns
     -------
@@ -140,7 +151,8 @@ def calibrate(
     >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
     1
     """
-    answer, arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale}, predictions)
+    fields = {"map": map, "scale": scale}
+    answer, arrays, columns = yield from _calibrated(patience, fields, predictions, features)
     calibrated = given_back(predictions, arrays["predictions"], columns)
     return applied(answer, calibrated) if return_map else calibrated
 
@@ -205,7 +217,7 @@ def calibrate_sets(
     >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
     [1, 1]
     """
-    answer, arrays, _ = yield from _calibrated(patience, {"map": map, "seed": seed}, predictions, groups)
+    answer, arrays, _ = yield from _calibrated(patience, {"map": map, "seed": seed}, predictions, None, groups)
     try:
         classes, (alpha,) = tuple(arrays["classes"].tolist()), arrays["alpha"].tolist()
         sets = PredictionSets(arrays["members"], classes, alpha)
@@ -224,17 +236,16 @@ def applied(answer: Answer, calibrated: Any) -> Applied:
 
 
 def _calibrated(
-    patience: Patience, fields: Mapping[str, Any], predictions: Any, groups: Any = None
+    patience: Patience, fields: Mapping[str, Any], predictions: Any, features: Any = None, groups: Any = None
 ) -> Steps[tuple[Answer, dict[str, Array], list[str] | None]]:
     """Return an answer, its arrays, and the names of the columns of a frame in the order of the classes."""
     ref = reference(fields["map"])
     names = yield from class_names_of(patience, [ref], {"predictions": predictions})
     given, columns = predictions_of(predictions, names)
-    request = with_predictions("/calibrate", given, fields)
+    beside = {} if features is None else dict(feature_columns(features))
     if groups is not None:
-        arrays = {"predictions": given, "groups": np.array(group_names(groups), np.str_)}
-        request = with_rows("/calibrate", arrays, fields, headers={"Accept": NPZ}, reads=True)
-    answer = yield from send(patience, request)
+        beside["groups"] = np.array(group_names(groups), np.str_)
+    answer = yield from send(patience, with_predictions("/calibrate", given, fields, beside or None))
     try:
         return answer, unpack(answer.content), columns
     except ValueError as error:
