@@ -15,6 +15,8 @@
 - ``decision_curve`` judges models by the net benefit of decisions at thresholds, and ``best_threshold`` chooses one.
 - ``measure_by_size`` shows how measures depend on the number of rows, ``sample_size`` how many rows a validation needs,
   and ``cost_plane`` compares the costs of two models; ``grade_tests`` tests the default probabilities of rating grades.
+- ``find_segments`` finds segments of features in which predictions are too high or too low, and
+  ``multicalibration_error`` measures calibration over all segments by one number.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from calibrant.decisions.costs import cost_plane
     from calibrant.decisions.decision_curve import DecisionCurve, decision_curve
     from calibrant.decisions.grades import GradeTests, grade_tests
+    from calibrant.decisions.segments import Segment, SegmentSearch, find_segments
     from calibrant.decisions.thresholds import DecisionThreshold, best_threshold
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
+    from calibrant.measures.multicalibration import Multicalibration, multicalibration_error
     from calibrant.measures.pooling import Pooled
     from calibrant.measures.sample_size import SampleSize, sample_size
     from calibrant.measures.selective import CostPlane
@@ -86,6 +90,7 @@ _NAMES = {
     "decisions.costs": ("cost_plane",),
     "decisions.grades": ("GradeTests", "grade_tests"),
     "decisions.decision_curve": ("DecisionCurve", "decision_curve"),
+    "decisions.segments": ("Segment", "SegmentSearch", "find_segments"),
     "decisions.thresholds": ("DecisionThreshold", "best_threshold"),
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
@@ -104,6 +109,7 @@ _NAMES = {
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
+    "measures.multicalibration": ("Multicalibration", "multicalibration_error"),
     "measures.pooling": ("Pooled",),
     "measures.sample_size": ("SampleSize", "sample_size"),
     "measures.selective": ("CostPlane",),
@@ -158,6 +164,7 @@ __all__ = [
     "MeasureResult",
     "MeasuresBySize",
     "MissingExtra",
+    "Multicalibration",
     "Offence",
     "OnlineMap",
     "OnlinePredictions",
@@ -169,6 +176,8 @@ __all__ = [
     "RecommendedMap",
     "Report",
     "SampleSize",
+    "Segment",
+    "SegmentSearch",
     "SizeCurve",
     "Training",
     "__version__",
@@ -184,6 +193,7 @@ __all__ = [
     "evaluate",
     "evaluate_distribution",
     "evaluate_tally",
+    "find_segments",
     "fit",
     "fit_distribution",
     "fit_performance_estimator",
@@ -196,6 +206,7 @@ __all__ = [
     "logistic_normal",
     "measure_by_size",
     "merge",
+    "multicalibration_error",
     "plot",
     "prediction_drift",
     "recalibrate_in_order",
