@@ -118,6 +118,12 @@ if TYPE_CHECKING:
         WindowSpec,
     )
     from calibrant.client.answers.problems import Problem, ProblemError
+    from calibrant.client.answers.segments import (
+        MulticalibrationAnswer,
+        SegmentAnswer,
+        SegmentCondition,
+        SegmentsAnswer,
+    )
 
 #: Name -> the module that it is loaded from.
 _MODULE_OF = {
@@ -206,6 +212,7 @@ _MODULE_OF = {
     "MonitorForecast": "monitors",
     "MonitorReading": "monitor_answers",
     "MonitorsAnswer": "monitor_answers",
+    "MulticalibrationAnswer": "segments",
     "Occasion": "monitor_alarms",
     "OnlineReading": "monitor_online",
     "OnlineVersion": "monitor_online",
@@ -230,6 +237,9 @@ _MODULE_OF = {
     "ReportsAnswer": "evaluations",
     "RowsReading": "monitor_answers",
     "RuleState": "monitor_rules",
+    "SegmentAnswer": "segments",
+    "SegmentCondition": "segments",
+    "SegmentsAnswer": "segments",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
     "Shift": "monitor_answers",
@@ -327,6 +337,7 @@ __all__ = [
     "MonitorForecast",
     "MonitorReading",
     "MonitorsAnswer",
+    "MulticalibrationAnswer",
     "Occasion",
     "OnlineReading",
     "OnlineVersion",
@@ -351,6 +362,9 @@ __all__ = [
     "ReportsAnswer",
     "RowsReading",
     "RuleState",
+    "SegmentAnswer",
+    "SegmentCondition",
+    "SegmentsAnswer",
     "SeriesAnswer",
     "SeriesPoint",
     "Shift",
