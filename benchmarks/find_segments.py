@@ -6,7 +6,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,8 +80,8 @@ def calibrated_search(case: Case, run: int) -> SegmentSearch:
     p = random.beta(case.a, case.b, case.n)
     features = features_of(p, random)
     y = (random.random(case.n) < p).astype(np.int8)
-    w, kind = (random.gamma(2.0, 1.0, case.n), "importance") if case.weights else (None, "frequency")
-    return search(Event(p, y, w, kind), features, SegmentOptions.read(**case.options))
+    event = Event(p, y, random.gamma(2.0, 1.0, case.n), "importance") if case.weights else Event(p, y)
+    return search(event, features, SegmentOptions.read(**case.options))
 
 
 def size_of(case: Case) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def page(results: Mapping[str, Any]) -> list[str]:
 def main() -> None:
     """Run the parts that have no results yet, or those named, and write the page of all results."""
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    parts = {
+    parts: dict[str, Callable[[], Any]] = {
         **{f"size of {case.name()}, n = {case.n:,}": partial(size_of, case) for case in SIZES},
         **{f"power, n = {n:,}": partial(power_of, n) for n in POWERS},
         "multicalibration": multicalibration_size,

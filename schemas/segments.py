@@ -66,8 +66,8 @@ class SegmentAnswer(Document):
     conditions: list[SegmentCondition] = Field(description="all of them hold; none for all rows")
     n: int = Field(description="number of rows")
     share: float = Field(description="share of all rows")
-    mean_prediction: float
-    mean_label: float
+    mean_prediction: float = Field(description="mean prediction of its rows")
+    mean_label: float = Field(description="mean label of its rows")
     gap: float = Field(description="mean label minus mean prediction")
     interval: list[float] = Field(min_length=2, max_length=2, description="simultaneous interval of the gap")
     p_value: float = Field(description="p-value, adjusted for all segments that were tested")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from calibrant.decisions.costs import cost_plane
     from calibrant.decisions.decision_curve import DecisionCurve, decision_curve
     from calibrant.decisions.grades import GradeTests, grade_tests
-    from calibrant.decisions.segments import Segment, SegmentSearch, find_segments
+    from calibrant.decisions.segments import SegmentSearch, find_segments
     from calibrant.decisions.thresholds import DecisionThreshold, best_threshold
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
@@ -90,7 +90,7 @@ _NAMES = {
     "decisions.costs": ("cost_plane",),
     "decisions.grades": ("GradeTests", "grade_tests"),
     "decisions.decision_curve": ("DecisionCurve", "decision_curve"),
-    "decisions.segments": ("Segment", "SegmentSearch", "find_segments"),
+    "decisions.segments": ("SegmentSearch", "find_segments"),
     "decisions.thresholds": ("DecisionThreshold", "best_threshold"),
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
@@ -176,7 +176,6 @@ __all__ = [
     "RecommendedMap",
     "Report",
     "SampleSize",
-    "Segment",
     "SegmentSearch",
     "SizeCurve",
     "Training",

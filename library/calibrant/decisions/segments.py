@@ -70,7 +70,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment: rows that meet all ``conditions``, of which there are none for all rows; see ``SegmentSearch``."""
+    """A segment: rows that meet all ``conditions``, none for all rows; see ``SegmentSearch``."""
 
     conditions: tuple[Condition, ...]
     n: int
@@ -138,15 +138,6 @@ class SegmentSearch(Framed, Plotted):
 
     _plot = "plots.results.plot_segments"
 
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> SegmentSearch:
-        """Return the result that ``to_dict`` made plain."""
-        segments = [
-            Segment(**{**row, "conditions": tuple(Condition(**each) for each in row["conditions"])})
-            for row in document["segments"]
-        ]
-        return cls(**{**document, "segments": tuple(segments)})
-
     def _records(self) -> list[dict[str, Any]]:
         return [
             {"segment": str(segment), "n": segment.n, "share": segment.share}
@@ -177,6 +168,15 @@ class SegmentSearch(Framed, Plotted):
                 f"{counted(self.significant - len(rows), 'other segment')} with a gap overlap or are not listed"
             )
         return Table(title, columns, rows, [*notes, *self.notes])
+
+
+def search_of(document: Mapping[str, Any]) -> SegmentSearch:
+    """Return the result of which ``to_dict`` made this document."""
+    segments = [
+        Segment(**{**row, "conditions": tuple(Condition(**condition) for condition in row["conditions"])})
+        for row in document["segments"]
+    ]
+    return SegmentSearch(**{**document, "segments": tuple(segments)})
 
 
 # --- The segments that are tested
@@ -255,7 +255,8 @@ class _Table:
         if groups is not None:
             place = place * n_groups + groups
         for column in values:
-            sums = np.bincount(place, column, minlength=(n_cells + 1) * n_groups).reshape(-1, n_groups)
+            sums: Floats = np.bincount(place, column, minlength=(n_cells + 1) * n_groups).astype(np.float64, copy=False)
+            sums = sums.reshape(-1, n_groups)
             if (self.ends - self.firsts == 1).all():
                 yield sums[self.firsts]
                 continue
@@ -304,7 +305,8 @@ def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -
     for order in range(max_order + 1):
         for chosen in combinations(axes, order):
             ordered = tuple(sorted(chosen, key=lambda axis: axis.n_bins > 0))
-            sizes = np.bincount(_codes(ordered, len(counts)), counts, minlength=math.prod(map(len, ordered)))
+            codes, most = _codes(ordered, len(counts)), math.prod(map(len, ordered))
+            sizes = np.bincount(codes, counts, minlength=most).astype(np.float64, copy=False)
             spans = _spans(ordered, sizes, least)
             tested += len(spans)
             if tested > _MOST_TESTED:
@@ -330,7 +332,8 @@ def _spans(axes: Sequence[_Axis], sizes: Floats, least: int) -> Integers:
         own = np.array(axes[-1].spans if ranged else [(k, k + 1) for k in range(len(axes[-1].conditions))])
         spans = (spans[:, :1] * len(axes[-1]) + own.ravel()).reshape(-1, 2)
     rows = np.append(0.0, np.cumsum(sizes))
-    return spans[rows[spans[:, 1]] - rows[spans[:, 0]] >= least]
+    large: Integers = spans[rows[spans[:, 1]] - rows[spans[:, 0]] >= least]
+    return large
 
 
 # --- Statistics
@@ -415,7 +418,7 @@ class _Statistics:
         return ends[0], ends[1]
 
 
-def _root(mean: Floats, gap: Floats, trials: Floats, half: Floats) -> Floats:
+def _root(mean: Any, gap: Any, trials: Any, half: Any) -> Floats:
     """Return the signed square root of the deviance of a mean label that is ``half`` a row nearer to the mean."""
     off = np.clip(mean + gap, 0.0, 1.0) - mean
     nearer = mean + np.sign(off) * np.maximum(np.abs(off) - half, 0.0)

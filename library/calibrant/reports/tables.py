@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from calibrant.core.results import counted, n_rows
-from calibrant.decisions.segments import SegmentSearch
+from calibrant.decisions.segments import search_of
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
@@ -330,7 +330,7 @@ def segmented(report: Mapping[str, Any]) -> SegmentTable | None:
     """Return the segments of a report; None if it was made without features."""
     if report.get("segments") is None:
         return None
-    found = SegmentSearch.of(report["segments"])
+    found = search_of(report["segments"])
     level, tested = numbers.level(found.confidence), counted(found.tested, "segment")
     rows = tuple(
         (

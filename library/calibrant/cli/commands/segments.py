@@ -62,7 +62,7 @@ def segments(
     if as_json:
         write_json(answer)
         return
-    from calibrant.decisions.segments import SegmentSearch
+    from calibrant.decisions.segments import search_of
     from calibrant.measures.multicalibration import Multicalibration
 
-    write_lines(repr(Multicalibration(**answer) if error else SegmentSearch.of(answer)))
+    write_lines(repr(Multicalibration(**answer) if error else search_of(answer)))
