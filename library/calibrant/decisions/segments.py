@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri, rel_entr
 
-from calibrant.comparison.pairs import holm
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Scale
 from calibrant.core.cells import Floats, WeightsKind, chance_variances
@@ -231,8 +230,8 @@ def _axis(feature: Feature, name: str | None, n_bins: int, least: int) -> tuple[
 
 
 @dataclass(frozen=True)
-class _Table:
-    """Segments of the same features: each is a span of ``cells``, of which each is one level of every feature.
+class _Family:
+    """Segments of the same features: each one is a span of ``cells``, of which each is one level of every feature.
 
     ``firsts (m,)`` are the first cells of the segments, and ``ends (m,)`` those after the last. The levels of the last
     feature differ within a span.
@@ -268,7 +267,7 @@ class _Table:
 class _Place:
     """A segment of a table."""
 
-    table: _Table
+    table: _Family
     number: int
 
     def levels(self) -> list[tuple[_Axis, int, int]]:
@@ -296,12 +295,12 @@ def _codes(axes: Sequence[_Axis], n: int) -> Integers:
     return code
 
 
-def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -> list[_Table]:
+def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -> list[_Family]:
     """Return the segments with at least ``least`` rows; raises ``InvalidOption`` for too many.
 
     One number among the features is in ranges of bins, and several are in single bins.
     """
-    tables, tested = list[_Table](), 0
+    tables, tested = list[_Family](), 0
     for order in range(max_order + 1):
         for chosen in combinations(axes, order):
             ordered = tuple(sorted(chosen, key=lambda axis: axis.n_bins > 0))
@@ -318,7 +317,7 @@ def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -
                 np.add.at(inside, part[:, 1], -1)
                 cells = np.flatnonzero(np.cumsum(inside)[:-1])
                 firsts = np.searchsorted(cells, part[:, 0])
-                tables.append(_Table(ordered, cells, firsts, firsts + part[:, 1] - part[:, 0]))
+                tables.append(_Family(ordered, cells, firsts, firsts + part[:, 1] - part[:, 0]))
     return tables
 
 
@@ -433,7 +432,7 @@ def _divergence(a: Any, b: Any) -> Any:
 
 
 def _largest_under_calibration(
-    tables: Sequence[_Table], variances: Floats, random: np.random.Generator
+    tables: Sequence[_Family], variances: Floats, random: np.random.Generator
 ) -> Iterator[Floats]:
     """Yield the largest absolute normal statistic of each table under calibration, of every draw: ``(draws,)``.
 
@@ -547,7 +546,7 @@ def search(event: Event, features: Features, options: SegmentOptions) -> Segment
 
 
 def _adjusted(
-    tables: Sequence[_Table], roots: Floats, variances: Floats, alpha: float, random: np.random.Generator
+    tables: Sequence[_Family], roots: Floats, variances: Floats, alpha: float, random: np.random.Generator
 ) -> tuple[Floats, float]:
     """Return p-values ``(m,)`` adjusted for the largest of all statistics, and the critical value."""
     maxima = np.zeros(_DRAWS)
@@ -598,6 +597,8 @@ def _on_held_out_rows(
     rows: _Residuals, places: Sequence[_Place], held_out: npt.NDArray[np.bool_], alpha: float
 ) -> tuple[_Statistics, Floats, float]:
     """Return statistics of segments on the rows held out, p-values with Holm's correction, and the critical value."""
+    from calibrant.comparison.pairs import holm  # loads all of comparison, which no report needs
+
     insides = [np.flatnonzero(place.rows(len(held_out)) & held_out) for place in places]
     sums = np.array([[column[inside].sum() for inside in insides] for column in rows.columns])
     statistics = _Statistics.of(sums, rows.counted)
