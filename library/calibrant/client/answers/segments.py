@@ -24,8 +24,8 @@ class SegmentAnswer(WireAnswer):
     conditions: list[SegmentCondition]  # all of them hold; none for all rows
     n: int  # number of rows
     share: float  # share of all rows
-    mean_prediction: float  # weighted mean of the predictions
-    mean_label: float
+    mean_prediction: float  # mean prediction of its rows
+    mean_label: float  # mean label of its rows
     gap: float  # mean label minus mean prediction
     interval: list[float]  # simultaneous interval of the gap
     p_value: float  # p-value, adjusted for all segments that were tested
