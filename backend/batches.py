@@ -55,7 +55,8 @@ def find_rows(requester: Scorer, arrays: Arrays, options: RowOptions, *, labelle
     check_kind(record, kind.name)
     _check_shared(kind, record, vars(options))
     if not labelled:
-        stored = {name: stored[name] for name in kind.applied if name in stored}
+        is_applied = {*kind.applied, *filter(CLASSIFICATION.is_feature, stored)}
+        stored = {name: array for name, array in stored.items() if name in is_applied}
     return kind.check_stored(record, stored, options, labelled=labelled)
 
 

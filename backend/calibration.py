@@ -15,6 +15,7 @@ from backend.requester import Scorer
 from backend.telemetry.observed import note_rows, traced
 from calibrant.core.batch import Predictions
 from calibrant.io.errors import InvalidField
+from calibrant.io.strict import CLASSIFICATION
 from schemas.maps import CalibrateDistributionOptions, CalibrateOptions, InOrderOptions
 
 
@@ -65,5 +66,5 @@ def calibrate_in_order(requester: Scorer, arrays: Arrays, options: InOrderOption
 
 def _refuse_fields(arrays: Arrays, known: Sequence[str]) -> None:
     for name in arrays:
-        if name not in known:
+        if name not in known and not ("features" in known and CLASSIFICATION.is_feature(name)):
             raise InvalidField.at(f"/{name}", "is not a field of this request")

@@ -25,7 +25,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {"prior-shift": {"new_rate": 0.05}}
 def stored_map(method: str) -> dict[str, Any]:
     """The record of a map that the method fits, predictions, and what the map makes of them."""
     random = np.random.default_rng(0)
-    if METHODS[method].event is not None:
+    if METHODS[method].vector is None or METHODS[method].event is not None:
         rows: Any = random.beta(0.7, 0.7, _N)
         labels = (random.random(_N) < 0.2 + 0.6 * rows).astype(int)
         predictions: Any = [0.0, 0.05, 0.3, 0.5, 0.77, 1.0]
@@ -33,8 +33,11 @@ def stored_map(method: str) -> dict[str, Any]:
         rows = random.dirichlet(np.full(_CLASSES, 0.7), _N)
         labels = [random.choice(_CLASSES, p=0.8 * row + 0.2 / _CLASSES) for row in rows]
         predictions = [[0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.0, 0.0, 1.0]]
-    options = _OPTIONS.get(method, {})
-    fitted = calibrant.fit(method, rows, labels, reduction="binary" if rows.ndim == 1 else "canonical", **options)
+    options, arguments, new = _OPTIONS.get(method, {}), {}, {}
+    if METHODS[method].featured is not None:
+        rows, labels, arguments, new = _with_features(random)
+    reduction = "binary" if rows.ndim == 1 else "canonical"
+    fitted = calibrant.fit(method, rows, labels, reduction=reduction, **options, **arguments)
     document = fitted.to_document()
     record = MapRecord(
         id=f"map_{method}",
@@ -45,18 +48,35 @@ def stored_map(method: str) -> dict[str, Any]:
         reduction=document["reduction"],
         scale=document["scale"],
         n_classes=document["n_classes"],
-        n=_N,
+        n=len(rows),
         seed=0,
         created_at="2026-01-01T00:00:00.000Z",
         document=document,
     )
-    calibrated = np.asarray(fitted.apply(predictions)).tolist()
-    return {"record": record.model_dump(), "predictions": predictions, "calibrated": calibrated}
+    calibrated = np.asarray(fitted.apply(predictions, **new)).tolist()
+    return {"record": record.model_dump(), "predictions": predictions, **new, "calibrated": calibrated}
+
+
+def _with_features(random: np.random.Generator) -> tuple[Any, Any, dict[str, Any], dict[str, Any]]:
+    """Rows whose calibration depends on features, and features of six new rows, some missing or unknown."""
+    n = 10 * _N
+    country, size, age = random.choice(["DE", "FR", "US"], n), random.choice(["S", "L"], n), random.gamma(4.0, 10.0, n)
+    z, known = random.normal(-0.5, 1.2, n), age.copy()
+    age[::20] = np.nan
+    f = z * (1.0 - 0.5 * (country == "US")) + (country == "FR") * (size == "S") + np.tanh((known - 40.0) / 15.0)
+    p, labels = 1.0 / (1.0 + np.exp(-z)), (random.random(n) < 1.0 / (1.0 + np.exp(-f))).astype(int)
+    new = {
+        "country": ["DE", "FR", "XX", None, "FR", "US"],
+        "size": ["S", "S", "L", "L", None, "S"],
+        "age": [20.0, 45.5, 70.0, None, 1e6, -3.0],
+    }
+    return p, labels, {"features": {"country": country, "size": size, "age": age}}, {"features": new}
 
 
 def main() -> None:
     (method,) = sys.argv[1:]
-    name = f"map-v1-{method}.json" if METHODS[method].event is not None else f"map-v1-{method}.canonical.json"
+    of_event = METHODS[method].vector is None or METHODS[method].event is not None
+    name = f"map-v1-{method}.json" if of_event else f"map-v1-{method}.canonical.json"
     with (FOLDER / name).open("x", encoding="utf-8") as file:
         json.dump(stored_map(method), file)
     print(FOLDER / name)

@@ -37,6 +37,17 @@ Predictions = list[float] | list[list[float]]
 _PREDICTIONS = "P(Y=1) of each row, or a row of K class probabilities each"
 
 
+#: The features of rows, by name.
+FeatureArrays = Annotated[
+    dict[str, list[float | None] | list[str | None] | list[bool | None]],
+    Field(
+        description="features of the rows, by which `segments` tells them apart: numbers, or strings or booleans for "
+        "categories; null is missing. Other formats have a column `features/NAME` for each",
+        examples=[{"country": ["DE", "FR", "DE", None], "age": [31, 58, 44, 27]}],
+    ),
+]
+
+
 class Arrays(Document):
     """The arrays of a batch as JSON; binary bodies use the same names."""
 
@@ -53,6 +64,7 @@ class Arrays(Document):
         description="rows of a cluster, such as a patient, may depend on each other: intervals use the variance "
         "between clusters, and they are in one fold of a fit",
     )
+    features: FeatureArrays | None = None
 
 
 #: The labels of the classes in the order of the columns; for (n,), of the negative and the positive class.

@@ -13,6 +13,8 @@ from schemas.base import Document
 Datatype = Literal[
     "FP64", "FP32", "FP16", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8"
 ]  # fmt: skip
+#: Those of features, which may be categories.
+FeatureDatatype = Literal[Datatype, "BYTES", "BOOL"]
 #: Parameters of unsupported extensions that would change where or what a tensor is, so they cannot be ignored.
 _NOT_OFFERED = ("classification", "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset")
 
@@ -61,11 +63,13 @@ class OutputParameters(Parameters):
 
 
 class InferenceInput(Document):
-    """The input ``predictions``, with its elements in ``data`` or after the JSON object."""
+    """The input ``predictions``, with its elements in ``data`` or after the JSON object; or a feature, in ``data``."""
 
     name: str = Field(examples=["predictions"], description="name of the tensor")
     shape: list[Annotated[int, Field(ge=0, lt=2**64)]] = Field(max_length=8, examples=[[3]])
-    datatype: Datatype = Field(examples=["FP64"])
+    datatype: FeatureDatatype = Field(
+        examples=["FP64"], description="of predictions a number; BYTES are strings of a feature, and BOOL are booleans"
+    )
     parameters: InputParameters | None = None
     data: list[Any] | None = Field(None, description="row-major, flat or nested", examples=[[0.25, 0.5, 0.75]])
 
@@ -84,7 +88,7 @@ class InferenceRequest(Document):
     model_name: str | None = Field(None, description="accepted but ignored: the path names the model")
     model_version: str | None = Field(None, description="accepted but ignored: the path names the version")
     parameters: RequestParameters | None = None
-    inputs: list[InferenceInput] = Field(min_length=1, max_length=16, description="tensors with the predictions")
+    inputs: list[InferenceInput] = Field(min_length=1, max_length=201, description="predictions and features")
     outputs: list[RequestedOutput] | None = Field(None, max_length=16, description="default: all outputs of the model")
 
 
@@ -146,7 +150,7 @@ class TensorMetadata(Document):
     """An input or output tensor of a model; -1 in ``shape`` means any length."""
 
     name: str = Field(examples=["predictions"], description="name of the tensor")
-    datatype: Literal["FP64"] = "FP64"
+    datatype: Literal["FP64", "BYTES"] = Field("FP64", description="BYTES are the strings of a feature")
     shape: list[int] = Field(examples=[[-1]])
 
 

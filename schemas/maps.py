@@ -8,7 +8,16 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from calibrant.maps.calibration_map import VECTORS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
-from schemas.batches import ArraysOrBatch, InputScale, KeepBatch, Predictions, RequestWeightsKind, RowsOrBatch, Scale
+from schemas.batches import (
+    ArraysOrBatch,
+    FeatureArrays,
+    InputScale,
+    KeepBatch,
+    Predictions,
+    RequestWeightsKind,
+    RowsOrBatch,
+    Scale,
+)
 from schemas.distributions import (
     DistributionArrays,
     ForecastFields,
@@ -286,6 +295,7 @@ class CalibrateBody(CalibrateOptions):
     """The body of ``POST /calibrate``."""
 
     predictions: Predictions | None = None
+    features: FeatureArrays | None = None
 
 
 class CalibrateAnswer(Document):
@@ -293,6 +303,11 @@ class CalibrateAnswer(Document):
 
     map: str = Field(description="id of the map that was applied")
     version: int | None = Field(None, description="version of this map; null if it has no name")
+    fallbacks: int | None = Field(
+        None,
+        description="of a map with features: number of rows with a missing value, a category not in the fit, or a "
+        "number outside its range",
+    )
     predictions: list[float] | list[list[float]] = Field(description="calibrated probabilities")
     p0: list[float] | None = Field(None, description="if bounds were requested")
     p1: list[float] | None = Field(None, description="probability if the label were 1")

@@ -29,6 +29,7 @@ from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap, load
+from calibrant.maps.segments import Segments
 from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
 from calibrant.measures.intervals import Resampling
@@ -265,6 +266,9 @@ class CalibrationRequest:
         """Apply the map."""
         fitted = self.held.map
         arrays = {"predictions": fitted.apply_checked(rows.predictions)}
+        if rows.predictions.features is not None and fitted.method == Segments.family:
+            counted = fitted.fallbacks_checked(rows.predictions.features)
+            return Calibrated({**self.held.named, "fallbacks": counted["rows"]}, arrays)
         if self.options.bounds:
             arrays["p0"], arrays["p1"] = fitted.bounds_checked(rows.predictions)
         return Calibrated(self.held.named, arrays)
@@ -374,7 +378,7 @@ class ClassPredictions:
     """Predictions of classes."""
 
     name: PredictionKind = "classification"
-    applied: tuple[str, ...] = ("predictions",)
+    applied: tuple[str, ...] = ("predictions", "features")
     spec: type[EvaluateSpec | EvaluateDistributionSpec] = EvaluateSpec
     shared: tuple[str, ...] = ("scale", "weights_kind")
 

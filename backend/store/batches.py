@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
+from urllib.parse import quote, unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -180,11 +181,13 @@ class BatchStore:
         read = range(record.parts if parts is None else min(parts, record.parts))
         chunks: dict[str, dict[tuple[int, int], bytes]] = {}
         for field, data in fields.items():
-            name, *numbers = field.decode().split(":")
+            quoted, *numbers = field.decode().split(":")
+            name = unquote(quoted)
             if numbers:
                 chunk, part = int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 0
                 chunks.setdefault(name, {})[part, chunk] = data
-        return record, {name: _joined(found, read) for name, found in chunks.items()}
+        order = [name for name in record.arrays if name in chunks]  # that of features matters to fits
+        return record, {name: _joined(chunks[name], read) for name in dict.fromkeys([*order, *chunks])}
 
     def keep(self, batch_id: str, ttl: int) -> None:
         """Keep a batch for at least ``ttl`` more seconds; a batch held by a job is kept anyway."""
@@ -225,7 +228,7 @@ class BatchStore:
         ]
 
     def _chunks(self, arrays: Mapping[str, Array]) -> Chunks:
-        data = {name: _to_bytes(array) for name, array in arrays.items()}
+        data = {quote(name): _to_bytes(array) for name, array in arrays.items()}  # names of features are the caller's
         return {
             f"{name}:{i // self._chunk_bytes}": whole[i : i + self._chunk_bytes]
             for name, whole in data.items()

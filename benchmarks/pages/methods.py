@@ -50,7 +50,13 @@ def methods_page() -> str:
 
 def _entry(method: Method) -> str:
     of = " and ".join(
-        word for word, fit in (("an event", method.event), ("the vector", method.vector)) if fit is not None
+        word
+        for word, fit in (
+            ("an event", method.event),
+            ("the vector", method.vector),
+            ("an event with features", method.featured),
+        )
+        if fit is not None
     )
     options = "; ".join(
         f"`{name}` ({_word(option['default'])}{'' if option['allowed'] is None else ': ' + option['allowed']})"

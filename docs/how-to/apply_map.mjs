@@ -1,6 +1,7 @@
 // Apply a map document with ECMAScript alone: node apply_map.mjs map.json < rows.json; see apply-elsewhere.md.
 // Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document. For a map of
-// predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
+// segments they are objects such as {"prediction": 0.3, "features": {"country": "DE", "age": null}}, for one of
+// predictive distributions objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
 
 const CLIP = 2 ** -52, PL3 = 1e-16;
 const sum = (row) => row.reduce((a, b) => a + b, 0);
@@ -65,6 +66,35 @@ const polynomial = (p, { breaks, coefficients }) => {
   return sum(coefficients[j].map((c, power) => c * (p - breaks[j]) ** power));
 };
 
+// The place of each value of a list, which is kept beside it.
+const numbered = (holder, name) => holder.places ??= new Map(holder[name].map((x, i) => [String(x), i]));
+// The code of a value of a feature: the last one if it is missing, -1 if the fit did not see it.
+const code = (f, x) => {
+  const missing = x === null || x === undefined || x === "";
+  if (f.categories) return missing ? f.categories.length : numbered(f, "categories").get(String(x)) ?? -1;
+  return missing ? f.cuts.length + 1 : below(x, f.cuts);
+};
+const segments = (z, d) => {
+  const codes = d.features.map((f) => code(f, d.row[f.name]));
+  let found = z;
+  for (const term of d.terms) {
+    const i = numbered(term, "cells").get(String(term.features.map((k) => codes[k])));
+    if (i === undefined) continue;
+    let value = term.values[i];
+    if (term.shape !== "level") {
+      const f = term.along === null ? undefined : d.features[term.along];
+      const [knots, given] = f ? [f.knots, d.row[f.name]] : [d.knots, z];
+      if (given === null || given === undefined) continue;
+      const x = Math.min(Math.max(given, knots[0]), knots[knots.length - 1]);
+      const k = Math.min(below(x, knots) - 1, knots.length - 2), part = share(x, knots[k], knots[k + 1]);
+      if (term.shape === "slope") value *= ((k + part) / (knots.length - 1) - 0.5) * Math.sqrt(12);
+      else value = value[k] + part * (value[k + 1] - value[k]);
+    }
+    found += value;
+  }
+  return logistic(found);
+};
+
 const stretched = (p, z, d) => ("stretch" in d ? p + d.stretch * Math.asinh(score(p, z, PL3) / 36) : p);
 
 const CURVES = { // family -> the function of a probability, the logit if it was given, and the parameters
@@ -86,6 +116,7 @@ const CURVES = { // family -> the function of a probability, the logit if it was
   pl3: (p, z, d) => mean(d.models.map((m) => logistic(linear(score(p, z, PL3), m.knots, m.heights)))),
   averaged: (p, z, d) => logistic(linear(score(p, z, PL3), d.knots, d.logits)),
   quadratic: (p, z, d) => logistic(d.intercept + (d.slope + d.square * score(p, z)) * score(p, z)),
+  segments: (p, z, d) => segments(score(p, z, d.clip), d),
   smoothed: (p, z, d) => curve((1 - d.smoothing) * p + 0.5 * d.smoothing, d.curves[0]),
 };
 // The calibrated probability of p, or of the logit z, if it is given.
@@ -387,6 +418,10 @@ export function apply(document, row) {
   }
   const logits = document.scale === "logit";
   if (document.family in TRANSFORMS) return transformed(row, document, logits);
+  if (document.family === "segments" && !document.parameters.row) {
+    const { prediction, features } = row;
+    return apply({ ...document, parameters: { ...document.parameters, row: features } }, prediction);
+  }
   if (!Array.isArray(row)) return logits ? curve(undefined, document, row) : curve(row, document);
   const [name, number = 1] = document.reduction.split(":");
   if (name !== "binary" && name !== "class") {

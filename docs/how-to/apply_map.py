@@ -1,7 +1,8 @@
 """Apply a map document with the standard library: ``python apply_map.py map.json < rows.json``; see apply-elsewhere.md.
 
 Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document. For a map of
-predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
+segments they are objects such as {"prediction": 0.3, "features": {"country": "DE", "age": null}}, for one of predictive
+distributions objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}.
 """
 
 import json
@@ -114,6 +115,52 @@ def polynomial(p, d):
     return sum(c * (p - breaks[j]) ** power for power, c in enumerate(d["coefficients"][j]))
 
 
+def numbered(holder, name):
+    """Return the place of each value of a list, which is kept beside it."""
+    if "places" not in holder:
+        keys = (tuple(x) if isinstance(x, list) else x for x in holder[name])
+        holder["places"] = {key: i for i, key in enumerate(keys)}
+    return holder["places"]
+
+
+def as_text(x):
+    if isinstance(x, bool):
+        return "true" if x else "false"
+    return str(int(x)) if isinstance(x, float) and x.is_integer() else str(x)
+
+
+def code(f, x):
+    """Return the code of a value of a feature: the last one if it is missing, -1 if the fit did not see it."""
+    missing = x is None or x == ""
+    if "categories" in f:
+        return len(f["categories"]) if missing else numbered(f, "categories").get(as_text(x), -1)
+    return len(f["cuts"]) + 1 if missing else bisect_right(f["cuts"], x)
+
+
+def segments(z, d):
+    row, found = d["row"], z
+    codes = [code(f, row[f["name"]]) for f in d["features"]]
+    for term in d["terms"]:
+        i = numbered(term, "cells").get(tuple(codes[k] for k in term["features"]))
+        if i is None:
+            continue
+        value = term["values"][i]
+        if term["shape"] != "level":
+            f = None if term["along"] is None else d["features"][term["along"]]
+            knots, x = (d["knots"], z) if f is None else (f["knots"], row[f["name"]])
+            if x is None:
+                continue
+            x = min(max(x, knots[0]), knots[-1])
+            k = min(bisect_right(knots, x) - 1, len(knots) - 2)
+            part = share(x, knots[k], knots[k + 1])
+            if term["shape"] == "slope":
+                value = value * (((k + part) / (len(knots) - 1) - 0.5) * sqrt(12.0))
+            else:
+                value = value[k] + part * (value[k + 1] - value[k])
+        found += value
+    return logistic(found)
+
+
 def mean(values):
     return sum(values) / len(values)
 
@@ -138,6 +185,7 @@ CURVES = {  # family -> the function of a probability, the logit if it was given
     "pl3": lambda p, z, d: mean([logistic(linear(score(p, z, PL3), m["knots"], m["heights"])) for m in d["models"]]),
     "averaged": lambda p, z, d: logistic(linear(score(p, z, PL3), d["knots"], d["logits"])),
     "quadratic": lambda p, z, d: logistic(d["intercept"] + (d["slope"] + d["square"] * score(p, z)) * score(p, z)),
+    "segments": lambda p, z, d: segments(score(p, z, d["clip"]), d),
     "smoothed": lambda p, _, d: curve((1.0 - d["smoothing"]) * p + 0.5 * d["smoothing"], d["curves"][0]),
 }
 
@@ -503,6 +551,9 @@ def apply(document, row):
         raise ValueError(f"unknown family: {family}")
     if family in TRANSFORMS:
         return transformed(row, document, logits)
+    if family == "segments":
+        document = {**document, "parameters": {**document["parameters"], "row": row["features"]}}
+        row = row["prediction"]
     if not isinstance(row, list):
         return curve(None, document, row) if logits else curve(row, document)
     name, _, number = document["reduction"].partition(":")

@@ -15,7 +15,7 @@ import orjson
 
 from calibrant.core.batch import MAX_NAME, MAX_OFFENCES
 from calibrant.core.errors import NotANumber, Offence, WrongShape, token
-from calibrant.io.strict import CLASSIFICATION, REGRESSION, Names, read_names
+from calibrant.io.strict import CLASSIFICATION, REGRESSION, Names, feature_array, read_names
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.payload import Array, Body, BodyLimits, Payload, fields_of_kind
 
@@ -77,13 +77,14 @@ def read_json(body: Body, limits: BodyLimits) -> Payload:
     numbers_alone = b"true" not in bones and b"false" not in bones
     sent = _arrays_of(document)
     arrays = {
-        name: _names(name, values, limits)
-        if _are_names(name, values)
+        name: array_of(name, values, limits)
+        if _are_names(name, values) or CLASSIFICATION.is_feature(name)
         else _numbers(name, values, limits, trusted=numbers_alone)
         for name, values in sent.items()
         if values is not None
     }
-    check_keys(body, bones, document, entries + sum(map(CLASSIFICATION.is_model, sent)))
+    below = sum(CLASSIFICATION.is_model(name) or CLASSIFICATION.is_feature(name) for name in sent)
+    check_keys(body, bones, document, entries + below)
     return Payload(arrays, document, from_query=False)
 
 
@@ -97,6 +98,8 @@ def payload_of(document: Any, limits: BodyLimits) -> Payload:
 
 def array_of(name: str, values: Any, limits: BodyLimits, *, first: int = 0) -> Array:
     """Convert an array of a parsed body, whose errors call it ``name``; ``first`` is the index of its first row."""
+    if CLASSIFICATION.is_feature(name):
+        return _feature(name, values, limits)
     if isinstance(values, LongArray):
         of_names = _are_names(name, next(values.pieces()) if name == "labels" else [])
         return _long_names(name, values, limits) if of_names else _long_numbers(name, values, limits)
@@ -106,22 +109,37 @@ def array_of(name: str, values: Any, limits: BodyLimits, *, first: int = 0) -> A
 def _arrays_of(document: dict[str, Any]) -> dict[str, Any]:
     """Remove the arrays of the declared prediction kind from a document, and return them.
 
-    Those of the models in an object ``models`` are called as in other formats, such as ``models/forest``.
+    Those in an object ``models`` or ``features`` are called as in other formats, such as ``models/forest``.
     """
     fields = fields_of_kind(document)
     names = (*fields.arrays, *(name for name in fields.shared if name != "level"))
     sent = {name: document.pop(name) for name in names if name in document}
-    if fields.models and "models" in document:
-        models = document.pop("models")
-        if not isinstance(models, dict):
-            raise InvalidField.at("/models", "must be an object of names and predictions")
-        for name, values in models.items():
-            if not fields.is_model(field := f"{fields.models}{token(name)}"):
-                raise InvalidField.at("/models", f"must have names of 1 to {MAX_NAME} characters")
+    for prefix, is_known, what in (
+        (fields.models, fields.is_model, "predictions"),
+        (fields.features, fields.is_feature, "arrays"),
+    ):
+        members = document.pop(prefix[:-1], None) if prefix else None
+        if members is not None and not isinstance(members, dict):
+            raise InvalidField.at(f"/{prefix[:-1]}", f"must be an object of names and {what}")
+        for name, values in (members or {}).items():
+            if not is_known(field := f"{prefix}{token(name)}"):
+                raise InvalidField.at(f"/{prefix[:-1]}", f"must have names of 1 to {MAX_NAME} characters")
             if values is None:
                 raise WrongShape.at(f"/{field}", "must be an array")
             sent[field] = values
     return sent
+
+
+def _feature(name: str, values: Any, limits: BodyLimits) -> Array:
+    """Convert the values of a feature: numbers, strings or booleans, and null."""
+    if not isinstance(values, list | LongArray):
+        raise WrongShape.at(f"/{name}", "must be an array")
+    listed: list[Any] = []
+    for piece in values.pieces() if isinstance(values, LongArray) else [values]:
+        limits.check_rows(len(listed) + len(piece), f"/{name}")
+        limits.reserve(_VALUE_BYTES * len(piece))
+        listed += piece
+    return feature_array(name, listed, limits)
 
 
 def _object(document: Any) -> dict[str, Any]:

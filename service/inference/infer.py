@@ -19,15 +19,16 @@ from backend.kinds import work_bytes
 from backend.telemetry.observed import note_rows
 from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.cells import Floats
-from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape
+from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape, token
 from calibrant.io.limits import NUMBER_BYTES
+from calibrant.io.strict import feature_array
 from schemas.inference import Datatype, InferenceInput, InferenceRequest
 from service.errors import InvalidField, UnsupportedMediaType, of_header
 from service.formats.body import bounded, read_encoding, unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.media import JSON, TENSORS
 from service.formats.options import read_options
-from service.formats.payload import Body, BodyLimits, Payload
+from service.formats.payload import Array, Body, BodyLimits, Payload
 from service.guard import RequestMemory, Slots
 from service.headers import read_header, read_headers
 from service.inference.models import PREDICTIONS, Model, find_model, reference_of
@@ -37,7 +38,7 @@ from service.threads import run_in_thread
 # --- The body of an inference request: a JSON object, followed by the bytes of its binary tensors
 
 #: Maximum number of inputs of a request.
-_MOST_INPUTS = 16
+_MOST_INPUTS = 201
 #: The header with the length of the JSON object.
 LENGTH_HEADER = "Inference-Header-Content-Length"
 
@@ -86,6 +87,9 @@ def _take_elements(document: Any) -> LongArray | None:
     if isinstance(inputs, LongArray):
         document["inputs"] = inputs = list(islice(inputs.elements(), _MOST_INPUTS + 1))
     first = inputs[0] if isinstance(inputs, list) and inputs else None
+    for other in inputs[1:] if isinstance(inputs, list) else ():
+        if isinstance(other, dict) and isinstance(other.get("data"), LongArray):
+            other["data"] = list(other["data"].elements())  # of a feature, whose values become Python objects
     if not isinstance(first, dict) or not isinstance(first.get("data"), LongArray):
         return None
     elements: LongArray = first["data"]
@@ -255,23 +259,47 @@ def infer(
     model = find_model(here, name, version)
     text, raw = split(body if encoding is None else unpack(body, encoding, limits), lengths)
     request, elements = read_request(text, limits)
-    tensor = read_tensor(_only_input(request), raw, "/inputs/0", elements, limits.reserve)
+    given = _predictions(request, model)
+    tensor = read_tensor(given, raw, "/inputs/0", elements, limits.reserve)
     limits.check_shape(tensor.shape, "/inputs/0/shape")
+    features = [(own.name, _feature(own, f"/inputs/{i}", limits)) for i, own in enumerate(request.inputs) if i]
     here.reserve(work_bytes(tensor.size))
     note_rows(tensor.shape)
     outputs = _outputs(request, model.outputs)
-    found = model.apply(tensor, [output.name for output in outputs])
+    found = model.apply(tensor, [output.name for output in outputs], dict(features) if features else None)
     return _written(_head(model, request), [(output, found[output.name]) for output in outputs])
 
 
-def _only_input(request: InferenceRequest) -> InferenceInput:
-    """The input ``predictions``, which must be the only input."""
-    for i, given in enumerate(request.inputs):
-        if given.name != PREDICTIONS:
-            raise InvalidField.at(f"/inputs/{i}/name", f"must be {PREDICTIONS}, the model's only input")
-        if i:
+def _predictions(request: InferenceRequest, model: Model) -> InferenceInput:
+    """The input ``predictions``, which must be the first; the others must be features of the map."""
+    known, names = model.features, [given.name for given in request.inputs]
+    for i, name in enumerate(names):
+        if i == 0 and name != PREDICTIONS:
+            which = "first" if known else "only"
+            raise InvalidField.at("/inputs/0/name", f"must be {PREDICTIONS}, the model's {which} input")
+        if name in names[:i]:
             raise InvalidField.at(f"/inputs/{i}/name", "occurs twice")
+        if i and name not in known:
+            only = f"must be {PREDICTIONS}, the model's only input"
+            raise InvalidField.at(f"/inputs/{i}/name", f"must be one of: {', '.join(known)}" if known else only)
+    if request.inputs[0].datatype not in DTYPES:
+        raise InvalidField.at("/inputs/0/datatype", "must be that of numbers")
     return request.inputs[0]
+
+
+def _feature(given: InferenceInput, pointer: str, limits: BodyLimits) -> Array:
+    """The values of a feature, [n] or [n, 1]: numbers, or strings or booleans, and null if missing."""
+    values = list(chain.from_iterable(v if isinstance(v, list) else [v] for v in given.data or ()))
+    if given.data is None or (given.parameters is not None and given.parameters.binary_data_size is not None):
+        raise InvalidField.at(f"{pointer}/data", "must have the values of the feature in JSON")
+    if len(given.shape) not in (1, 2) or given.shape[1:] not in ([], [1]) or given.shape[0] != len(values):
+        raise WrongShape.at(f"{pointer}/shape", "must be [n] or [n, 1], with the number of values")
+    limits.check_rows(len(values), pointer)
+    kinds = {"BYTES": (str,), "BOOL": (bool,)}.get(given.datatype, (int, float))
+    for i, value in enumerate(values):
+        if value is not None and type(value) not in kinds:
+            raise NotANumber.at(f"{pointer}/data/{i}", f"must be of the datatype {given.datatype}")
+    return feature_array(token(given.name), values, limits)
 
 
 def _outputs(request: InferenceRequest, known: Sequence[str]) -> list[Output]:

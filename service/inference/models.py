@@ -11,10 +11,11 @@ import orjson
 import calibrant
 from backend.held_map import HeldMap
 from backend.store.errors import UnknownMap
-from calibrant.core.batch import read_predictions
+from calibrant.core.batch import read_predictions, with_features
 from calibrant.core.cells import Floats
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.isotonic import VennAbers
+from calibrant.maps.segments import Segments
 from schemas.base import ID_PREFIX
 from schemas.inference import ModelMetadata, ServerMetadata, TensorMetadata
 from service.scoring import ScoringContext
@@ -49,10 +50,16 @@ class Model:
         """The names of the outputs."""
         return (PREDICTIONS, *BOUNDS) if isinstance(self.held.map.function, VennAbers) else (PREDICTIONS,)
 
-    def apply(self, tensor: Any, names: list[str]) -> dict[str, Floats]:
-        """Compute the named outputs for predictions on the scale of the map."""
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features of a map of segments, which are inputs too."""
+        function = self.held.map.function
+        return tuple(feature.name for feature in function.features) if isinstance(function, Segments) else ()
+
+    def apply(self, tensor: Any, names: list[str], features: Any = None) -> dict[str, Floats]:
+        """Compute the named outputs for predictions on the scale of the map, with the features of their rows."""
         fitted = self.held.map
-        predictions = read_predictions(tensor, scale=fitted.scale)
+        predictions = with_features(read_predictions(tensor, scale=fitted.scale), features)
         found: dict[str, Floats] = {}
         if PREDICTIONS in names:
             found[PREDICTIONS] = fitted.apply_checked(predictions)
@@ -96,7 +103,7 @@ def metadata(here: ScoringContext, name: str, version: str | None = None) -> dic
         name=name,
         versions=_versions(here, model),
         platform=PLATFORM,
-        inputs=[TensorMetadata(name=PREDICTIONS, shape=taken)],
+        inputs=[TensorMetadata(name=PREDICTIONS, shape=taken), *_feature_inputs(fitted)],
         outputs=[TensorMetadata(name=out, shape=given) for out in model.outputs],
         parameters={
             "map": model.held.id,
@@ -106,6 +113,13 @@ def metadata(here: ScoringContext, name: str, version: str | None = None) -> dic
             **names,
         },
     ).model_dump(exclude_none=True)
+
+
+def _feature_inputs(fitted: CalibrationMap) -> list[TensorMetadata]:
+    """The inputs of features, of which categories are strings."""
+    features = fitted.function.features if isinstance(fitted.function, Segments) else ()
+    kinds: dict[bool, Any] = {True: "FP64", False: "BYTES"}
+    return [TensorMetadata(name=own.name, shape=[-1], datatype=kinds[own.categories is None]) for own in features]
 
 
 def _is_plain(name: str) -> bool:

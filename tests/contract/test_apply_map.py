@@ -34,9 +34,20 @@ def _applied(command: list[str], path: Path, tmp_path: Path) -> None:
     stored = json.loads(path.read_text("utf-8"))
     document = tmp_path / "map.json"
     document.write_text(json.dumps(stored["record"]["document"]), "utf-8")
-    rows = json.dumps(stored["predictions"])
+    rows = json.dumps(_of_features(stored["predictions"], stored.get("features")))
     found = subprocess.run([*command, str(document)], input=rows, capture_output=True, text=True, check=True)
     np.testing.assert_allclose(json.loads(found.stdout), stored["calibrated"], rtol=0, atol=1e-12)
+
+
+def _of_features(predictions: list[Any], features: dict[str, list[Any]] | None) -> list[Any]:
+    """Rows as the scripts take them: with features, if the map has some."""
+    if features is None:
+        return predictions
+    columns = zip(*features.values(), strict=True)
+    return [
+        {"prediction": p, "features": dict(zip(features, row, strict=True))}
+        for p, row in zip(predictions, columns, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

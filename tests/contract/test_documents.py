@@ -24,7 +24,8 @@ def test_documents_of_every_earlier_format_still_load_and_apply() -> None:
         stored = json.loads(path.read_text("utf-8"))
         record = MapRecord.model_validate(stored["record"])
         fitted = calibrant.load(record.document)
-        np.testing.assert_allclose(fitted.apply(stored["predictions"]), stored["calibrated"], rtol=0, atol=1e-12)
+        calibrated = fitted.apply(stored["predictions"], features=stored.get("features"))
+        np.testing.assert_allclose(calibrated, stored["calibrated"], rtol=0, atol=1e-12)
 
 
 def test_records_of_the_registry_still_hold_what_they_held() -> None:

@@ -30,6 +30,7 @@ PAGES = {
     "docs/explanation/intervals.md": (0, 1),
     "docs/explanation/why-binned-ece-misleads.md": (0, 1),
     "docs/how-to/clusters.md": (0, 3),
+    "docs/how-to/segments.md": (1, 3),
     "docs/explanation/debiasing.md": (0, 1),
     "docs/how-to/fixed-horizon-with-censoring.md": (0, 5),
     "docs/how-to/which-measure.md": (0, 1),

@@ -45,7 +45,7 @@ DIAGNOSTICS: Mapping[str, Diagnostic] = {
     "pool_share": Diagnostic("weight of the log-linear pool"),
     "process_share": Diagnostic("weight of the Gaussian process"),
     "scores": Diagnostic("held-out score of each number of pieces"),
-    "segments": Diagnostic("number of segments"),
+    "segments": Diagnostic("number of segments; of terms of features, of their cells"),
     "select": Diagnostic("score that chooses the number of pieces"),
     "shrinkage": Diagnostic("factor of the update, below 1 with fewer than 100 events or non-events"),
     "smoothing": Diagnostic("how far predictions of exactly 0 or 1 are smoothed"),
@@ -54,6 +54,7 @@ DIAGNOSTICS: Mapping[str, Diagnostic] = {
     "strength": Diagnostic("strength of the penalty"),
     "temperature": Diagnostic("temperature at which the fit started"),
     "tolerance": Diagnostic("fraction of the best score within which fewer pieces are chosen"),
+    "terms": Diagnostic("terms of features that were chosen: features, shape, place along, and number of cells"),
     "thinning_error": Diagnostic("largest change by keeping fewer scores", "probability"),
     "update": Diagnostic("chosen update of the model: none, intercept, or intercept and slope"),
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators.entries import binnings, events, piecewise, splines, updates, vectors
+from calibrant.calibrators.entries import binnings, events, piecewise, segments, splines, updates, vectors
 from calibrant.calibrators.method import (
     LEAST_SECONDS,
     MOST_PARTS,
@@ -78,7 +78,7 @@ METHODS: Catalogue[Method] = Catalogue(
     "method",
     {
         entry.name: entry
-        for group in (events, binnings, splines, piecewise, vectors, updates)
+        for group in (events, binnings, splines, piecewise, vectors, updates, segments)
         for entry in group.METHODS
     },
     FAMILIAR,
@@ -148,8 +148,11 @@ class Fitting:
                 "/reduction", "must be binary, confidence or class:k for predictions of shape (n,)"
             )
         name = name if name in VECTORS else resolve_event(name, n_classes)
-        if (entry.vector if name == "canonical" else entry.event) is None:
-            if entry.event is None:
+        of_event = entry.event if name in OF_CURVES else entry.event or entry.featured
+        if (entry.vector if name == "canonical" else of_event) is None:
+            if entry.featured is not None:
+                wanted = "must be a reduction to one event, as the terms are those of one event"
+            elif entry.event is None:
                 wanted = "must be canonical, with predictions of shape (n, K)"
             else:
                 wanted = "must be a reduction to one event, or classwise, top-label, ranks or within-ranks"
@@ -169,7 +172,8 @@ class Fitting:
                 with naming_reductions(subject):
                     self.method.check(subject, **self.options)
         except InvalidOption as error:
-            raise error.under(self.where) from None
+            is_row = any(offence.pointer.startswith("/features") for offence in error.offences)
+            raise (error if is_row else error.under(self.where)) from None
 
     def seconds(self, batch: Batch, smoothing: float | None = None) -> float:
         """Estimate the seconds of ``run``, in a context with this ``smoothing``."""
@@ -378,6 +382,7 @@ def fit(
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
     clusters: Any = None,
+    features: Any = None,
     scale: InputScale = "probability",
     seed: int = 0,
     device: str = "cpu",
@@ -412,13 +417,14 @@ def fit(
         Frequency weights are whole numbers of equal rows.
     clusters : array_like, shape (n,), or frame, optional
         Cluster of each row, such as its patient. Rows of a cluster are in the same fold of every cross-validation.
+    features : DataFrame, or mapping of str to array_like of shape (n,), optional
+        Features of the rows, by which ``segments`` tells them apart.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
         Seed of folds and random starts, if the method uses them.
     device : str, default "cpu"
-        ``cpu``, ``cuda`` or ``cuda:1``, which need the extra ``torch``, or ``auto``: a GPU if there is one. Used by
-        ``pl``, ``pl3``, ``averaged`` and large fits of methods such as ``matrix``.
+        ``cpu``; with the extra ``torch`` a GPU: ``cuda``, ``cuda:1`` or ``auto``, for ``pl``, ``averaged`` and others.
     progress : callable, optional
         Called as ``progress(done, total, stage)`` during long fits; an exception that it raises ends the fit.
     **options : object
@@ -439,7 +445,6 @@ def fit(
     See Also
     --------
     load : Reads a map from its document.
-    compare : Compares fitted maps on held-out rows.
     CalibrantClassifier : Fits a map to the predictions of a scikit-learn classifier.
 
     Examples
@@ -460,6 +465,7 @@ def fit(
         sample_weight=sample_weight,
         weights_kind=weights_kind,
         clusters=clusters,
+        features=features,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
@@ -474,6 +480,8 @@ def fit(
     except InvalidOption:
         refuse_misspelt("fit", options, list(signature(fit).parameters)[:-1])
         raise
+    if features is not None and fitting.method.featured is None:
+        raise InvalidOption.at("/features", f"are not used by {fitting.method.name}; segments uses them")
     fitted = fitting.run(batch, FitContext(seed, device, progress))
     return with_training(fitted, batch, options, seed, rows.class_names)
 

@@ -80,6 +80,8 @@ class Method(Described):
         Fitted functions, which state their formula and parameters.
     event, vector : callable or None
         Fit a curve to an event, and a transform to the whole vector; None if not defined.
+    featured : callable or None
+        Fits a curve to an event whose rows have features; None if the method does not use them.
     options : mapping of str to Option
         Options by name.
     grouped : type or None
@@ -121,6 +123,8 @@ class Method(Described):
     maps: tuple[type[Curve | Transform], ...]
     event: Callable[..., FittedCurve] | None = None
     vector: Callable[..., FittedTransform] | None = None
+    #: Fits a curve to an event with features, if ``event`` is None.
+    featured: Callable[..., FittedCurve] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
     grouped: type[Any] | None = None
     runs: Literal["inline", "job"] = "inline"
@@ -239,9 +243,10 @@ class Method(Described):
         >>> curve.heights.tolist()
         [0.0, 0.5, 0.5, 1.0]
         """
-        if self.event is None:
+        of_event = self.event or self.featured
+        if of_event is None:
             raise TypeError(f"{self.name} cannot be fitted to an event")
-        fit = partial(self.event, context=context, **options)
+        fit = partial(of_event, context=context, **options)
         if self.logarithms and context.smoothing is not None:
             return fit_curve_with(fit, event, context.smoothing)
         if self.logarithms and is_extreme(event):

@@ -57,7 +57,7 @@ def arguments_of(rows: Sheet | ForecastSheet) -> dict[str, Any]:
         columns: tuple[str, ...] = ("observed", "weights", "groups", "clusters", "by", "times")
         arguments |= rows.forecasts
     else:
-        columns = ("predictions", "labels", "weights", "groups", "clusters", "scale")
+        columns = ("predictions", "labels", "weights", "groups", "clusters", "features", "scale")
         arguments["class_names"] = None if rows.labels is None else rows.classes
     arguments |= {name: getattr(rows, name) for name in columns}
     return {name: value for name, value in arguments.items() if value is not None}

@@ -108,7 +108,10 @@ def _named(columns: Columns, field: str) -> Sequence[str]:
 
 
 def columns_for(columns: Columns, map: object) -> Columns:
-    """Return the columns with the class names of a map document, unless the classes are named already."""
+    """Return the columns with the features of a map document, and its class names, unless they are named already."""
+    parameters = map.get("parameters") if isinstance(map, dict) and map.get("family") == "segments" else None
+    if isinstance(parameters, dict) and isinstance(features := parameters.get("features"), list):
+        columns = {**columns, "features": [str(each.get("name")) for each in features if isinstance(each, dict)]}
     names = map.get("class_names") if isinstance(map, dict) else None
     if not isinstance(names, list) or any(columns.get(name) for name in ("class_names", "pos_label", "mapping")):
         return columns
@@ -198,6 +201,7 @@ def batch_of(rows: Sheet) -> Batch:
     from calibrant.core.batch import read_batch
 
     options: dict[str, Any] = {"scale": rows.scale, "kind": rows.weights_kind, "clusters": rows.clusters}
+    options |= {} if rows.features is None else {"features": rows.features}
     return read_batch(rows.predictions, rows.labels, rows.weights, **options)
 
 

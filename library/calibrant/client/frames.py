@@ -30,6 +30,7 @@ from calibrant.core.arrays import (
     times_of,
 )
 from calibrant.core.errors import CalibrationError, NotANumber, UnusableRows, token
+from calibrant.core.features import read_features
 from calibrant.core.records import is_records
 
 #: Anything that numpy accepts, or a Series or DataFrame.
@@ -166,6 +167,8 @@ class RowColumns(TypedDict, total=False):
         Group of each row, or several columns.
     clusters : array_like, or frame
         Rows of a cluster may depend on each other.
+    features : frame, or mapping of names to array_like
+        Features of the rows, by which ``segments`` tells them apart.
     scale : {"probability", "logit"}
         Scale of the predictions.
     weights_kind : {"importance", "frequency"}
@@ -178,6 +181,7 @@ class RowColumns(TypedDict, total=False):
     sample_weight: ArrayLike | None
     groups: Any
     clusters: Any
+    features: Any
     scale: str | None
     weights_kind: str | None
 
@@ -290,7 +294,7 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
 
     ``known`` are the names of the classes of a map.
     """
-    refuse_unknown(rows, [*_ARRAYS, *_OPTIONS, *_LABELS, "sample_weight"])
+    refuse_unknown(rows, [*_ARRAYS, *_OPTIONS, *_LABELS, "sample_weight", "features"])
     given = {name: rows[name] for name in _ARRAYS if rows.get(name) is not None}
     if rows.get("sample_weight") is not None:
         if "weights" in given:
@@ -300,7 +304,14 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
     options = {name: rows.get(name) for name in _OPTIONS}
     if "predictions" in given and not _are_plain(given, rows):
         options["class_names"] = _read(given, rows, known)
-    return {name: _array(name, value) for name, value in given.items()}, options
+    columns = {} if rows.get("features") is None else feature_columns(rows["features"])
+    return {name: _array(name, value) for name, value in given.items()} | columns, options
+
+
+def feature_columns(features: Any) -> dict[str, Array]:
+    """Return the arrays of features by the names that they have in a body; raises ``CalibrationError``."""
+    columns = read_features(features).stored().items()
+    return {f"features/{token(name)}": names_of(own, name) if own.dtype.kind == "O" else own for name, own in columns}
 
 
 def split_models(models: Any, rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -71,10 +71,17 @@ def with_rows(
     return Request("POST", path, query, {"Accept": JSON, "Content-Type": NPZ, **(headers or {})}, pack(arrays), reads)
 
 
-def with_predictions(path: str, predictions: Array, fields: Mapping[str, Any]) -> Request:
-    """Build a POST request with predictions as NPY, which stores nothing and is answered with NPZ."""
+def with_predictions(
+    path: str, predictions: Array, fields: Mapping[str, Any], features: Mapping[str, Array] | None = None
+) -> Request:
+    """Build a POST request with predictions as NPY, which stores nothing and is answered with NPZ.
+
+    With ``features``, their arrays by the names that these have in a body, it has an NPZ archive.
+    """
     query = {name: _text(value) for name, value in _given(fields).items()}
-    headers = {"Accept": NPZ, "Content-Type": NPY}
+    headers = {"Accept": NPZ, "Content-Type": NPY if features is None else NPZ}
+    if features is not None:
+        return Request("POST", path, query, headers, pack({"predictions": predictions, **features}), reads=True)
     return Request("POST", path, query, headers, pack_one(predictions), reads=True)
 
 

@@ -32,6 +32,7 @@ from calibrant.core.errors import (
     OutOfRange,
     WrongShape,
 )
+from calibrant.core.features import Features, read_features
 from calibrant.core.results import n_rows
 
 Scale = Literal["probability", "logit"]
@@ -85,6 +86,8 @@ class Predictions:
     #: Whether rounding explained why rows did not sum to 1, so that other rows beside them could say otherwise, or
     #: percentages were passed: then these numbers are stored, not those that were passed.
     rewritten: bool = False
+    #: What maps of segments tell rows apart by.
+    features: Features | None = None
 
     @cached_property
     def values(self) -> Floats:
@@ -106,7 +109,8 @@ class Predictions:
 
     def rows(self, chosen: npt.NDArray[Any]) -> Predictions:
         """Return the predictions of the chosen rows."""
-        taken = replace(self, given=self.given[chosen])
+        features = None if self.features is None else self.features.rows(chosen)
+        taken = replace(self, given=self.given[chosen], features=features)
         if self.scale == "logit" and "values" in vars(self):
             vars(taken)["values"] = self.values[chosen]  # keep the cached probabilities
         return taken
@@ -149,15 +153,21 @@ def read_batch(
     scale: InputScale = "probability",
     kind: WeightsKind | Fractional = "importance",
     clusters: Sequence[str] | None = None,
+    features: Any = None,
 ) -> Batch:
     """Check a whole batch; raise a ``CalibrationError`` for the first invalid argument. O(n K)."""
-    read = read_predictions(predictions, scale=scale)
+    read = with_features(read_predictions(predictions, scale=scale), features)
     n_classes = 2 if read.n_classes is None else read.n_classes
     checked = read_labels(labels, len(read), n_classes)
     check_kind(counted_kind(kind))
     w = None if weights is None else read_weights(weights, len(read), kind)
     batch = Batch(read, checked, w, counted_kind(kind))
     return batch if clusters is None else clustered(batch, clusters)
+
+
+def with_features(predictions: Predictions, features: Any) -> Predictions:
+    """Return the predictions with the features of their rows, None if there are none."""
+    return predictions if features is None else replace(predictions, features=read_features(features, len(predictions)))
 
 
 def clustered(batch: Batch, names: Sequence[str]) -> Batch:

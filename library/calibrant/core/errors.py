@@ -52,6 +52,15 @@ def token(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def untoken(part: str) -> str:
+    """Return the name that a part of a JSON Pointer stands for.
+
+    >>> untoken("a~1b")
+    'a/b'
+    """
+    return part.replace("~1", "/").replace("~0", "~")
+
+
 class CalibrationError(ValueError):
     """Base class of the errors that a caller can correct.
 

@@ -149,7 +149,7 @@ def read_features(features: Any, n: int | None = None) -> Features:
         raise InvalidOption.at("/features", f"must have names of 1 to {MAX_LENGTH} characters")
     if frame_type(features)[1] == "LazyFrame":
         raise WrongShape.at("/features", "is a lazy frame; call collect() first")
-    read = Features(tuple(_feature(name, column) for name, (_, column) in zip(names, columns, strict=True)))
+    read = Features(tuple(read_feature(name, column) for name, (_, column) in zip(names, columns, strict=True)))
     wanted = len(read) if n is None else n
     for feature in read:
         if len(feature) != wanted:
@@ -176,9 +176,9 @@ def _columns(features: Any) -> list[tuple[Any, Any]]:
     raise WrongShape.at("/features", "must be a frame, or a mapping of names to columns: {name: column}")
 
 
-def _feature(name: str, column: Any) -> Feature:
-    """Read a column."""
-    pointer = f"/features/{token(name)}"
+def read_feature(name: str, column: Any, *, escaped: bool = False) -> Feature:
+    """Read a column, as ``read_features`` does; ``escaped`` names are parts of pointers already."""
+    pointer = f"/features/{name if escaped else token(name)}"
     dtype = getattr(column, "dtype", None)
     categories = getattr(dtype, "categories", None)
     if categories is not None and hasattr(column, "cat") and hasattr(column.cat, "codes"):  # of pandas

@@ -195,6 +195,7 @@ def read_rows(
     weights_kind: WeightsKind = "importance",
     groups: Any = None,
     clusters: Any = None,
+    features: Any = None,
     class_names: Any = None,
     pos_label: Any = None,
     scale: InputScale = "probability",
@@ -210,7 +211,7 @@ def read_rows(
             raise InvalidOption.at("/sample_weight", "is another name of weights; pass one of the two")
         weights = sample_weight
     check_kind(weights_kind)
-    others = {"weights": weights, "groups": groups, "clusters": clusters}
+    others = {"weights": weights, "groups": groups, "clusters": clusters, "features": features}
     check_aligned({"predictions": predictions, "labels": labels, **others})
     read = _read_labels(predictions, labels, class_names, pos_label, known)
     values, numbers = read.columns.values, read.numbers
@@ -222,7 +223,8 @@ def read_rows(
     flat = None if weights is None else _flat(array_of(weights, "weights"))
     belonging = None if clusters is None else cluster_names(clusters)
     try:
-        batch = read_batch(values, numbers, flat, scale=scale, kind=weights_kind, clusters=belonging)
+        shared = {"scale": scale, "clusters": belonging, "features": features}
+        batch = read_batch(values, numbers, flat, kind=weights_kind, **shared)
     except OutOfRange as error:
         if scale == "percent":
             raise

@@ -28,6 +28,7 @@ from calibrant.core.cells import (
     vector_order,
 )
 from calibrant.core.errors import OneClass, UnknownReduction, one_of, plain_name
+from calibrant.core.features import Features
 
 _CLASS = re.compile(r"class:(0|[1-9][0-9]{0,8})\Z")
 _RANK = re.compile(r"(within-)?top:([1-9][0-9]{0,8})\Z")
@@ -72,6 +73,8 @@ class Event:
     clusters: Integers | None = None
     #: Of (n, K), returns the batch and the name of the reduction, which the error for a single outcome needs.
     origin: Callable[[], tuple[Batch, str]] | None = field(default=None, compare=False, repr=False)
+    #: Features of the rows, which ``in_order`` drops.
+    features: Features | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.p)
@@ -116,6 +119,7 @@ class Event:
             return self.rows(self.order())
         rows = self.sorted_rows
         ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, clusters=rows.clusters, logit=rows.logit)
+        ordered = ordered if self.features is None else replace(ordered, features=None)
         vars(ordered)["sorted_rows"] = rows  # keep the sorted rows
         return ordered
 
@@ -158,7 +162,8 @@ class Event:
         reduced = self.origin
         origin = None if reduced is None else lambda: (reduced()[0].rows(chosen), reduced()[1])
         event = replace(self, p=self.p[chosen], y=self.y[chosen], w=w, logit=logit, clusters=clusters)
-        return replace(event, whole=whole, origin=origin)
+        features = None if self.features is None else self.features.rows(chosen)
+        return replace(event, whole=whole, origin=origin, features=features)
 
 
 @dataclass(frozen=True)
@@ -405,6 +410,7 @@ def reduce(batch: Batch, reduction: str) -> Event:
         whole=(lambda: whole_vector(batch)) if reduction == "confidence" and values.ndim == 2 else None,
         clusters=batch.clusters,
         origin=None if values.ndim == 1 and not decided else lambda: (batch, reduction),
+        features=predictions.features,
     )
 
 

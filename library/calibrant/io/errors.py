@@ -43,6 +43,7 @@ Field = Literal[
     "upper",
     "level",
     "clusters",
+    "features",
     "by",
     "known",
 ]

@@ -69,6 +69,7 @@ from calibrant.io.texts import (
     listed,
     not_encoded,
     number,
+    numbers_or_texts,
     plain,
     quoted,
     refusal,
@@ -475,6 +476,8 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         predictions = _positive_last(predictions, classes.names, _own_names(table), chosen)
     if classes is not None and are_of_other_class(predictions, classes.labels):
         scale_notes = (*scale_notes, f"predictions: {of_other_class(predictions, scale)}")
+    cells = {table.columns[at].name: _cells(table, at, with_gaps=True) for at in chosen.features}
+    features = {name: numbers_or_texts(column) for name, column in cells.items()} or None
     return Sheet(
         predictions,
         None if classes is None else classes.labels,
@@ -488,6 +491,7 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         options.weights_kind,
         None if chosen.clusters is None else _cells(table, chosen.clusters),
         None if chosen.ids is None else _ids(table, table.columns[chosen.ids].name, "the file"),
+        features,
     )
 
 

@@ -211,6 +211,14 @@ class FileOptions:
         "--cluster",
         "Column of clusters, such as patients; rows of a cluster may depend on each other, and intervals allow for it.",
     )
+    features: tuple[str, ...] | None = _option(
+        "--feature",
+        "Column of a feature, by which the method segments tells rows apart; repeat the option for several. A column "
+        "of numbers has bins, any other has categories; the command prints which. Empty cells are missing.",
+        read=tuple,
+        many=True,
+        kind="classes",
+    )
     by: str | None = _option(
         "--by",
         "For forecasts of a number: column, such as the horizon. A map has a separate function for each value of "

@@ -230,6 +230,7 @@ class ColumnChoice(Choice):
         #: All chosen columns, and those of times and clusters; for each class, the names that its column gives it.
         self.places, self.times = ColumnPlaces(), self.stated("times", options.times)
         self.clusters = self.stated("clusters", options.clusters)
+        self.features = tuple(self.find(name, "features") for name in options.features or ())
         self.ids = self.stated("ids", options.ids)
         self.classes: tuple[tuple[str, ...], ...] = ()
         self._whole = 100.0 if options.scale == "percent" else 1.0

@@ -5,7 +5,8 @@ from 0; they never contain the data. Arrays are views of the body if possible.
 
 ``predictions`` is one column of P(Y=1), in Arrow and Parquet also a column of lists [p_1..p_K]; or there are K columns
 ``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights``, ``groups`` and
-``clusters`` are one column each.
+``clusters`` are one column each, and so is each feature, such as ``features/country``: numbers, strings or booleans, of
+which some may be missing. A column of CSV holds numbers if each cell is empty or a number of JSON.
 
 Bodies of predictive distributions have ``observed``, and ``mean`` with ``variance`` or ``std``; one column ``q0.05``
 for each level, or lists ``quantiles``; columns ``samples.0``, ``samples.1`` and so on, or lists ``samples``; or
@@ -28,6 +29,7 @@ import numpy as np
 
 from calibrant.core.batch import MAX_NAME
 from calibrant.core.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
+from calibrant.core.features import MAX_FEATURES, Features, read_feature
 from calibrant.io import arrow
 from calibrant.io.csv import Block, TextRows, read_cells
 from calibrant.io.errors import (
@@ -46,7 +48,7 @@ from calibrant.io.npz import BROKEN, MAX_START, Archive, ArrayHeader, DamagedArr
 from calibrant.io.shared import bytes_to_convert
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
-from calibrant.io.texts import is_number, number
+from calibrant.io.texts import is_number, number, numbers_or_texts
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,9 @@ class Fields:
         sample or level.
     shared : tuple of str
         Arrays of NPZ that do not have one element per row.
-    models : str
-        The beginning of the names of the arrays of several models, as in ``models/forest``; empty if there are none.
+    models, features : str
+        The beginning of the names of the arrays of several models, as in ``models/forest``, and of features; empty if
+        there are none.
     """
 
     arrays: tuple[str, ...]
@@ -73,11 +76,21 @@ class Fields:
     families: Mapping[str, re.Pattern[str]]
     shared: tuple[str, ...] = ()
     models: str = ""
+    features: str = ""
 
     def is_model(self, name: str) -> bool:
         """Whether an array has the name of the predictions of a model."""
-        own = name.removeprefix(self.models)
-        return bool(self.models) and own != name and 0 < len(own) <= MAX_NAME and "/" not in own
+        return _is_below(self.models, name)
+
+    def is_feature(self, name: str) -> bool:
+        """Whether an array has the name of a feature."""
+        return _is_below(self.features, name)
+
+    def kinds_of(self, name: str) -> str | None:
+        """Return the accepted kinds of the dtype of an array of NPZ; None if it is unknown."""
+        if self.is_feature(name):
+            return FEATURES
+        return NUMBERS if self.is_model(name) else self.kinds.get(name)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -86,8 +99,13 @@ class Fields:
         return kinds | {name: LABELS for name in kinds if name == "labels"}
 
 
-#: Kinds of dtypes of numbers, of strings, and of labels, which may be booleans.
-NUMBERS, STRINGS, LABELS = "fiu", "U", "fiub"
+def _is_below(prefix: str, name: str) -> bool:
+    own = name.removeprefix(prefix)
+    return bool(prefix) and own != name and 0 < len(own) <= MAX_NAME and "/" not in own
+
+
+#: Kinds of dtypes of numbers, of strings, of labels, which may be booleans, and of features.
+NUMBERS, STRINGS, LABELS, FEATURES = "fiu", "U", "fiub", "fiubU"
 _NUMBERED = r"(0|[1-9][0-9]{0,8})"
 #: Bodies with probabilities of classes, and bodies with predictive distributions of a number.
 CLASSIFICATION = Fields(
@@ -95,6 +113,7 @@ CLASSIFICATION = Fields(
     ("groups", "clusters"),
     {"predictions": re.compile(rf"predictions\.{_NUMBERED}")},
     models="models/",
+    features="features/",
 )
 REGRESSION = Fields(
     (
@@ -136,10 +155,13 @@ def find_columns(
     Raises ``InvalidField`` for an unknown column, a duplicate or a missing class, and ``TooLarge`` for too many
     columns. Messages give the index of an unknown column, not its name, which may be confidential.
     """
-    limits.check_classes(len(names) - len(fields.arrays) + 1, f"/{next(iter(fields.families))}")
+    n_features = sum(map(fields.is_feature, names))
+    if n_features > MAX_FEATURES:
+        raise InvalidField.at("/features", f"may be at most {MAX_FEATURES}")
+    limits.check_classes(len(names) - n_features - len(fields.arrays) + 1, f"/{next(iter(fields.families))}")
     expected = f"{', '.join(fields.arrays)} and {' or '.join(_OF_FAMILY[field] for field in fields.families)}"
-    models = {name: name for name in names if fields.is_model(name)}
-    known = {name: name for name in fields.arrays} | models
+    others = {name: name for name in names if fields.is_model(name) or fields.is_feature(name)}
+    known = {name: name for name in fields.arrays} | others
     single, families = place_columns(names, known, fields.families, expected)
     columns: dict[str, list[int]] = {}
     levels: Arrays = {}
@@ -259,6 +281,16 @@ def read_names(values: Sequence[object], limits: Limits, field: str = "groups") 
     return names.array()
 
 
+def feature_array(field: str, values: Sequence[object], limits: Limits) -> Array:
+    """Convert the values of a feature to numbers, NaN if missing, or to strings, "" if missing.
+
+    Raises ``NotANumber``, ``InvalidOption`` and ``TooLarge``, whose places are below ``field``.
+    """
+    limits.reserve(4 * len(values) * _REFERENCE)
+    name = field.removeprefix(CLASSIFICATION.features)
+    return next(iter(Features((read_feature(name, list(values), escaped=True),)).stored().values()))
+
+
 def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str) -> Array:
     """Convert one code per row, an index into ``values``, to an array of strings; raises as ``Names.add``."""
     for code, name in enumerate(values):
@@ -328,7 +360,7 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS, fiel
                 unpacked += member.file_size
                 limits.check_bytes(unpacked)
                 start = archive.begin(member, MAX_START)
-                kind = kinds.get(name, NUMBERS)
+                kind = (kinds.get(name) if fields is None else fields.kinds_of(name)) or NUMBERS
                 header = _read_header(start, member.file_size, name, limits, MalformedNpz, kind)
                 members[name] = member, header
             limits.reserve(sum(header.bytes_to_read for _, header in members.values()))
@@ -344,7 +376,7 @@ def read_npz(body: Body, limits: Limits, kinds: Mapping[str, str] = _KINDS, fiel
 
 def _field_of(filename: str, kinds: Mapping[str, str], fields: Fields | None) -> str:
     name = filename.removesuffix(".npy")
-    is_known = name in kinds or (fields is not None and fields.is_model(name))
+    is_known = name in kinds or (fields is not None and fields.kinds_of(name) is not None)
     if not is_known or name == filename:
         raise MalformedNpz.at("", f"may have only the arrays {', '.join(kinds)}")
     return name
@@ -367,7 +399,7 @@ def _read_header(
     try:
         header = header_of(data)
         dtype = header.dtype
-        if dtype.kind == "b" and dtype.names is None and kinds not in (STRINGS, LABELS):
+        if dtype.kind == "b" and dtype.names is None and kinds not in (STRINGS, LABELS, FEATURES):
             raise NotANumber.at(pointer, "holds booleans, not numbers")
         if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
             raise malformed.at(pointer, _must_hold(kinds))
@@ -446,6 +478,11 @@ def _check_schema(schema: Any, limits: Limits, fields: Fields) -> None:
     """Raise the error of the first column with an unknown name or type."""
     for field, places in find_columns(schema.names, limits, fields)[0].items():
         for at in places:
+            if fields.is_feature(field):
+                inner = arrow.value_type(schema.types[at])
+                if not (arrow.is_text(inner) or arrow.is_number(inner) or str(inner) == "bool"):
+                    raise NotANumber.at(f"/{field}", "must be a column of numbers, strings or booleans")
+                continue
             may_be_lists = (field in fields.families or fields.is_model(field)) and schema.names[at] == field
             _check_type(schema.types[at], field, is_text=field in fields.texts, may_be_lists=may_be_lists)
 
@@ -470,11 +507,15 @@ def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
 
     def read(at: int, field: str) -> Array:
         column = table.column(at)
-        limits.reserve(bytes_to_convert(column, is_text=field in fields.texts))
-        _refuse_null(column, lambda row: f"/{field}/{row}")
-        if field in fields.texts:
+        limits.reserve(bytes_to_convert(column, is_text=field in fields.texts or fields.is_feature(field)))
+        if fields.is_feature(field) and not arrow.is_text(arrow.value_type(column.type)):
+            return feature_array(field, arrow.decoded(column).to_pylist(), limits)
+        if not fields.is_feature(field):
+            _refuse_null(column, lambda row: f"/{field}/{row}")
+        if field in fields.texts or fields.is_feature(field):
             codes, values = arrow.codes_of(column, limits)
-            return _coded_names(["" if value is None else value for value in values], codes, limits, field)
+            texts = ["" if value is None else value for value in values]
+            return _coded_names([*texts, ""] if fields.is_feature(field) else texts, codes, limits, field)
         return _vectors(column, field, limits) if arrow.is_list(column.type) else arrow.number_array(column)
 
     return _read_columns(columns, read, limits) | levels
@@ -528,20 +569,29 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
     parse = float if body.isascii() and b"_" not in body else number
     names: dict[str, Names] = {}
     booleans = _LabelCells(parse)
+
+    def is_text(field: str) -> bool:
+        return field in fields.texts or fields.is_feature(field)
+
     with csv_table(body, limits) as (header, rows):
         columns, levels = find_columns(header, limits, fields)
         numbers = {
             at: booleans if field == "labels" else partial(_cells, field=field, parse=parse)
             for field, places in columns.items()
             for at in places
-            if field not in fields.texts
+            if not is_text(field)
         }
-        names = {field: Names(limits, field) for field in fields.texts if field in columns}
+        names = {field: Names(limits, field) for field in columns if is_text(field)}
         adding = {columns[field][0]: texts.add for field, texts in names.items()}
         found = read_cells(rows, len(header), numbers, adding, limits)
+
+    def read_names_of(field: str) -> Array:
+        array = names[field].array()
+        return numbers_or_texts(array.tolist()) if fields.is_feature(field) else array
+
     arrays = _read_columns(
         columns,
-        lambda at, field: names[field].array() if field in names else found[at],
+        lambda at, field: read_names_of(field) if field in names else found[at],
         limits,
     )
     if booleans.are_words:

@@ -55,6 +55,8 @@ class Sheet:
         The cluster of each row, as written in the file.
     ids : list of str or None
         One id per row.
+    features : dict of str to ndarray, or None
+        Columns of numbers, NaN if missing, or of texts, "" if missing.
     """
 
     predictions: Floats
@@ -69,6 +71,7 @@ class Sheet:
     weights_kind: WeightsKind = "importance"
     clusters: list[str] | None = None
     ids: list[str] | None = None
+    features: Mapping[str, Array] | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -80,6 +83,8 @@ class Sheet:
         names = {name: getattr(self, name) for name in ("groups", "times", "clusters", "ids")}
         chosen: dict[str, Any] = {name: values[rows] for name, values in arrays.items() if values is not None}
         chosen |= {name: [values[row] for row in rows] for name, values in names.items() if values is not None}
+        if self.features is not None:
+            chosen["features"] = {name: column[rows] for name, column in self.features.items()}
         return replace(self, **chosen)
 
 

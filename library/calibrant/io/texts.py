@@ -30,6 +30,25 @@ from calibrant.io.table import Coded
 MAX_CHARACTERS, MAX_LISTED = 40, 8
 
 
+#: A number as JSON writes it, without leading zeros, so that codes such as 01234 are not numbers.
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,307})(?:\.[0-9]{1,308})?(?:[eE][+-]?[0-9]{1,3})?")
+
+
+def numbers_or_texts(texts: Sequence[str]) -> npt.NDArray[np.float64] | npt.NDArray[np.object_]:
+    """Return numbers, NaN if empty, if each text is empty or a number of JSON; else the texts. O(n).
+
+    >>> numbers_or_texts(["1.5", ""]).tolist(), numbers_or_texts(["1", "02"]).tolist()
+    ([1.5, nan], ['1', '02'])
+    """
+    distinct = set(texts)
+    if any(distinct) and all(text == "" or _JSON_NUMBER.fullmatch(text) for text in distinct):
+        number_of = {text: float(text) if text else np.nan for text in distinct}
+        return np.array([number_of[text] for text in texts], dtype=np.float64)
+    found = np.empty(len(texts), dtype=np.object_)
+    found[:] = texts
+    return found
+
+
 def plain(text: str) -> str:
     """Replace unprintable characters by blanks and shorten to ``MAX_CHARACTERS``."""
     clean = "".join(c if c.isprintable() else " " for c in text[: MAX_CHARACTERS + 1])

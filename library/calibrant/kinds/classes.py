@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,16 +20,20 @@ from calibrant.core.batch import (
     clustered,
     read_batch,
     read_predictions,
+    with_features,
 )
 from calibrant.core.cells import WeightsKind
-from calibrant.core.errors import EmptyBatch, InvalidLabel, LengthMismatch, WrongShape
+from calibrant.core.errors import EmptyBatch, InvalidLabel, LengthMismatch, WrongShape, untoken
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import labels_by_name
 from calibrant.io.errors import InvalidField
+from calibrant.io.strict import CLASSIFICATION
 
 Array = npt.NDArray[Any]
 #: The arrays of names.
 _NAMED = ("groups", "clusters")
+#: The beginning of the names of the arrays of features.
+_FEATURES = CLASSIFICATION.features
 #: Number of names converted to Python strings at once; no other thread runs during a conversion.
 _NAMES_AT_ONCE = 1 << 16
 
@@ -79,7 +83,8 @@ class ClassRows:
             found["labels"] = self.labels
         if "weights" in self.arrays:
             found["weights"] = np.asarray(self.arrays["weights"], dtype=np.float64)
-        return found | {name: self.arrays[name] for name in _NAMED if name in self.arrays}
+        kept = [name for name in self.arrays if name in _NAMED or name.startswith(_FEATURES)]
+        return found | {name: self.arrays[name] for name in kept}
 
 
 def _names(column: Array) -> list[str]:
@@ -116,6 +121,10 @@ def check_arrays(
     else:
         batch = read_batch(arrays["predictions"], labels, weights, scale=scale, kind=weights_kind)
         predictions, checked = batch.predictions, batch.labels
+    columns = {untoken(name[len(_FEATURES) :]): array for name, array in arrays.items() if name.startswith(_FEATURES)}
+    if columns:
+        predictions = with_features(predictions, columns)
+        batch = None if batch is None else replace(batch, predictions=predictions)
     for name in _NAMED:
         column = arrays.get(name)
         if column is not None and column.ndim != 1:

@@ -16,10 +16,11 @@ from scipy.special import expit
 
 from calibrant.core.applied import remember
 from calibrant.core.arguments import explained
-from calibrant.core.arrays import like
-from calibrant.core.batch import Predictions, Scale, read_class_names, read_predictions
+from calibrant.core.arrays import check_aligned, like
+from calibrant.core.batch import Predictions, Scale, read_class_names, read_predictions, with_features
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
+from calibrant.core.features import Features, read_features
 from calibrant.core.inputs import (
     listing,
     prediction_array,
@@ -30,7 +31,7 @@ from calibrant.core.inputs import (
 from calibrant.core.reductions import event_logit, event_probability, resolve_event
 from calibrant.core.results import ShownMap, Table, above, map_table, write_text
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
-from calibrant.maps.curves import Curve, calibrated
+from calibrant.maps.curves import Curve, calibrated, logit_of
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
@@ -38,6 +39,7 @@ from calibrant.maps.isotonic import VennAbers
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.ranks import OneVsRest, Ranks
+from calibrant.maps.segments import Segments
 from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
@@ -209,10 +211,12 @@ class CalibrationMap(ShownMap):
         return {**self.to_document(), "diagnostics": None, "training_digest": None}
 
     @overload
-    def apply(self, predictions: npt.NDArray[Any] | Sequence[Any], *, clip: bool = True) -> Floats: ...
+    def apply(
+        self, predictions: npt.NDArray[Any] | Sequence[Any], *, clip: bool = True, features: Any = None
+    ) -> Floats: ...
     @overload
-    def apply(self, predictions: Any, *, clip: bool = True) -> Any: ...
-    def apply(self, predictions: Any, *, clip: bool = True) -> Any:
+    def apply(self, predictions: Any, *, clip: bool = True, features: Any = None) -> Any: ...
+    def apply(self, predictions: Any, *, clip: bool = True, features: Any = None) -> Any:
         """Apply the map to predictions.
 
         Parameters
@@ -224,6 +228,8 @@ class CalibrationMap(ShownMap):
         clip : bool, default True
             Whether to clip the values of a curve to [0, 1]. Splines, and binnings with ``slope="unit"``, may return
             values outside it.
+        features : DataFrame, or mapping of str to array_like of shape (n,), optional
+            Features of the rows, which a map of ``segments`` needs.
 
         Returns
         -------
@@ -251,7 +257,8 @@ class CalibrationMap(ShownMap):
         array([0. , 0.5, 1. ])
         """
         values, columns = prediction_array(predictions, self.class_names)
-        checked = read_predictions(values, scale=self.scale)
+        check_aligned({"predictions": predictions, "features": features})
+        checked = with_features(read_predictions(values, scale=self.scale), features)
         warn_of_probabilities(checked.given, self.scale)
         result = like(predictions, self.apply_checked(checked, clip=clip), columns)
         if self.training_digest is not None:
@@ -289,8 +296,76 @@ class CalibrationMap(ShownMap):
         if self.of_vector:
             function: Any = self.function
             return transformed(function, predictions)
-        found = calibrated(self.curve, _event_of(predictions, self.reduction))
+        event = _event_of(predictions, self.reduction)
+        if isinstance(self.function, Segments):
+            return self.function.of_rows(logit_of(event, self.function.clip), predictions.features)
+        found = calibrated(self.curve, event)
         return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
+
+    def fallbacks(self, features: Any) -> dict[str, Any]:
+        """Count the rows whose features a map of segments does not know.
+
+        Parameters
+        ----------
+        features : DataFrame, or mapping of str to array_like of shape (n,)
+            Features of n rows, as for ``apply``.
+
+        Returns
+        -------
+        dict
+            ``rows``, how many rows have a fallback, and by feature how many are ``missing``, and ``unseen`` in the fit
+            or ``outside`` the range of its knots.
+
+        Raises
+        ------
+        CalibrationError
+            If the map has no features, or other ones.
+
+        See Also
+        --------
+        apply : Categories that are unseen add nothing, and numbers outside count as the end of the range.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> predictions, labels, x = [0.2, 0.7] * 50, [0, 1, 1, 1] * 25, ["a", "b", "b", "a"] * 25
+        >>> fitted = calibrant.fit("segments", predictions, labels, features={"x": x})
+        >>> fitted.fallbacks({"x": ["a", "c", None]})
+        {'rows': 2, 'features': {'x': {'missing': 1, 'unseen': 1}}}
+        """
+        return self.fallbacks_checked(read_features(features))
+
+    def fallbacks_checked(self, features: Features | None) -> dict[str, Any]:
+        """Count the fallbacks of features that are already checked.
+
+        Parameters
+        ----------
+        features : Features or None
+            Checked features.
+
+        Returns
+        -------
+        dict
+            As for ``fallbacks``.
+
+        See Also
+        --------
+        fallbacks : Checks the features first.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.core.features import read_features
+        >>> predictions, labels, x = [0.2, 0.7] * 50, [0, 1, 1, 1] * 25, ["a", "b", "b", "a"] * 25
+        >>> fitted = calibrant.fit("segments", predictions, labels, features={"x": x})
+        >>> fitted.fallbacks_checked(read_features({"x": ["a", "b"]}))["rows"]
+        0
+        """
+        if not isinstance(self.function, Segments):
+            if self.method == Segments.family:  # no term improved the predictions
+                return {"rows": 0, "features": {}}
+            raise InvalidOption.at("/features", f"are not used by {self.method}")
+        return self.function.fallbacks(features, 0 if features is None else len(features))
 
     def bounds(self, predictions: Any) -> tuple[Floats, Floats]:
         """Return the lower and upper probabilities of a Venn-Abers map.
@@ -693,8 +768,10 @@ def try_map(fitted: CalibrationMap) -> None:
     """
     if fitted.n_classes is not None and fitted.n_classes > MOST_CLASSES:
         raise InvalidDocument.at("/n_classes", f"must be at most {MOST_CLASSES:,}")
+    rows = _rows(fitted)
+    features = fitted.function.unknown_rows(len(rows)) if isinstance(fitted.function, Segments) else None
     with np.errstate(all="ignore"):
-        found = fitted.apply_checked(Predictions(_rows(fitted), fitted.scale))
+        found = fitted.apply_checked(Predictions(rows, fitted.scale, features=features))
     inside = np.isfinite(found) & (found >= 0.0) & (found <= 1.0)
     sums = found.ndim == 2 and getattr(fitted.function, "renormalise", True)
     if not inside.all() or (sums and np.abs(found.sum(axis=1) - 1.0).max() > _ROUNDING):

@@ -20,6 +20,7 @@ from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinea
 from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 from calibrant.maps.platt import Platt
 from calibrant.maps.quadratic import Quadratic
+from calibrant.maps.segments import Segments
 from calibrant.maps.spline import Spline
 from calibrant.maps.steps import Roofs, ScalingBinning, Steps
 from calibrant.maps.temperature import EventTemperature
@@ -82,6 +83,7 @@ CURVES: Mapping[str, type[Curve]] = MappingProxyType(
             Sides,
             Quadratic,
             Smoothed,
+            Segments,
         )
     }
 )

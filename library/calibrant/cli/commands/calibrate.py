@@ -54,14 +54,27 @@ if TYPE_CHECKING:
 def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
     """Apply a map to the predictions."""
     if engine.client is not None:
-        answer = engine.client.calibrate(applied, rows.predictions, scale=rows.scale, return_map=True)
+        features = {} if rows.features is None else {"features": rows.features}
+        answer = engine.client.calibrate(applied, rows.predictions, scale=rows.scale, return_map=True, **features)
         _say_map(answer)
         calibrated: Floats = answer.calibrated
         return calibrated
-    from calibrant.core.batch import read_predictions
+    from calibrant.core.batch import read_predictions, with_features
     from calibrant.maps.calibration_map import load
 
-    return load(applied).apply_checked(read_predictions(rows.predictions, scale=rows.scale))
+    fitted, predictions = load(applied), read_predictions(rows.predictions, scale=rows.scale)
+    if rows.features is not None:
+        predictions = with_features(predictions, rows.features)
+        _say_fallbacks(fitted.fallbacks_checked(predictions.features), len(rows))
+    return fitted.apply_checked(predictions)
+
+
+def _say_fallbacks(counts: Mapping[str, Any], n: int) -> None:
+    """Print how many rows have features that the fit has not seen."""
+    if counts["rows"]:
+        known = counts["features"].items()
+        found = [f"{name} {count:,} {what}" for name, own in known for what, count in own.items() if count]
+        say(f"features: {counts['rows']:,} of {counted(n)} have missing or unknown values: {', '.join(found)}")
 
 
 def _calibrated_forecasts(engine: Engine, rows: ForecastSheet, applied: Any) -> Forecasts:
@@ -225,7 +238,7 @@ OrderOptions = Annotated[
 
 @reads_a_file(
     *("groups", "weights", "weights_kind", "mapping", "class_names", "pos_label", "clusters", "reduction"),
-    *("ids", "labels_from", "inner", "drop_missing"),
+    *("ids", "labels_from", "inner", "drop_missing", "features"),
     times="With --half-life: column of the times at which forecasts were made.",
     scale="Scale of the predictions: probability, percent (from 0 to 100) or logit. Never inferred. With --half-life: "
     "identity (the default there), or log1p for counts.",

@@ -57,7 +57,7 @@ CorrectionOf = Annotated[
 Level = Annotated[float, typer.Option("--interval", help="Level of all intervals.")]
 
 
-@reads_a_file("times", "drop_missing", "by", "known", "level", "levels")
+@reads_a_file("features", "times", "drop_missing", "by", "known", "level", "levels")
 def compare(
     files: Files,
     columns: Columns,

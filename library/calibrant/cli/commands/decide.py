@@ -29,7 +29,7 @@ def _numbers(text: str | None, flag: str) -> list[float] | None:
         raise typer.BadParameter("must be numbers, separated by commas", param_hint=flag) from None
 
 
-@reads_a_file("known", "drop_missing", "groups", "clusters", "times")
+@reads_a_file("known", "features", "drop_missing", "groups", "clusters", "times")
 def decide(
     file: File,
     columns: Columns,

@@ -205,7 +205,7 @@ Width = Annotated[
 ]
 
 
-@reads_a_file("known", "groups", "clusters", times=FAN_TIME)
+@reads_a_file("known", "features", "groups", "clusters", times=FAN_TIME)
 def diagram(
     file: File,
     columns: Columns,

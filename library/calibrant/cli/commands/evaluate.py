@@ -205,7 +205,7 @@ Lags = Annotated[
 ]
 
 
-@reads_a_file("known")
+@reads_a_file("known", "features")
 def evaluate(
     file: File,
     columns: Columns,

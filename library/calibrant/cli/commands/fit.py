@@ -76,6 +76,11 @@ def _fitted(engine: Engine, rows: Sheet, request: FitFlags) -> Fitted:
     fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
     read_seed(request.seed)
     batch = batch_of(rows)
+    if rows.features is not None and fitting.method.featured is None:
+        raise typer.BadParameter("is for --method segments", param_hint="--feature")
+    for feature in batch.predictions.features or ():
+        several = counted(len(feature.categories), "category", "categories")
+        say(f"features: {feature.name} has {'numbers' if feature.codes is None else several}")
     fitting.check(batch)
     with bar() as shown:
         fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
@@ -193,7 +198,7 @@ def fit(
         rows = read_rows(file, columns, unused=("groups",))
         rows, held = _split(rows, holdout, seed, rows.labels)
         reduction = reduction_of(rows, reduction)
-        if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None:
+        if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None and fitting.method.event:
             reduction = "classwise"
             say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
         request = FitFlags(method, options, name, reduction, seed, allow_shape_change)

@@ -36,7 +36,16 @@ Confidence = Annotated[
 
 
 @reads_a_file(
-    "times", "drop_missing", "clusters", "by", "known", "level", "levels", "reduction", groups="Column of the grades."
+    "features",
+    "times",
+    "drop_missing",
+    "clusters",
+    "by",
+    "known",
+    "level",
+    "levels",
+    "reduction",
+    groups="Column of the grades.",
 )
 def grades(
     file: File,

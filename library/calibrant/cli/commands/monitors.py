@@ -196,7 +196,7 @@ def delete(name: Name, server: NeededServer = None) -> None:
 @monitors.command()
 @reads_a_file(
     *("weights", "weights_kind", "class_names", "pos_label", "times", "clusters", "by", "known", "reduction"),
-    *("ids", "labels_from", "inner", "drop_missing"),
+    *("ids", "labels_from", "inner", "drop_missing", "features"),
     scale="Scale of the predictions: that of the monitor, or percent for one of probabilities.",
 )
 def send(

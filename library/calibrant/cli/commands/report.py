@@ -96,7 +96,7 @@ def _html_file(out: Path) -> Path:
 ReportOut = Annotated[Path, typer.Option("--out", callback=_html_file, help="Output file; - for standard output.")]
 
 
-@reads_a_file("known", times=FAN_TIME, scale=SCALE_OF_MAP)
+@reads_a_file("known", "features", times=FAN_TIME, scale=SCALE_OF_MAP)
 def report(
     context: typer.Context,
     file: File,

@@ -21,6 +21,7 @@ from calibrant.client.frames import (
     FrameLike,
     Series,
     arguments_of,
+    feature_columns,
     given_back,
     predictions_of,
     refuse_unknown,
@@ -70,15 +71,15 @@ def split_about(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: Series, *, scale: str | None = None
+    patience: Patience, map: str | MapSummary, predictions: Series, *, scale: str | None = None, features: Any = None
 ) -> Steps[Series]: ...
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None
+    patience: Patience, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None, features: Any = None
 ) -> Steps[Any]: ...
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None
+    patience: Patience, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
 ) -> Steps[Floats]: ...
 @overload
 def calibrate(
@@ -88,10 +89,17 @@ def calibrate(
     *,
     scale: str | None = None,
     return_map: Literal[True],
+    features: Any = None,
 ) -> Steps[Applied]: ...
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+    patience: Patience,
+    map: str | MapSummary,
+    predictions: Any,
+    *,
+    scale: str | None = None,
+    return_map: bool,
+    features: Any = None,
 ) -> Steps[Any]: ...
 def calibrate(
     patience: Patience,
@@ -100,6 +108,7 @@ def calibrate(
     *,
     scale: str | None = None,
     return_map: bool = False,
+    features: Any = None,
 ) -> Steps[Any]:
     """Apply a stored map.
 
@@ -113,6 +122,8 @@ def calibrate(
         Scale of the predictions.
     return_map : bool, default False
         Also return the id and the version of the map that was applied.
+    features : frame, or mapping of names to array_like, optional
+        Features of the rows, which a map of ``segments`` needs.
 
     Returns
     -------
@@ -128,7 +139,8 @@ def calibrate(
     >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
     1
     """
-    answer, arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale}, predictions)
+    fields = {"map": map, "scale": scale}
+    answer, arrays, columns = yield from _calibrated(patience, fields, predictions, features)
     calibrated = given_back(predictions, arrays["predictions"], columns)
     return applied(answer, calibrated) if return_map else calibrated
 
@@ -176,13 +188,14 @@ def applied(answer: Answer, calibrated: Any) -> Applied:
 
 
 def _calibrated(
-    patience: Patience, fields: Mapping[str, Any], predictions: Any
+    patience: Patience, fields: Mapping[str, Any], predictions: Any, features: Any = None
 ) -> Steps[tuple[Answer, dict[str, Array], list[str] | None]]:
     """Return an answer, its arrays, and the names of the columns of a frame in the order of the classes."""
     ref = reference(fields["map"])
     names = yield from class_names_of(patience, [ref], {"predictions": predictions})
     given, columns = predictions_of(predictions, names)
-    answer = yield from send(patience, with_predictions("/calibrate", given, fields))
+    columns_of_features = None if features is None else feature_columns(features)
+    answer = yield from send(patience, with_predictions("/calibrate", given, fields, columns_of_features))
     try:
         return answer, unpack(answer.content), columns
     except ValueError as error:

@@ -1,0 +1,329 @@
+"""The fit of ``Segments``: terms are chosen by their evidence, and shrunk by empirical Bayes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_solve_banded, cholesky_banded
+from scipy.special import expit
+
+from calibrant.core.cells import Floats
+from calibrant.core.features import Feature, Features
+from calibrant.core.progress import report
+from calibrant.maps.segments import Codes, Places, SegmentFeature, Segments, SegmentTerm, Shape, places_among
+
+#: Bins of numbers in combinations, and knots of curves; the outer knots leave this share of the rows outside.
+_BINS, _KNOTS, _OUTSIDE = 8, 12, 0.01
+#: Prior variances of an effect, in squared logits.
+_VARIANCES = np.geomspace(1e-3, 2.0, 8)
+#: Correlation length of a curve, in units of the range of its knots.
+_LENGTH = 4.0
+#: A mixture of prior variances, of which the first is none, starts with half on it, and has this prior count of it.
+_MIXED, _NULLS, _EM_STEPS = np.concatenate([[0.0], np.geomspace(1e-3, 2.0, 9)]), 2.0, 30
+#: Cells with less information, the sum of p (1 - p), have no effect: their log-likelihood is not quadratic.
+_LEAST_INFORMATION = 1.0
+#: The least log evidence of a term, and how it grows with the logarithm of the number of candidates.
+_EVIDENCE, _RATE = 1.0, 0.5
+#: Candidates are compared on at most this many rows.
+SCREENED_ROWS = 100_000
+#: Curves over the cells of a feature have at most this many values for each row.
+_VALUES_PER_ROW = 0.2
+#: The most terms, and the passes over the chosen terms at the end.
+_MOST_TERMS, _SWEEPS = 40, 6
+
+
+@dataclass(frozen=True)
+class SegmentRows:
+    """Rows of a fit: logits ``z``, outcomes ``y`` and weights ``w (n,)``, with codes and places of each feature."""
+
+    z: Floats
+    y: Floats
+    w: Floats | None
+    sizes: tuple[int, ...]
+    codes: tuple[Codes, ...]
+    along: dict[int | None, Places]
+    n_knots: dict[int | None, int]
+
+    def rows(self, chosen: npt.NDArray[np.int64]) -> SegmentRows:
+        """Return the chosen rows."""
+        return replace(
+            self,
+            z=self.z[chosen],
+            y=self.y[chosen],
+            w=None if self.w is None else self.w[chosen],
+            codes=tuple(codes[chosen] for codes in self.codes),
+            along={key: places.rows(chosen) for key, places in self.along.items()},
+        )
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    def slopes(self, f: Floats) -> tuple[Floats, Floats]:
+        """Return the derivative of the log-likelihood by the logits ``f (n,)``, and its negative second one."""
+        p = expit(f)
+        first, second = self.y - p, p * (1.0 - p)
+        return (first, second) if self.w is None else (first * self.w, second * self.w)
+
+
+@dataclass
+class CandidateTerm:
+    """A candidate; once chosen it has the ``values`` of its cells, and their ``keys``."""
+
+    features: tuple[int, ...]
+    shape: Shape
+    along: int | None = None
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+    keys: Codes | None = field(default=None, repr=False)
+
+    def cell(self, rows: SegmentRows) -> tuple[Codes, int]:
+        """Return the cell of each row and the number of cells; those of many combinations are the ones that occur."""
+        if not self.features:
+            return np.zeros(len(rows), np.int64), 1
+        own, key = [rows.sizes[f] for f in self.features], rows.codes[self.features[0]]
+        for f in self.features[1:]:
+            key = key * rows.sizes[f] + rows.codes[f]
+        total = math.prod(own)
+        if self.keys is None and total > 2 * len(rows):
+            self.keys = np.unique(key)
+        if self.keys is None:
+            return key, total
+        place = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        return np.where(self.keys[place] == key, place, len(self.keys)), len(self.keys)
+
+
+class _Evidence:
+    """Sums of a term over rows, from which its evidence and its effects follow.
+
+    With an effect u in a cell, the log-likelihood is about g u - h u^2 / 2. Of a curve, h is tridiagonal: ``across``
+    has its elements beside the diagonal.
+    """
+
+    def __init__(self, term: CandidateTerm, rows: SegmentRows, first: Floats, second: Floats) -> None:
+        cell, count = term.cell(rows)
+        self.cell, self.count = cell, count
+        places = rows.along[term.along] if term.shape != "level" else None
+        self.n_knots = rows.n_knots[term.along] if term.shape == "curve" else 1
+        self.across: Floats | None = None
+        if term.shape == "level" or places is None:
+            self.g, self.h = self._sum(first), self._sum(second)
+        elif term.shape == "slope":
+            x = places.positions(rows.n_knots[term.along])
+            self.g, self.h = self._sum(first * x), self._sum(second * x * x)
+        else:
+            if places.known is not None:
+                first, second = first * places.known, second * places.known
+            m, t = self.n_knots, places.share
+            index = cell * m + places.left
+            size = (count + 1) * m
+            left, right = 1.0 - t, t
+            sums = [np.bincount(index, v, size) for v in (first * left, first * right)]
+            squares = [np.bincount(index, v, size) for v in (second * left * left, second * right * right)]
+            self.across = np.bincount(index, second * left * right, size)[: count * m]
+            for sum_ in (sums, squares):
+                sum_[0][1:] += sum_[1][:-1]
+            self.g, self.h = sums[0][: count * m], squares[0][: count * m]
+
+    def _sum(self, values: Floats) -> Floats:
+        return np.bincount(self.cell, values, self.count + 1)[: self.count]
+
+    def add(self, values: Floats) -> None:
+        """Take the current ``values`` of the effects into account, around which the sums were taken."""
+        u = values.ravel()
+        self.g = self.g + self.h * u
+        if self.across is not None:
+            self.g[:-1] += self.across[:-1] * u[1:]
+            self.g[1:] += self.across[:-1] * u[:-1]
+
+    def best(self, *, single: bool) -> tuple[float, Floats]:
+        """Return the largest log evidence against no effect, and posterior means: ``(cells,)`` or ``(cells, m)``."""
+        if (across := self.across) is not None:
+            curves = (self._curve(across, variance) for variance in _VARIANCES.tolist())
+            evidence, values = max(curves, key=lambda pair: pair[0])
+            return evidence, values.reshape(self.count, self.n_knots)
+        live = self.h > (0.0 if single else _LEAST_INFORMATION)
+        values = np.zeros(self.count)
+        if not live.any():
+            return 0.0, values
+        g, h = self.g[live], self.h[live]
+        spread = 1.0 + np.outer(_VARIANCES, h)
+        logs = (0.5 * g * g * _VARIANCES[:, None] / spread - 0.5 * np.log(spread)).sum(axis=1)
+        k = int(logs.argmax())
+        evidence, values[live] = float(logs[k]), g * _VARIANCES[k] / spread[k]
+        if not single:
+            mixed, means = _mixture(g, h)
+            if mixed > evidence:
+                evidence, values[live] = mixed, means
+        return evidence, values
+
+    def _curve(self, across: Floats, variance: float) -> tuple[float, Floats]:
+        """Return the log evidence and the posterior mean of curves with an Ornstein-Uhlenbeck prior."""
+        m = self.n_knots
+        rho = math.exp(-1.0 / ((m - 1) * _LENGTH))
+        scale = variance * (1.0 - rho * rho)
+        diagonal = np.full(m, (1.0 + rho * rho) / scale)
+        diagonal[[0, -1]] = 1.0 / scale
+        beside = np.append(np.full(m - 1, -rho / scale), 0.0)
+        band = np.stack([self.h + np.tile(diagonal, self.count), across + np.tile(beside, self.count)])
+        band[1, m - 1 :: m] = 0.0
+        factor = cholesky_banded(band, lower=True, check_finite=False)
+        means = cho_solve_banded((factor, True), self.g, check_finite=False)
+        prior = -self.count * (m * math.log(variance) + (m - 1) * math.log1p(-rho * rho))
+        return float(0.5 * self.g @ means - np.log(factor[0]).sum() + 0.5 * prior), means
+
+
+def _mixture(g: Floats, h: Floats) -> tuple[float, Floats]:
+    """Return the log evidence of a mixture of normal priors around 0 (Stephens 2017), and the posterior means."""
+    spread = 1.0 + np.outer(_MIXED, h)
+    logs = 0.5 * g * g * _MIXED[:, None] / spread - 0.5 * np.log(spread)
+    top = logs.max(axis=0)
+    likelihood = np.exp(logs - top)
+    share = np.full(len(_MIXED), 0.5 / (len(_MIXED) - 1))
+    share[0] = 0.5
+    for _ in range(_EM_STEPS):
+        posterior = share[:, None] * likelihood
+        counts = (posterior / posterior.sum(axis=0)).sum(axis=1)
+        counts[0] += _NULLS
+        share = counts / counts.sum()
+    mixed = share @ likelihood
+    posterior = share[:, None] * likelihood / mixed
+    means = (posterior * (_MIXED[:, None] / spread)).sum(axis=0) * g
+    return float((np.log(mixed) + top).sum() + _NULLS * math.log(share[0])), means
+
+
+def candidates(rows: SegmentRows, order: int) -> Iterator[list[CandidateTerm]]:
+    """Yield the candidates by the number of features that they combine, from 0 to ``order``."""
+    places: list[int | None] = list(rows.along)
+    shapes: tuple[Shape, ...] = ("slope", "curve")
+    yield [CandidateTerm((), "level"), *(CandidateTerm((), shape, along) for along in places for shape in shapes)]
+    for combined in range(1, order + 1):
+        terms = []
+        for features in itertools.combinations(range(len(rows.sizes)), combined):
+            terms.append(CandidateTerm(features, "level"))
+            others = [along for along in places if along not in features] if combined < 3 else []
+            terms += [CandidateTerm(features, "slope", along) for along in others]
+            if combined == 1:
+                few = [a for a in others if rows.sizes[features[0]] * rows.n_knots[a] <= _VALUES_PER_ROW * len(rows)]
+                terms += [CandidateTerm(features, "curve", along) for along in few]
+        yield terms
+
+
+def search(rows: SegmentRows, order: int) -> list[CandidateTerm]:
+    """Choose terms greedily by their evidence, combinations of more features later; the terms have values."""
+    f, chosen = rows.z.copy(), list[CandidateTerm]()
+    for level, terms in enumerate(filter(None, candidates(rows, order))):
+        least = _EVIDENCE + (_RATE * math.log(len(terms)) if level else 0.0)
+        slopes = rows.slopes(f)
+        gains = []
+        for term in terms:
+            gains.append(_Evidence(term, rows, *slopes).best(single=not term.features)[0])
+            report(0, 1, "terms")
+        queue = sorted(((gain, -i) for i, gain in enumerate(gains) if gain >= least), reverse=True)
+        while queue and len(chosen) < _MOST_TERMS:
+            _, i = queue.pop(0)
+            term = terms[-i]
+            sums = _Evidence(term, rows, *rows.slopes(f))
+            gain, values = sums.best(single=not term.features)
+            if queue and gain < queue[0][0]:  # others are now better
+                if gain >= least:
+                    queue.append((gain, i))
+                    queue.sort(reverse=True)
+                continue
+            if gain < least:
+                continue
+            f += _effect(term, rows, values, sums.cell)
+            term.values = values
+            chosen.append(term)
+            f = refined(chosen, rows, f)
+    return chosen
+
+
+def _effect(term: CandidateTerm, rows: SegmentRows, values: Floats, cell: Codes) -> Floats:
+    """Return the effect of ``values`` on each row."""
+    whole = np.concatenate([values, np.zeros_like(values[:1])])
+    places = rows.along[term.along] if term.shape != "level" else None
+    n_knots = rows.n_knots[term.along] if term.shape != "level" else 1
+    effect = SegmentTerm((), term.shape, np.zeros((0, 0), np.int64), whole, term.along).effect(cell, places, n_knots)
+    return np.asarray(effect)
+
+
+def refined(terms: Sequence[CandidateTerm], rows: SegmentRows, f: Floats) -> Floats:
+    """Update the values of all terms, one after the other, given and returning the logits ``f (n,)``."""
+    for term in terms:
+        sums = _Evidence(term, rows, *rows.slopes(f))
+        if len(term.values):
+            sums.add(term.values)
+        _, values = sums.best(single=not term.features)
+        f = f + _effect(term, rows, values - term.values if len(term.values) else values, sums.cell)
+        term.values = values
+    return f
+
+
+# --- How features are read
+
+
+def read_feature(feature: Feature) -> SegmentFeature:
+    """Return how a map reads a feature."""
+    if feature.codes is not None:
+        return SegmentFeature(feature.name, feature.categories)
+    values = feature.numbers[~feature.missing]  # type: ignore[index]
+    distinct = np.unique(values)
+    if len(distinct) <= _BINS:
+        knots = distinct if len(distinct) > 1 else distinct[0] + np.array([0.0, 1.0]) * max(1.0, abs(distinct[0]))
+        return SegmentFeature(feature.name, cuts=distinct[1:], knots=knots)
+    cuts = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS))
+    knots = np.unique(np.quantile(values, np.linspace(_OUTSIDE, 1.0 - _OUTSIDE, _KNOTS)))
+    if len(knots) < 2:
+        knots = distinct[[0, -1]]
+    return SegmentFeature(feature.name, cuts=cuts[cuts > distinct[0]], knots=knots)
+
+
+def knots_of_logits(z: Floats) -> Floats:
+    """Return evenly spaced knots between the outer quantiles of logits."""
+    low, high = np.quantile(z, [_OUTSIDE, 1.0 - _OUTSIDE]).tolist()
+    if not high - low > 1e-9 * max(1.0, abs(low)):
+        low, high = low - 0.5, low + 0.5
+    return np.linspace(low, high, _KNOTS)
+
+
+def rows_of(map: Segments, z: Floats, y: Floats, w: Floats | None, features: Features) -> SegmentRows:
+    """Return the rows of a fit, read as the map reads them."""
+    columns = [own.read(features.by_name[own.name]) for own in map.features]
+    along: dict[int | None, Places] = {None: places_among(map.knots, z)}
+    along |= {i: own.places(columns[i]) for i, own in enumerate(map.features) if own.knots is not None}
+    return SegmentRows(
+        z,
+        y,
+        w,
+        tuple(own.size for own in map.features),
+        tuple(own.codes(column) for own, column in zip(map.features, columns, strict=True)),
+        along,
+        {key: len(map.knots_along(key)) for key in along},
+    )
+
+
+def settled(terms: Sequence[CandidateTerm], rows: SegmentRows) -> tuple[SegmentTerm, ...]:
+    """Fit the chosen terms to all rows, from no effects on, and return them."""
+    fresh = [CandidateTerm(term.features, term.shape, term.along) for term in terms]
+    f = rows.z
+    for _ in range(_SWEEPS):
+        f = refined(fresh, rows, f)
+    return tuple(term for term in (_with_cells(term, rows) for term in fresh) if len(term.cells))
+
+
+def _with_cells(term: CandidateTerm, rows: SegmentRows) -> SegmentTerm:
+    """Return a term with the codes of its cells; cells without an effect are left out."""
+    keys = np.arange(len(term.values)) if term.keys is None else term.keys
+    any_: Any = term.values if term.values.ndim == 1 else np.abs(term.values).sum(axis=1)
+    live = np.flatnonzero(any_ != 0.0)
+    codes, rest = [], keys[live]
+    for f in reversed(term.features):
+        rest, code = np.divmod(rest, rows.sizes[f])
+        codes.append(code)
+    cells = np.stack(codes[::-1], axis=1) if codes else np.zeros((len(live), 0), np.int64)
+    return SegmentTerm(term.features, term.shape, cells.astype(np.int64), term.values[live], term.along)
