@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,25 +11,9 @@ from schemas.batches import ArraysOrBatch, RowsOrBatch
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
-#: Columns by name; their values are checked by the library.
-FeatureColumns = Annotated[
-    dict[str, list[Any]],
-    Field(
-        min_length=1,
-        description="columns by name: numbers, or strings or booleans, which are categories; null is missing",
-        examples=[{"country": ["DE", "FR", "DE", None], "age": [31, 45, None, 58]}],
-    ),
-]
 
 
-class FeatureOptions(RowsOrBatch):
-    """The features of the rows, and their event."""
-
-    features: FeatureColumns
-    reduction: str | None = None
-
-
-class SegmentsOptions(FeatureOptions):
+class SegmentsOptions(RowsOrBatch):
     """All options of the search except the arrays; ``batch`` may replace the arrays."""
 
     max_order: Annotated[int, Field(ge=0, le=3)] = Field(
@@ -44,6 +28,7 @@ class SegmentsOptions(FeatureOptions):
     held_out: Fraction | None = Field(
         None, description="share of the rows, drawn at random, that test segments found in the others; default: none"
     )
+    reduction: str | None = None
     seed: Seed = Field(0, description="seed of the random numbers")
 
 
@@ -87,7 +72,7 @@ class SegmentsAnswer(Document):
     notes: list[str] = Field(description="what was left out")
 
 
-class MulticalibrationOptions(FeatureOptions):
+class MulticalibrationOptions(RowsOrBatch):
     """All options of the multicalibration error except the arrays; ``batch`` may replace the arrays."""
 
     max_depth: Annotated[int, Field(ge=0, le=10)] = Field(3, description="the most features of a segment")
@@ -100,6 +85,7 @@ class MulticalibrationOptions(FeatureOptions):
     resamples: Annotated[int, Field(ge=100, le=100_000)] | None = Field(
         1000, description="sets of labels that are drawn for the p-value; null for none"
     )
+    reduction: str | None = None
     seed: Seed = Field(0, description="seed of the labels that are drawn")
 
 

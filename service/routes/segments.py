@@ -41,8 +41,7 @@ async def post_segments(request: Request, here: Here) -> Response:
     """Find segments of features in which the mean label differs from the mean prediction.
 
     All segments of up to ``max_order`` features are tested, and with the ``confidence`` none is listed in which the
-    predictions are calibrated. A listed segment has a gap that the segments before it do not explain. Features are in
-    JSON bodies.
+    predictions are calibrated. A listed segment has a gap that the segments before it do not explain.
 
     Examples
     --------
@@ -72,7 +71,7 @@ async def post_multicalibration(request: Request, here: Here) -> Response:
     """Measure the largest miscalibration over segments of features, in units of its deviation under calibration.
 
     The value and ``uncorrected_p_value`` are those of MCGrad 0.1.5. ``p_value`` is from labels drawn from the
-    predictions, for all segments together. Features are in JSON bodies.
+    predictions, for all segments together.
 
     Examples
     --------

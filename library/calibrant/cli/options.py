@@ -33,14 +33,6 @@ AllowShapeChange = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed for resamples, tests and folds.")]
-Feature = Annotated[
-    list[str] | None,
-    typer.Option("--feature", help="Column of a feature: numbers if all its cells are, else categories; repeatable."),
-]
-Category = Annotated[
-    list[str] | None,
-    typer.Option("--category", help="Column of a feature whose values are categories, also if they are numbers."),
-]
 SEED, RESAMPLES = 0, 1000
 
 

@@ -171,31 +171,6 @@ def read_forecast_rows(
     return _read(file, columns, source, read, unused=unused)
 
 
-def read_features(
-    file: Path, columns: Columns, names: Sequence[str], categories: Sequence[str]
-) -> dict[str, list[Any]]:
-    """Read features of the rows of a file, and print their kinds; raises ``Refused``.
-
-    A column is one of numbers if every cell that is not empty is a number, unless it is among the ``categories``.
-    """
-    from calibrant.io.files import read_columns
-    from calibrant.io.texts import is_number, number
-
-    wanted = list(dict.fromkeys((*names, *categories)))
-    try:
-        with source_of(file) as source:
-            options = options_of(columns)
-            cells = read_columns(source, wanted, name=name_of(file), encoding=options.encoding, gaps=True)
-    except TabularError as error:
-        raise refused(error, file, columns) from error
-    features: dict[str, list[Any]] = {}
-    for name, texts in zip(wanted, cells, strict=True):
-        numeric = name not in categories and all(is_number(text) for text in texts if text)
-        features[name] = [(number(text) if numeric else text) if text else None for text in texts]
-        say(f"feature {name}: {'numbers' if numeric else 'categories'}")
-    return features
-
-
 def batch_of(rows: Sheet) -> Batch:
     """Return the checked rows of a file; raises a ``CalibrationError``."""
     from calibrant.core.batch import read_batch

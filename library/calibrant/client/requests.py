@@ -64,9 +64,9 @@ def with_rows(
     headers: Mapping[str, str] | None = None,
     reads: bool = False,
 ) -> Request:
-    """Build a POST request with arrays as NPZ and fields in the query; with features or without arrays, as JSON."""
-    if not arrays or fields.get("features") is not None:
-        return with_fields("POST", path, {**fields, **arrays}, headers=headers)
+    """Build a POST request with arrays as NPZ and fields in the query; without arrays, with fields as JSON."""
+    if not arrays:
+        return with_fields("POST", path, fields, headers=headers)
     query = {name: _text(value) for name, value in _given(fields).items()}
     return Request("POST", path, query, {"Accept": JSON, "Content-Type": NPZ, **(headers or {})}, pack(arrays), reads)
 

@@ -706,9 +706,8 @@ def read_columns(
     name: str,
     max_bytes: int = FileLimits.max_unpacked_bytes,
     encoding: str | None = None,
-    gaps: bool = False,
 ) -> list[list[str]]:
-    """Read some columns as strings, without surrounding blanks; only with ``gaps`` may cells be empty.
+    """Read some columns as strings, without surrounding blanks.
 
     Parameters
     ----------
@@ -731,14 +730,13 @@ def read_columns(
     Raises
     ------
     TabularError
-        If the file cannot be read, has no such column, or a cell is empty and there are no ``gaps``.
+        If the file cannot be read, has no such column, or a cell is empty.
     """
     limits = FileLimits(max_bytes)
     with opened(source, limits) as file, open_table(file, name, limits, encoding=encoding) as table:
         places = [_place(table, column) for column in names]
         columns = zip(places, _texts(table, places), strict=True)
-        is_gap = (lambda _: False) if gaps else operator.not_
-        return [_whole(cells, table.columns[at].name, is_gap) for at, cells in columns]
+        return [_whole(cells, table.columns[at].name) for at, cells in columns]
 
 
 def _place(table: OpenTable, stated: str) -> int:

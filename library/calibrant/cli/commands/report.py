@@ -11,7 +11,7 @@ import typer
 from calibrant.cli.commands.evaluate import EvaluateFlags, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import errors_in_a_line
-from calibrant.cli.options import SEED, Category, Feature, Seed
+from calibrant.cli.options import SEED, Seed
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
     FAN_TIME,
@@ -31,7 +31,6 @@ from calibrant.cli.rows import (
     name_of,
     note_reduction,
     options_of,
-    read_features,
     read_forecast_rows,
     read_rows,
     reads_a_file,
@@ -96,7 +95,7 @@ def _html_file(out: Path) -> Path:
 ReportOut = Annotated[Path, typer.Option("--out", callback=_html_file, help="Output file; - for standard output.")]
 
 
-@reads_a_file("known", "features", times=FAN_TIME, scale=SCALE_OF_MAP)
+@reads_a_file("known", times=FAN_TIME, scale=SCALE_OF_MAP)
 def report(
     context: typer.Context,
     file: File,
@@ -105,8 +104,6 @@ def report(
     support: SupportOf = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
-    feature: Feature = None,
-    category: Category = None,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
@@ -114,10 +111,6 @@ def report(
     check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
-    if regression and (feature or category):
-        raise typer.BadParameter(
-            "cannot be combined with --regression", param_hint="--feature" if feature else "--category"
-        )
     if regression:
         with errors_in_a_line():
             if server:
@@ -134,13 +127,11 @@ def report(
         columns = columns_for(columns, applied)
         rows = note_reduction(read_rows(file, columns), reduction)
         reduction = reduction_of(rows, reduction)
-        names = (*(feature or ()), *(category or ()))
-        features = read_features(file, columns, names, category or ()) if names else None
         found, options = _measured(engine, rows, reduction, seed, applied)
-        if features is not None:
+        if rows.features is not None:
             from calibrant.reports.operations import segments_document
 
-            found["segments"] = segments_document(batch_of(rows), features, reduction, seed=seed)
+            found["segments"] = segments_document(batch_of(rows), rows.features, reduction, seed=seed)
     with errors_in_a_line():
         about = _about(rows, file, options, map_of)
         made = replace(
@@ -209,6 +200,7 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
+    rows = replace(rows, features=None)
     found = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)

@@ -1,6 +1,6 @@
 """Find segments of features in which predictions are too high or too low.
 
-Each column of --feature or --category is a feature. Numbers are put into bins, and segments are categories, ranges of
+Each column of --feature is a feature. Numbers are put into bins, and segments are categories, ranges of
 numbers and of the prediction, and pairs of them. The gap is the mean label minus the mean prediction.
 """
 
@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from calibrant.cli.engine import engine_of
-from calibrant.cli.options import SEED, Category, Feature, Seed
-from calibrant.cli.output import STANDARD, Json, write_json, write_lines
-from calibrant.cli.rows import Columns, File, note_reduction, read_features, read_rows, reads_a_file, reduction_of
+from calibrant.cli.options import SEED, Seed
+from calibrant.cli.output import Json, write_json, write_lines
+from calibrant.cli.rows import Columns, File, note_reduction, read_rows, reads_a_file, reduction_of
 from calibrant.cli.server_url import Server
 
 
@@ -23,8 +23,6 @@ from calibrant.cli.server_url import Server
 def segments(
     file: File,
     columns: Columns,
-    feature: Feature = None,
-    category: Category = None,
     max_order: Annotated[int, typer.Option("--max-order", help="The most features of a segment, from 0 to 3.")] = 2,
     n_bins: Annotated[int, typer.Option("--n-bins", help="Bins of numbers and of the prediction.")] = 10,
     min_rows: Annotated[
@@ -46,14 +44,11 @@ def segments(
     as_json: Json = False,
     server: Server = None,
 ) -> None:
-    if not feature and not category:
+    if not columns["features"]:
         raise typer.BadParameter("name a column", param_hint="--feature")
-    if file == STANDARD:
-        raise typer.BadParameter("must be a file, which is read twice", param_hint="FILE")
     with engine_of(server) as engine:
         rows = note_reduction(read_rows(file, columns), columns["reduction"])
-        given: dict[str, Any] = {"features": read_features(file, columns, feature or (), category or ())}
-        given |= {"reduction": reduction_of(rows, columns["reduction"]), "seed": seed}
+        given: dict[str, Any] = {"reduction": reduction_of(rows, columns["reduction"]), "seed": seed}
         if error:
             answer = engine.call("multicalibration_error", rows, **given).to_dict()
         else:
