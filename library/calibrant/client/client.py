@@ -1117,14 +1117,13 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
-        features: Mapping[str, Any],
-        reduction: str | None = None,
         max_order: int | None = None,
         n_bins: int | None = None,
         min_rows: int | None = None,
         n_segments: int | None = None,
         confidence: float | None = None,
         held_out: float | None = None,
+        reduction: str | None = None,
         seed: int | None = None,
         **rows: Unpack[RowArguments],
     ) -> SegmentsAnswer:
@@ -1136,10 +1135,6 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
-        features : mapping
-            Columns by name: numbers, or strings or booleans, which are categories; None is missing.
-        reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
         max_order : int, optional
             The most features of a segment; the prediction counts as one; by default ``2``.
         n_bins : int, optional
@@ -1152,6 +1147,8 @@ class Calibrant(Connection):
             Confidence that no segment is listed without a gap; by default ``0.95``.
         held_out : float, optional
             Share of the rows, drawn at random, that test segments found in the others; default: none.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
             Seed of the random numbers; by default ``0``.
         **rows
@@ -1177,14 +1174,13 @@ class Calibrant(Connection):
                     "/segments",
                     rows,
                     {
-                        "features": features,
-                        "reduction": reduction,
                         "max_order": max_order,
                         "n_bins": n_bins,
                         "min_rows": min_rows,
                         "n_segments": n_segments,
                         "confidence": confidence,
                         "held_out": held_out,
+                        "reduction": reduction,
                         "seed": seed,
                     },
                     batch,
@@ -1198,14 +1194,13 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
-        features: Mapping[str, Any],
-        reduction: str | None = None,
         max_depth: int | None = None,
         max_values: int | None = None,
         min_rows: int | None = None,
         n_segments: int | None = None,
         ties: str | None = None,
         resamples: int | None = None,
+        reduction: str | None = None,
         seed: int | None = None,
         **rows: Unpack[RowArguments],
     ) -> MulticalibrationAnswer:
@@ -1217,10 +1212,6 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
-        features : mapping
-            Columns by name: numbers, or strings or booleans, which are categories; None is missing.
-        reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
         max_depth : int, optional
             The most features of a segment; by default ``3``.
         max_values : int, optional
@@ -1233,6 +1224,8 @@ class Calibrant(Connection):
             Whether equal predictions are one step of the cumulative difference, or each row is; by default ``merged``.
         resamples : int, optional
             Sets of labels that are drawn for the p-value; None for none; by default ``1000``.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
         seed : int, optional
             Seed of the labels that are drawn; by default ``0``.
         **rows
@@ -1258,14 +1251,13 @@ class Calibrant(Connection):
                     "/multicalibration",
                     rows,
                     {
-                        "features": features,
-                        "reduction": reduction,
                         "max_depth": max_depth,
                         "max_values": max_values,
                         "min_rows": min_rows,
                         "n_segments": n_segments,
                         "ties": ties,
                         "resamples": resamples,
+                        "reduction": reduction,
                         "seed": seed,
                     },
                     batch,
@@ -1591,21 +1583,45 @@ class Calibrant(Connection):
         )
 
     @overload
-    def calibrate(self, map: str | MapSummary, predictions: Series, *, scale: str | None = None) -> Series: ...
-    @overload
-    def calibrate(self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None) -> Any: ...
-    @overload
-    def calibrate(self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None) -> Floats: ...
+    def calibrate(
+        self, map: str | MapSummary, predictions: Series, *, scale: str | None = None, features: Any = None
+    ) -> Series: ...
     @overload
     def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: Literal[True]
+        self, map: str | MapSummary, predictions: FrameLike, *, scale: str | None = None, features: Any = None
+    ) -> Any: ...
+    @overload
+    def calibrate(
+        self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
+    ) -> Floats: ...
+    @overload
+    def calibrate(
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: Literal[True],
+        features: Any = None,
     ) -> Applied: ...
     @overload
     def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: bool,
+        features: Any = None,
     ) -> Any: ...
     def calibrate(
-        self, map: str | MapSummary, predictions: Any, *, scale: str | None = None, return_map: bool = False
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        scale: str | None = None,
+        return_map: bool = False,
+        features: Any = None,
     ) -> Any:
         """Apply a stored map.
 
@@ -1619,6 +1635,8 @@ class Calibrant(Connection):
             Scale of the predictions.
         return_map : bool, default False
             Also return the id and the version of the map that was applied.
+        features : frame, or mapping of names to array_like, optional
+            Features of the rows, which a map of ``segments`` needs.
 
         Returns
         -------
@@ -1634,7 +1652,9 @@ class Calibrant(Connection):
         >>> client.calibrate("spam", [0.2, 0.8], return_map=True).version
         1
         """
-        return self._run(maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map))
+        return self._run(
+            maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map, features=features)
+        )
 
     def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
         """Apply a stored Venn-Abers map and return the probabilities with their bounds.
