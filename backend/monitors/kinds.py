@@ -32,6 +32,7 @@ from calibrant.core.errors import (
 from calibrant.core.reductions import Event, resolve
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.segments import Segments
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, Measure, MeasureRequest, answers
@@ -331,7 +332,13 @@ def _reduction(body: MonitorBody, fitted: CalibrationMap | None) -> str:
     return name
 
 
+def _refuse_features(fitted: CalibrationMap) -> None:
+    if isinstance(fitted.function, Segments):
+        raise InvalidOption.at("/map", "needs features, which the rows of monitors do not have")
+
+
 def _check_map(body: MonitorBody, fitted: CalibrationMap) -> None:
+    _refuse_features(fitted)
     if fitted.scale != body.scale:
         raise ScaleMismatch.at("/scale", f"is {body.scale}, but the map was fitted to {fitted.scale} predictions")
     if _has_other_classes(body, fitted):
@@ -346,6 +353,7 @@ def _has_other_classes(body: MonitorBody, fitted: CalibrationMap) -> bool:
 
 def check_map_now(record: MonitorRecord, fitted: CalibrationMap) -> None:
     """Raise an error at ``/map`` if the map that the monitor's name or alias now refers to does not fit the monitor."""
+    _refuse_features(fitted)
     if fitted.scale != record.scale:
         raise ScaleMismatch.at(
             "/map", f"was fitted to {fitted.scale} predictions, but the monitor's are {record.scale}"

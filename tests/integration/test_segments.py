@@ -140,6 +140,13 @@ def test_a_map_of_features_refuses_rows_without_them(http: httpx.Client, expecte
         assert answer.json()["errors"][0]["pointer"].startswith("/features")
 
 
+def test_monitors_refuse_a_map_that_needs_features(http: httpx.Client, expected: calibrant.CalibrationMap) -> None:
+    imported = http.post("/maps/import", json={"document": expected.to_document()}).json()["id"]
+    answer = http.post("/monitors", json={"name": "of-segments", "map": imported})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == "/map"
+
+
 def test_methods_of_the_client_take_features(client: Calibrant, expected: calibrant.CalibrationMap) -> None:
     fitted = client.fit("segments", P, labels=Y, features=FEATURES)
     assert calibrant.load(fitted.document) == expected

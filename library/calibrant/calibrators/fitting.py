@@ -185,7 +185,9 @@ class Fitting:
         if name == "canonical":
             return fits * self.method.seconds(n, n_classes or 1, self.options)
         curves = curves_under(name, self.wrapping, n_classes or 1) if name in OF_CURVES else 1
-        return fits * curves * self.method.seconds(n, 1, self.options)
+        features = batch.predictions.features
+        width = 1 if features is None or self.method.featured is None else len(features.columns)
+        return fits * curves * self.method.seconds(n, width, self.options)
 
     def run(self, batch: Batch, context: FitContext) -> CalibrationMap:
         """Fit to a checked batch; ``part`` and ``join`` give the same map in several parts."""

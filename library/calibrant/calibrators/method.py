@@ -138,7 +138,7 @@ class Method(Described):
     logarithms: bool = False
     #: Whether a fit to vectors of K classes with these options chooses a strength by ``held_out_log_loss``.
     chooses: Callable[[int, Mapping[str, Any]], bool] = _chooses
-    #: Estimated seconds of a fit to n rows of K classes with these options.
+    #: Estimated seconds of a fit to n rows of K classes, or with K features, with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
     check: Callable[..., None] | None = None
 

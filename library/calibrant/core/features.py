@@ -204,7 +204,9 @@ def _array(column: Any, pointer: str) -> npt.NDArray[Any]:
     if frame_type(column)[0] == "pandas" and not isinstance(column.dtype, np.dtype):  # with its own missing values
         column = column.to_numpy(dtype=object) if column.isna().any() else column.to_numpy()
     elif isinstance(column, np.ma.MaskedArray):
-        column = np.where(np.ma.getmaskarray(column), None, column.data.astype(np.object_))
+        objects = column.data.astype(np.object_)
+        objects[np.ma.getmaskarray(column)] = None
+        column = objects
     elif hasattr(column, "to_pylist"):  # of Arrow
         column = column.to_pylist() if column.null_count else column.to_numpy()
     elif isinstance(column, list | tuple):

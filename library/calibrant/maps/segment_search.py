@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,8 @@ _LEAST_INFORMATION = 1.0
 _EVIDENCE, _RATE = 1.0, 0.5
 #: Candidates are compared on at most this many rows.
 SCREENED_ROWS = 100_000
+#: The most candidates that combine the same number of features.
+_MOST_CANDIDATES = 4_000
 #: Curves over the cells of a feature have at most this many values for each row.
 _VALUES_PER_ROW = 0.2
 #: The most terms, and the passes over the chosen terms at the end.
@@ -122,15 +124,15 @@ class _Evidence:
             index = cell * m + places.left
             size = (count + 1) * m
             left, right = 1.0 - t, t
-            sums = [np.bincount(index, v, size) for v in (first * left, first * right)]
-            squares = [np.bincount(index, v, size) for v in (second * left * left, second * right * right)]
-            self.across = np.bincount(index, second * left * right, size)[: count * m]
+            sums = [_summed(index, v, size) for v in (first * left, first * right)]
+            squares = [_summed(index, v, size) for v in (second * left * left, second * right * right)]
+            self.across = _summed(index, second * left * right, size)[: count * m]
             for sum_ in (sums, squares):
                 sum_[0][1:] += sum_[1][:-1]
             self.g, self.h = sums[0][: count * m], squares[0][: count * m]
 
     def _sum(self, values: Floats) -> Floats:
-        return np.bincount(self.cell, values, self.count + 1)[: self.count]
+        return _summed(self.cell, values, self.count + 1)[: self.count]
 
     def add(self, values: Floats) -> None:
         """Take the current ``values`` of the effects into account, around which the sums were taken."""
@@ -177,6 +179,11 @@ class _Evidence:
         return float(0.5 * self.g @ means - np.log(factor[0]).sum() + 0.5 * prior), means
 
 
+def _summed(cell: Codes, values: Floats, size: int) -> Floats:
+    """Return the sum of the values in each cell."""
+    return np.bincount(cell, values, size).astype(np.float64, copy=False)
+
+
 def _mixture(g: Floats, h: Floats) -> tuple[float, Floats]:
     """Return the log evidence of a mixture of normal priors around 0 (Stephens 2017), and the posterior means."""
     spread = 1.0 + np.outer(_MIXED, h)
@@ -196,51 +203,66 @@ def _mixture(g: Floats, h: Floats) -> tuple[float, Floats]:
     return float((np.log(mixed) + top).sum() + _NULLS * math.log(share[0])), means
 
 
-def candidates(rows: SegmentRows, order: int) -> Iterator[list[CandidateTerm]]:
-    """Yield the candidates by the number of features that they combine, from 0 to ``order``."""
+def candidates(rows: SegmentRows, combined: int, ranked: Sequence[int]) -> list[CandidateTerm]:
+    """Return the candidates that combine so many of the ``ranked`` features, of which the first are the likeliest.
+
+    If there would be too many, slopes and curves are along the prediction alone; if there still are, the last features
+    are left out.
+    """
     places: list[int | None] = list(rows.along)
-    shapes: tuple[Shape, ...] = ("slope", "curve")
-    yield [CandidateTerm((), "level"), *(CandidateTerm((), shape, along) for along in places for shape in shapes)]
-    for combined in range(1, order + 1):
-        terms = []
-        for features in itertools.combinations(range(len(rows.sizes)), combined):
-            terms.append(CandidateTerm(features, "level"))
-            others = [along for along in places if along not in features] if combined < 3 else []
-            terms += [CandidateTerm(features, "slope", along) for along in others]
-            if combined == 1:
-                few = [a for a in others if rows.sizes[features[0]] * rows.n_knots[a] <= _VALUES_PER_ROW * len(rows)]
-                terms += [CandidateTerm(features, "curve", along) for along in few]
-        yield terms
+    shapes: tuple[Shape, ...] = ("slope", "curve") if combined < 2 else ("slope",) if combined == 2 else ()
+    if math.comb(len(ranked), combined) * (1 + len(shapes) * len(places)) > _MOST_CANDIDATES:
+        places = [None]
+    count = len(ranked)
+    while count > combined and math.comb(count, combined) * (1 + len(shapes) * len(places)) > _MOST_CANDIDATES:
+        count -= 1
+    terms = []
+    for features in itertools.combinations(sorted(ranked[:count]), combined):
+        terms.append(CandidateTerm(features, "level"))
+        cells = math.prod(rows.sizes[f] for f in features)
+        for along in (along for along in places if along not in features):
+            few = not features or cells * rows.n_knots[along] <= _VALUES_PER_ROW * len(rows)
+            terms += [CandidateTerm(features, shape, along) for shape in shapes if shape != "curve" or few]
+    return terms
 
 
 def search(rows: SegmentRows, order: int) -> list[CandidateTerm]:
     """Choose terms greedily by their evidence, combinations of more features later; the terms have values."""
-    f, chosen = rows.z.copy(), list[CandidateTerm]()
-    for level, terms in enumerate(filter(None, candidates(rows, order))):
-        least = _EVIDENCE + (_RATE * math.log(len(terms)) if level else 0.0)
+    f, chosen, ranked = rows.z.copy(), list[CandidateTerm](), list(range(len(rows.sizes)))
+    for combined in range(order + 1):
+        terms = candidates(rows, combined, ranked)
+        least = _EVIDENCE + (_RATE * math.log(len(terms)) if combined and terms else 0.0)
         slopes = rows.slopes(f)
         gains = []
         for term in terms:
             gains.append(_Evidence(term, rows, *slopes).best(single=not term.features)[0])
             report(0, 1, "terms")
+        if combined == 1:
+            likeliest = {f: max(g for g, t in zip(gains, terms, strict=True) if t.features == (f,)) for f in ranked}
+            ranked.sort(key=lambda f: -likeliest[f])
         queue = sorted(((gain, -i) for i, gain in enumerate(gains) if gain >= least), reverse=True)
         while queue and len(chosen) < _MOST_TERMS:
-            _, i = queue.pop(0)
-            term = terms[-i]
+            _, place = queue.pop(0)
+            term = terms[-place]
             sums = _Evidence(term, rows, *rows.slopes(f))
             gain, values = sums.best(single=not term.features)
-            if queue and gain < queue[0][0]:  # others are now better
-                if gain >= least:
-                    queue.append((gain, i))
-                    queue.sort(reverse=True)
-                continue
             if gain < least:
+                continue
+            if queue and gain < queue[0][0]:  # others are now better
+                queue.append((gain, place))
+                queue.sort(reverse=True)
                 continue
             f += _effect(term, rows, values, sums.cell)
             term.values = values
             chosen.append(term)
             f = refined(chosen, rows, f)
     return chosen
+
+
+def estimated_seconds(n: int, features: int, order: int) -> float:
+    """Estimate the seconds of a search of terms of ``n`` rows."""
+    counts = [(2 * features + 3) * features, features**2 * (features + 2) // 4, features**3 // 6][:order]
+    return sum(min(count, _MOST_CANDIDATES) for count in counts) * (2e-4 + 4e-8 * min(n, SCREENED_ROWS)) + 4e-6 * n
 
 
 def _effect(term: CandidateTerm, rows: SegmentRows, values: Floats, cell: Codes) -> Floats:

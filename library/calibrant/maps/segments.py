@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.cells import Floats
-from calibrant.core.errors import InvalidDocument, InvalidOption, NotANumber, token
+from calibrant.core.errors import InvalidDocument, InvalidOption, LengthMismatch, NotANumber, token
 from calibrant.core.features import MAX_CATEGORIES, MAX_FEATURES, MAX_LENGTH, Feature, Features
+from calibrant.core.results import n_rows
 from calibrant.maps.curves import fast_logistic
 from calibrant.maps.parameters import Parameter, Parametric, read_array
 
@@ -261,20 +262,17 @@ def _read_term(document: Any, where: str) -> SegmentTerm:
             raise InvalidDocument.at(f"{where}/cells/{i}", "must have the code of each feature of the term")
     if len(set(map(tuple, cells))) < len(cells):
         raise InvalidDocument.at(f"{where}/cells", "must be different")
-    values = document.get("values")
+    values, is_curve = document.get("values"), document["shape"] == "curve"
     if not isinstance(values, list) or len(values) != len(cells):
         raise InvalidDocument.at(f"{where}/values", "must have one element per cell")
-    limits = {"low": -LARGEST_EFFECT, "high": LARGEST_EFFECT}
-    if document["shape"] == "curve":
-        rows = [
-            read_array({str(i): row}, str(i), numeric=True, where=f"{where}/values", **limits)
-            for i, row in enumerate(values)
-        ]
-        if len({len(row) for row in rows}) > 1:
-            raise InvalidDocument.at(f"{where}/values", "must have one number per knot")
-        numbers = np.array(rows)
-    else:
-        numbers = read_array(document, "values", numeric=True, where=where, **limits)
+    pairs = [({str(i): row}, str(i)) for i, row in enumerate(values)] if is_curve else [(document, "values")]
+    place = f"{where}/values" if is_curve else where
+    rows = [
+        read_array(own, key, numeric=True, where=place, low=-LARGEST_EFFECT, high=LARGEST_EFFECT) for own, key in pairs
+    ]
+    if len({len(row) for row in rows}) > 1:
+        raise InvalidDocument.at(f"{where}/values", "must have one number per knot")
+    numbers = np.array(rows) if is_curve else rows[0]
     table = np.array(cells, dtype=np.int64).reshape(len(cells), len(features))
     return SegmentTerm(tuple(features), document["shape"], table, numbers, along)
 
@@ -312,7 +310,7 @@ class Segments(Parametric):
     def read(self, features: Features | None, n: int) -> list[Feature]:
         """Return the features of ``n`` rows in the order of the map; raises ``InvalidOption`` if one is missing."""
         if features is None:
-            self(np.zeros(0))
+            raise InvalidOption.at("/features", f"are missing; the map needs: {self.needed}")
         columns = features.by_name
         lacking = [feature.name for feature in self.features if feature.name not in columns]
         if lacking:
@@ -322,7 +320,7 @@ class Segments(Parametric):
             extra = next(name for name in columns if all(name != feature.name for feature in self.features))
             raise InvalidOption.at(f"/features/{token(extra)}", f"is no feature of the map, which has: {self.needed}")
         if len(features) != n:
-            raise InvalidOption.at("/features", f"have {len(features)} rows, but predictions have {n}")
+            raise LengthMismatch.at("/features", f"have {n_rows(len(features))}, but predictions have {n:,}")
         return [feature.read(columns[feature.name]) for feature in self.features]
 
     def of_rows(self, z: Floats, features: Features | None) -> Floats:

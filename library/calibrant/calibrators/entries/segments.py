@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from calibrant.maps.segment_search import (
     SCREENED_ROWS,
     CandidateTerm,
     SegmentRows,
+    estimated_seconds,
     knots_of_logits,
     read_feature,
     rows_of,
@@ -120,6 +121,12 @@ def _gain(terms: Sequence[SegmentTerm], rows: SegmentRows) -> Floats:
     return gain
 
 
+def _seconds(n: int, features: int, options: Mapping[str, Any]) -> float:
+    """Estimate the seconds of a fit, and of those in folds."""
+    fits = 1 + (_FOLDS if n <= _MOST_IN_FOLDS else 0)
+    return fits * estimated_seconds(n, features, options.get("order", 3))
+
+
 METHODS = (
     Method(
         "segments",
@@ -138,7 +145,7 @@ METHODS = (
         featured=_segments,
         evaluates=False,
         options={"order": Option(3, low=1, high=3)},
-        seconds=lambda n, _K, _options: 0.5 + 1e-4 * min(n, _MOST_IN_FOLDS) + 2e-5 * n,
+        seconds=_seconds,
         check=_check,
     ),
 )
