@@ -183,8 +183,8 @@ def page(results: Mapping[str, Any]) -> list[str]:
         "",
         f"The share of {POWER_RUNS} runs in which a site with {SHARE:.0%} of the rows and a gap of {GAP:g} is found, "
         "or a part of it; predictions are Beta(1, 3). The oracle knows the site, tests it alone with the variance "
-        "under calibration, and has Bonferroni's correction for the number of segments. The split finds segments in half "
-        "of the rows and tests them in the other half, with Holm's correction (`held_out=0.5`).",
+        "under calibration, and has Bonferroni's correction for the number of segments. The split finds segments in "
+        "half of the rows and tests them in the other half, with Holm's correction (`held_out=0.5`).",
         "",
         "| n | search | oracle | search / oracle | split |",
         "|---|---|---|---|---|",
