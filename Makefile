@@ -217,6 +217,9 @@ weights: $(STAMP) ## simulate tests and intervals under importance weights; writ
 debiased: $(STAMP) ## simulate bias and error of debiased values; writes docs/benchmarks/debiased.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.debiased
 
+find-segments: $(STAMP) ## simulate errors and power of the search for segments, some 20 minutes; writes docs/benchmarks/find-segments.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.find_segments
+
 calibration-test: $(STAMP) ## simulate size and power of the smooth test; writes docs/benchmarks/calibration-test.md
 	$(BIN)/python -m benchmarks.calibration_test
 

@@ -17,6 +17,8 @@
 - ``measure_by_size`` shows how measures depend on the number of rows, ``sample_size`` how many rows a validation needs,
   and ``cost_plane`` compares the costs of two models; ``grade_tests`` tests the default probabilities of rating grades.
 - ``evaluate_sets`` measures the coverage of prediction sets, and ``start_adaptive`` follows that of a stream.
+- ``find_segments`` finds segments of features in which predictions are too high or too low, and
+  ``multicalibration_error`` measures calibration over all segments by one number.
 - ``logistic_normal``, ``shaped_predictions`` and ``hidden_error`` draw synthetic data with known probabilities.
 
 Importing this package is cheap: each name is loaded when it is first used.
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from calibrant.decisions.costs import cost_plane
     from calibrant.decisions.decision_curve import DecisionCurve, decision_curve
     from calibrant.decisions.grades import GradeTests, grade_tests
+    from calibrant.decisions.segments import SegmentSearch, find_segments
     from calibrant.decisions.thresholds import DecisionThreshold, best_threshold
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from calibrant.measures.catalogue import MEASURES
     from calibrant.measures.gaps import Gap
     from calibrant.measures.measure import MeasureResult
+    from calibrant.measures.multicalibration import Multicalibration, multicalibration_error
     from calibrant.measures.pooling import Pooled
     from calibrant.measures.sample_size import SampleSize, sample_size
     from calibrant.measures.selective import CostPlane
@@ -95,6 +99,7 @@ _NAMES = {
     "decisions.costs": ("cost_plane",),
     "decisions.grades": ("GradeTests", "grade_tests"),
     "decisions.decision_curve": ("DecisionCurve", "decision_curve"),
+    "decisions.segments": ("SegmentSearch", "find_segments"),
     "decisions.thresholds": ("DecisionThreshold", "best_threshold"),
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
@@ -120,6 +125,7 @@ _NAMES = {
     "measures.catalogue": ("MEASURES",),
     "measures.gaps": ("Gap",),
     "measures.measure": ("MeasureResult",),
+    "measures.multicalibration": ("Multicalibration", "multicalibration_error"),
     "measures.pooling": ("Pooled",),
     "measures.sample_size": ("SampleSize", "sample_size"),
     "measures.selective": ("CostPlane",),
@@ -176,6 +182,7 @@ __all__ = [
     "MeasureResult",
     "MeasuresBySize",
     "MissingExtra",
+    "Multicalibration",
     "Offence",
     "OnlineMap",
     "OnlinePredictions",
@@ -189,6 +196,7 @@ __all__ = [
     "Report",
     "SampleSize",
     "Scored",
+    "SegmentSearch",
     "SetEvaluation",
     "SetMap",
     "SizeCurve",
@@ -210,6 +218,7 @@ __all__ = [
     "evaluate_sets",
     "evaluate_source",
     "evaluate_tally",
+    "find_segments",
     "fit",
     "fit_distribution",
     "fit_performance_estimator",
@@ -225,6 +234,7 @@ __all__ = [
     "logistic_normal",
     "measure_by_size",
     "merge",
+    "multicalibration_error",
     "plot",
     "prediction_drift",
     "recalibrate_in_order",

@@ -98,6 +98,11 @@ _FAMILIAR_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
             **dict.fromkeys(("--default", "--defaults"), "--label"),
             "--n": "--count",
         },
+        "segments": {
+            **dict.fromkeys(("--features", "--column", "--columns"), "--feature"),
+            **dict.fromkeys(("--depth", "--max-depth"), "--max-order"),
+            **dict.fromkeys(("--alpha", "--level"), "--confidence"),
+        },
         "fit": {
             **dict.fromkeys(("--bins", "--n-bins", "--n_bins"), "--method histogram --option n_bins=20"),
             **dict.fromkeys(("--test-size", "--test_size", "--split", "--val-size"), "--holdout"),

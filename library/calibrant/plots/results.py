@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calibrant.by_size import MeasuresBySize
     from calibrant.comparison.results import ComparisonReport
     from calibrant.decisions.decision_curve import DecisionCurve
+    from calibrant.decisions.segments import SegmentSearch
     from calibrant.maps.calibration_map import CalibrationMap
     from calibrant.measures.selective import CostPlane
     from calibrant.sets.evaluation import SetEvaluation
@@ -30,6 +31,8 @@ _POINTS = 2001
 _FIGURES, _DARK = 200, 0.7
 #: Points of the name of a contestant.
 _NAME = 130.0
+#: Points of the name of a segment.
+_SEGMENT = 220.0
 #: The most curves that a legend names.
 _NAMED = 10
 
@@ -155,4 +158,21 @@ def plot_sets(found: SetEvaluation, diagram: str, ax: Axes | None) -> Axes:
         ax.axvline(data.nominal, color=colour("quiet"), linestyle="--", linewidth=1.0)
     ax.set_yticks(rows, [shortened(name, _NAME, BODY) for name in data.names])
     ax.set(xlabel="coverage", xlim=(min(0.5, float(data.low.min())), 1.0))
+    return ax
+
+
+def plot_segments(found: SegmentSearch, ax: Axes | None) -> Axes:
+    """Draw the gap of each segment with its interval, the clearest at the top."""
+    if not found.segments:
+        raise NothingToDraw("no segment has a significant gap")
+    ax = _axes(ax)
+    ink = colour("ink")
+    for place, segment in enumerate(reversed(found.segments)):
+        ax.plot(segment.interval, [place, place], color=ink, linewidth=1.0)
+        ax.plot([segment.gap], [place], "o", color=ink)
+    ax.axvline(0.0, color=colour("quiet"), dashes=(5.0, 3.0), linewidth=1.0, zorder=1.5)
+    names = [shortened(f"{segment} ({segment.n:,})", _SEGMENT, BODY) for segment in reversed(found.segments)]
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(-0.5, len(names) - 0.5)
+    ax.set_xlabel(f"mean label - mean prediction, with simultaneous {level_text(found.confidence)} intervals")
     return ax

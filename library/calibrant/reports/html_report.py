@@ -25,7 +25,7 @@ from calibrant.maps.calibration_map import CalibrationMap, check_class_names, ch
 from calibrant.reports.forecasts import ForecastReport
 from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.operations import report_of_rows
+from calibrant.reports.operations import report_of_rows, segments_document
 from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import evaluate_sets
 
@@ -103,6 +103,7 @@ def report(
     weights_kind: WeightsKind = "importance",
     groups: Any = None,
     clusters: Any = None,
+    features: Any = None,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
     sets: Any = None,
@@ -127,6 +128,8 @@ def report(
         As for ``evaluate``.
     groups, clusters : array_like, shape (n,), or frame, optional
         As for ``evaluate``.
+    features : frame, or mapping of str to array_like, optional
+        As for ``find_segments``; the report then shows segments in which predictions are too high or too low.
     map : CalibrationMap, optional
         Map to apply; the report then shows the predictions before and after it, and recommends none.
     scale : {"probability", "percent", "logit"}, default "probability"
@@ -187,6 +190,9 @@ def report(
         found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind)}
     elif alpha is not None:
         raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
+    if features is not None:
+        check_aligned({"predictions": predictions, "features": features})
+        found["segments"] = segments_document(rows.batch, features, reduction, seed=seed)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import BySize
 from calibrant.core.batch import Batch
+from calibrant.core.features import read_features
 from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
+from calibrant.core.reductions import MANY
 from calibrant.decisions.costs import Costs
+from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
@@ -18,6 +21,7 @@ from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import plain_result, plain_results
+from calibrant.measures.multicalibration import independent_event
 from calibrant.reports.panel import by_group, full, group_diagrams, joined
 
 if TYPE_CHECKING:
@@ -334,6 +338,13 @@ def report_of_rows(
     found = ClassReport.of(operation, checked, options, recommends=map is None).document(checked)
     options.pop("by_group")
     return found, options if reduction is None else {**options, "reduction": reduction}
+
+
+def segments_document(batch: Batch, features: Any, reduction: str | None, *, seed: int = 0) -> dict[str, Any]:
+    """Return the segments of a report as plain JSON; of several classes, the event is that the decision is correct."""
+    one_event = reduction not in MANY and reduction != "pooled"
+    event = independent_event(batch, reduction if one_event else None, None)
+    return search(event, read_features(features, len(batch)), SegmentOptions(seed=seed)).to_dict()
 
 
 def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from calibrant.core.results import n_rows
+from calibrant.core.results import counted, n_rows
+from calibrant.decisions.segments import search_of
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
@@ -313,6 +314,47 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
         return f"{text}."
     significance = "not significant" if gap["p_value"] >= 0.05 else "significant"
     return f"{text}; {significance}, {numbers.p_value(gap['p_value'])}."
+
+
+@dataclass(frozen=True)
+class SegmentTable:
+    """Segments with a gap, as text: sentences, the caption, and the columns of each row with what is below a number."""
+
+    sentences: tuple[str, ...]
+    caption: str
+    columns: list[str]
+    rows: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+def segmented(report: Mapping[str, Any]) -> SegmentTable | None:
+    """Return the segments of a report; None if it was made without features."""
+    if report.get("segments") is None:
+        return None
+    found = search_of(report["segments"])
+    level, tested = numbers.level(found.confidence), counted(found.tested, "segment")
+    rows = tuple(
+        (
+            str(segment),
+            (
+                (numbers.count(segment.n), ""),
+                (numbers.number(segment.mean_prediction), ""),
+                (numbers.number(segment.mean_label), ""),
+                (numbers.number(segment.gap), numbers.interval(segment.interval)),
+            ),
+        )
+        for segment in found.segments
+    )
+    side = " before the map" if report.get("after") is not None else ""
+    sentences = [
+        f"Of {tested}, {found.significant:,} have a significant gap{side}, at a confidence of {level} for all."
+    ]
+    if not rows:
+        sentences = [f"No gap of {tested} is significant{side} (adjusted {numbers.p_value(found.p_value)})."]
+    elif found.significant > len(rows):
+        sentences.append("Those that overlap with the listed ones, and whose gaps these explain, are not listed.")
+    caption = f"The clearest first; below each gap, its {level} interval. All intervals hold together."
+    columns = ["Rows", "Mean prediction", "Mean label", "Gap: label - prediction"]
+    return SegmentTable((*sentences, *found.notes), caption, columns, rows)
 
 
 def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:

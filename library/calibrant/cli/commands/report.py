@@ -95,7 +95,7 @@ def _html_file(out: Path) -> Path:
 ReportOut = Annotated[Path, typer.Option("--out", callback=_html_file, help="Output file; - for standard output.")]
 
 
-@reads_a_file("known", "features", times=FAN_TIME, scale=SCALE_OF_MAP)
+@reads_a_file("known", times=FAN_TIME, scale=SCALE_OF_MAP)
 def report(
     context: typer.Context,
     file: File,
@@ -128,6 +128,10 @@ def report(
         rows = note_reduction(read_rows(file, columns), reduction)
         reduction = reduction_of(rows, reduction)
         found, options = _measured(engine, rows, reduction, seed, applied)
+        if rows.features is not None:
+            from calibrant.reports.operations import segments_document
+
+            found["segments"] = segments_document(batch_of(rows), rows.features, reduction, seed=seed)
     with errors_in_a_line():
         about = _about(rows, file, options, map_of)
         made = replace(
@@ -196,6 +200,7 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
+    rows = replace(rows, features=None)
     found = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)

@@ -1,0 +1,274 @@
+"""Tests of the search for segments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import calibrant
+from calibrant.core.errors import CalibrationError
+from calibrant.core.features import Feature, Features, read_features
+from calibrant.core.reductions import Event
+from calibrant.decisions.segments import Condition, SegmentOptions, search
+
+
+def _rows(n: int = 4000, seed: int = 0) -> tuple[np.ndarray[Any, Any], dict[str, Any], np.random.Generator]:
+    random = np.random.default_rng(seed)
+    features = {
+        "site": random.choice(list("abcd"), n),
+        "age": random.uniform(20.0, 80.0, n),
+        "visits": random.integers(0, 3, n),
+    }
+    return random.uniform(0.1, 0.6, n), features, random
+
+
+def _names(result: calibrant.SegmentSearch) -> list[str]:
+    return [str(segment) for segment in result.segments]
+
+
+def test_a_category_with_a_gap_is_found_alone() -> None:
+    p, features, random = _rows()
+    inside = features["site"] == "b"
+    result = calibrant.find_segments(p, random.random(4000) < p + 0.2 * inside, features)
+    assert _names(result) == ["site = b"]
+    segment = result.segments[0]
+    assert (segment.n, segment.share) == (inside.sum(), inside.mean())
+    assert segment.mean_prediction == pytest.approx(p[inside].mean())
+    assert segment.gap == pytest.approx(segment.mean_label - segment.mean_prediction)
+    assert segment.interval[0] < 0.2 < segment.interval[1]
+    assert segment.p_value < 1e-6
+    assert result.significant > 1  # its parts too
+
+
+def test_a_range_of_a_number_is_found_with_its_ends() -> None:
+    p, features, random = _rows()
+    inside = (features["age"] > 38.0) & (features["age"] <= 56.0)
+    result = calibrant.find_segments(p, random.random(4000) < p + 0.2 * inside, features)
+    (condition,) = result.segments[0].conditions
+    assert condition.feature == "age"
+    assert [condition.above, condition.up_to] == pytest.approx([38.0, 56.0], abs=1.0)
+
+
+def test_a_pair_is_found_if_neither_of_its_features_has_a_gap() -> None:
+    p, features, random = _rows()
+    gap = np.where((features["site"] == "a") == (features["visits"] == 1), 0.1, -0.1)
+    result = calibrant.find_segments(p, random.random(4000) < p + gap, features, max_order=2)
+    assert "site = a and 0 < visits <= 1" in _names(result)
+
+
+def test_a_range_of_the_prediction_is_found() -> None:
+    p, features, random = _rows()
+    result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * (p > 0.5), features)
+    assert result.segments[0].conditions[0].feature is None
+    assert _names(result)[0].startswith("prediction > 0.")
+
+
+def test_missing_values_are_a_segment() -> None:
+    p, features, random = _rows()
+    unknown = random.random(4000) < 0.1
+    features["age"][unknown] = np.nan
+    result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * unknown, features)
+    assert result.segments[0].conditions == (Condition("age"),)
+    assert _names(result)[0] == "age missing"
+
+
+def test_a_gap_of_all_rows_is_one_segment_and_does_not_hide_a_larger_one() -> None:
+    p, features, random = _rows()
+    y = random.random(4000) < p + 0.1 + 0.2 * (features["site"] == "c")
+    names = _names(calibrant.find_segments(p, y, features))
+    assert names[0] == "all rows" or names[0] == "site = c"
+    assert set(names[:2]) == {"all rows", "site = c"}
+
+
+def test_calibrated_predictions_have_no_segment() -> None:
+    p, features, random = _rows()
+    result = calibrant.find_segments(p, random.random(4000) < p, features)
+    assert (result.segments, result.significant) == ((), 0)
+    assert result.p_value > 0.05
+    assert "No gap is significant" in repr(result)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, 20.0)])
+def test_a_segment_is_found_in_at_most_5_percent_of_calibrated_samples(a: float, b: float) -> None:
+    random = np.random.default_rng(3)
+    errors = 0
+    for run in range(60):
+        p = random.beta(a, b, 400)
+        features = read_features({"site": random.integers(0, 4, 400), "age": random.normal(size=400)})
+        event = Event(p, (random.random(400) < p).astype(np.int8))
+        errors += search(event, features, SegmentOptions.read(min_rows=20, seed=run)).significant > 0
+    assert errors <= 8  # 3 are expected; more than 8 in 4 of 1,000 cases
+
+
+def test_intervals_contain_the_gaps_of_all_segments_together() -> None:
+    random = np.random.default_rng(4)
+    lost = 0
+    for _ in range(50):
+        n = 2000
+        p, site = random.uniform(0.02, 0.6, n), random.integers(0, 5, n)
+        gap = np.array([0.3, 0.25, -0.02, 0.2, 0.35])[site]
+        y = (random.random(n) < p + gap).astype(np.int8)
+        features = Features((Feature("site", codes=site.astype(np.int32), categories=tuple("abcde")),))
+        result = search(Event(p, y), features, SegmentOptions.read(max_order=1))
+        for segment in result.segments:
+            condition = segment.conditions[0] if segment.conditions else Condition("all")
+            if condition.category is not None:
+                true = float(gap[site == "abcde".index(condition.category)].mean())
+                lost += not segment.interval[0] <= true <= segment.interval[1]
+    assert lost <= 6
+
+
+def test_segments_found_in_some_rows_are_tested_on_the_others() -> None:
+    p, features, random = _rows()
+    y = random.random(4000) < p + 0.3 * (features["site"] == "b")
+    result = calibrant.find_segments(p, y, features, held_out=0.5)
+    assert _names(result)[0] == "site = b"
+    assert result.held_out == 0.5
+    assert result.segments[0].n < 0.6 * (features["site"] == "b").sum()
+    assert _names(calibrant.find_segments(p, random.random(4000) < p, features, held_out=0.5)) == []
+
+
+def test_a_frequency_weight_is_so_many_rows() -> None:
+    p, features, random = _rows(1000)
+    y = random.random(1000) < p + 0.3 * (features["site"] == "b")
+    frame = pd.DataFrame(features)
+    times = random.integers(1, 4, 1000)
+    counted = calibrant.find_segments(p, y, frame, weights=times, weights_kind="frequency", max_order=1, min_rows=50)
+    repeated = calibrant.find_segments(
+        p.repeat(times),
+        y.repeat(times),
+        frame.loc[frame.index.repeat(times)].reset_index(drop=True),
+        max_order=1,
+        min_rows=50,
+    )
+    ours, theirs = counted.segments[0], repeated.segments[0]
+    assert (str(ours), ours.n) == (str(theirs), theirs.n)
+    assert ours.gap == pytest.approx(theirs.gap)
+
+
+def test_rows_of_weight_0_do_not_count_and_equal_weights_change_nothing() -> None:
+    p, features, random = _rows(2000)
+    y = random.random(2000) < p + 0.3 * (features["site"] == "b")
+    plain = calibrant.find_segments(p[:1000], y[:1000], {k: v[:1000] for k, v in features.items()})
+    weights = np.repeat([1.0, 0.0], 1000)
+    assert calibrant.find_segments(p, y, features, weights=weights).to_dict() == plain.to_dict()
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    p, features, random = _rows(1500)
+    y = random.random(1500) < p + 0.3 * (features["site"] == "b")
+    order = random.permutation(1500)
+    mixed = calibrant.find_segments(p[order], y[order], {k: v[order] for k, v in features.items()})
+    plain = calibrant.find_segments(p, y, features)
+    assert _names(mixed) == _names(plain)
+    assert mixed.critical == pytest.approx(plain.critical, rel=1e-6)
+
+
+def test_constant_features_and_rare_categories_are_left_out_with_a_note() -> None:
+    p, features, random = _rows(1000)
+    features |= {"same": ["x"] * 1000, "number": np.ones(1000), "none": [None] * 1000}
+    features["id"] = [f"user {i}" for i in range(1000)]
+    result = calibrant.find_segments(p, random.random(1000) < p, features)
+    for name in ("same", "number", "none"):
+        assert f"{name} is left out: it is constant" in result.notes
+    assert any(note.startswith("id: 1,000 categories") for note in result.notes)
+
+
+def test_thousands_of_categories_are_searched_by_their_frequent_ones() -> None:
+    random = np.random.default_rng(5)
+    n = 20_000
+    city = np.where(random.random(n) < 0.05, 0, random.integers(1, 5000, n)).astype(np.int32)
+    p = random.uniform(0.1, 0.5, n)
+    y = (random.random(n) < p + 0.2 * (city == 0)).astype(np.int8)
+    features = Features((Feature("city", codes=city, categories=tuple(f"c{i}" for i in range(5000))),))
+    assert _names(search(Event(p, y), features, SegmentOptions()))[0] == "city = c0"
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_one_class_is_searched_too(label: int) -> None:
+    p, features, _ = _rows(500)
+    result = calibrant.find_segments(p, np.full(500, label), features)
+    assert _names(result)[0] == "all rows"
+    segment = result.segments[0]
+    assert segment.mean_label == pytest.approx(label)
+    assert -1.0 <= segment.interval[0] <= segment.gap <= segment.interval[1] <= 1.0
+
+
+def test_certain_predictions_that_are_wrong_are_found() -> None:
+    p = np.repeat([0.0, 0.5], 200)
+    y = np.append(np.zeros(200), np.tile([0, 1], 100))
+    y[0] = 1
+    result = calibrant.find_segments(p, y, {"site": ["a"] * 200 + ["b"] * 200})
+    assert _names(result) == ["site = a"]
+    assert result.segments[0].p_value == 0.0
+    assert json.loads(json.dumps(result.to_dict())) == result.to_dict()
+
+
+def test_few_rows_are_refused_with_the_number_that_is_needed() -> None:
+    p, features, random = _rows(49)
+    with pytest.raises(CalibrationError, match="50") as caught:
+        calibrant.find_segments(p, random.random(49) < p, features)
+    assert caught.value.code == "too-few-rows"
+    assert calibrant.find_segments(p, random.random(49) < p, features, min_rows=10).tested > 1
+
+
+def test_multiclass_predictions_need_one_event() -> None:
+    random = np.random.default_rng(6)
+    p = random.dirichlet(np.ones(3), 300)
+    y = np.array([random.choice(3, p=row) for row in p])
+    site = {"site": random.choice(list("ab"), 300)}
+    assert calibrant.find_segments(p, y, site).n == 300
+    assert calibrant.find_segments(p, y, site, reduction="class:1").n == 300
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.find_segments(p, y, site, reduction="canonical")
+    assert caught.value.code == "unknown-reduction"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "pointer"),
+    [
+        ({"max_order": 4}, "invalid-option", "/max_order"),
+        ({"max_order": True}, "invalid-option", "/max_order"),
+        ({"n_bins": 1}, "invalid-option", "/n_bins"),
+        ({"min_rows": 9}, "invalid-option", "/min_rows"),
+        ({"min_rows": "many"}, "invalid-option", "/min_rows"),
+        ({"n_segments": 0}, "invalid-option", "/n_segments"),
+        ({"confidence": 1.0}, "invalid-option", "/confidence"),
+        ({"held_out": 0.0}, "invalid-option", "/held_out"),
+        ({"seed": 1.5}, "invalid-option", "/seed"),
+        ({"features": {"site": [1, 2]}}, "length-mismatch", "/features/site"),
+        ({"features": {"site": ["a", 1] * 50}}, "not-a-number", "/features/site/1"),
+        ({"features": {"when": np.zeros(100, "M8[D]")}}, "not-a-number", "/features/when"),
+        ({"features": {}}, "invalid-option", "/features"),
+        ({"features": [1, 2]}, "wrong-shape", "/features"),
+    ],
+)
+def test_bad_arguments_are_refused_with_their_place(changes: dict[str, Any], code: str, pointer: str) -> None:
+    p, _, random = _rows(100)
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.find_segments(p, random.random(100) < p, **{"features": {"site": ["a"] * 100}} | changes)
+    assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+def test_too_many_segments_are_refused() -> None:
+    random = np.random.default_rng(7)
+    p = random.random(3000)
+    features = {f"f{i}": random.normal(size=3000) for i in range(40)}
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.find_segments(p, random.random(3000) < p, features, max_order=3, n_bins=5, min_rows=10)
+    assert (caught.value.code, caught.value.offences[0].pointer) == ("invalid-option", "/min_rows")
+
+
+def test_the_result_is_a_table_a_frame_and_a_picture() -> None:
+    p, features, random = _rows()
+    result = calibrant.find_segments(p, random.random(4000) < p + 0.2 * (features["site"] == "b"), features)
+    assert "site = b" in repr(result)
+    frame = result.to_frame()
+    assert list(frame["segment"]) == ["site = b"]
+    axes = result.plot()
+    assert axes.get_yticklabels()[0].get_text().startswith("site = b")
+    assert result._repr_html_().startswith("<table>")

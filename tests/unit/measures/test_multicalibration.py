@@ -1,0 +1,146 @@
+"""Tests of the multicalibration error against MCGrad, and of its p-value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.core.errors import CalibrationError
+from calibrant.core.features import read_features
+from calibrant.core.reductions import Event
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.multicalibration import error_of
+from tests.rows import draw_event
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "golden" / "multicalibration.json").read_text())
+#: Options of MCGrad by their names here.
+OPTIONS = {
+    "max_depth": "max_depth",
+    "max_values_per_segment_feature": "max_values",
+    "min_samples_per_segment": "min_rows",
+    "max_n_segments": "n_segments",
+}
+
+
+def _of_golden(case: dict[str, Any], **options: Any) -> calibrant.Multicalibration:
+    given = {OPTIONS[name]: value for name, value in case["options"].items()} | options
+    weights = GOLDEN["weights"] if case["weighted"] else None
+    rows = GOLDEN["predictions"], GOLDEN["labels"], GOLDEN["features"]
+    return calibrant.multicalibration_error(*rows, weights=weights, **{"resamples": None} | given)
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: str(case["options"]))
+@pytest.mark.parametrize("ties", ["rows", "merged"])
+def test_every_value_agrees_with_mcgrad(case: dict[str, Any], ties: str) -> None:
+    result = _of_golden(case, ties=ties)
+    assert result.value == pytest.approx(case["mce_sigma"], rel=1e-12)
+    assert result.absolute == pytest.approx(case["mce"], rel=1e-12)
+    assert result.relative == pytest.approx(case["mce_relative"], rel=1e-12)
+    assert result.uncorrected_p_value == pytest.approx(case["mce_pvalue"], abs=1e-12)
+    assert result.all_rows == pytest.approx(case["global_ecce_sigma"], rel=1e-12)
+    assert result.detectable == pytest.approx(case["mde"], rel=1e-12)
+    assert result.n_segments == case["n_segments"]
+
+
+def test_the_uncorrected_p_value_ignores_that_the_segment_is_the_worst_of_many() -> None:
+    result = _of_golden(GOLDEN["cases"][0], resamples=200)
+    assert result.p_value is not None
+    assert result.uncorrected_p_value < 0.06 < 0.5 < result.p_value
+
+
+def test_the_p_value_is_at_most_5_percent_in_5_percent_of_calibrated_samples() -> None:
+    random = np.random.default_rng(0)
+    rejected = uncorrected = 0
+    for run in range(120):
+        p, y = draw_event(120, random, dtype=np.int8)
+        features = read_features({"site": random.integers(0, 4, 120), "age": random.normal(size=120)})
+        result = error_of(Event(p, y), features, resampling=Resampling(resamples=100, seed=run))
+        assert result.p_value is not None
+        rejected += result.p_value <= 0.05
+        uncorrected += result.uncorrected_p_value <= 0.05
+    assert rejected <= 13  # 6 are expected; more than 13 in 4 of 1,000 cases
+    assert uncorrected >= 24
+
+
+def test_the_order_of_rows_does_not_matter_if_ties_are_merged() -> None:
+    random = np.random.default_rng(1)
+    p, y = draw_event(400, random)
+    p, site = np.round(p, 1), random.choice(list("ab"), 400)
+    order = random.permutation(400)
+    first, other = (
+        calibrant.multicalibration_error(p[i], y[i], {"site": site[i]}, resamples=None) for i in (np.arange(400), order)
+    )
+    assert first.value == pytest.approx(other.value)
+    by_rows = calibrant.multicalibration_error(p, y, {"site": site}, resamples=None, ties="rows")
+    assert (by_rows.value or 0.0) > (first.value or 0.0) > 0.0
+
+
+def test_a_frequency_weight_is_so_many_rows() -> None:
+    random = np.random.default_rng(2)
+    p, y = draw_event(100, random)
+    site, times = random.choice(list("ab"), 100), random.integers(1, 4, 100)
+    counted = calibrant.multicalibration_error(
+        p, y, {"site": site}, weights=times, weights_kind="frequency", resamples=100
+    )
+    repeated = calibrant.multicalibration_error(
+        p.repeat(times), y.repeat(times), {"site": site.repeat(times)}, resamples=None
+    )
+    assert counted.value == pytest.approx(repeated.value)
+
+
+def test_missing_values_are_a_value_and_rare_categories_are_merged() -> None:
+    site = ["a"] * 40 + ["b"] * 30 + ["c"] * 20 + ["d"] * 10
+    y = [0, 1] * 45 + [1] * 10
+    result = calibrant.multicalibration_error([0.5] * 100, y, {"site": site}, resamples=None)
+    assert (result.segment, result.n_segments) == ({"site": "(other)"}, 4)
+    age = [1.0] * 50 + [None] * 50
+    result = calibrant.multicalibration_error([0.5] * 100, y, {"age": age}, resamples=None)
+    assert (result.segment, result.n_segments) == ({"age": "(missing)"}, 3)
+
+
+def test_certain_predictions_that_are_wrong_have_no_value_but_a_small_p_value() -> None:
+    p, y = [1.0] * 20 + [0.5] * 20, [1] * 19 + [0] + [0, 1] * 10
+    result = calibrant.multicalibration_error(p, y, {"site": ["a"] * 20 + ["b"] * 20}, resamples=100)
+    assert (result.value, result.absolute, result.uncorrected_p_value) == (None, None, 0.0)
+    assert result.p_value == pytest.approx(1 / 101)
+    assert json.loads(json.dumps(result.to_dict())) == result.to_dict()
+
+
+def test_one_class_has_no_relative_error() -> None:
+    result = calibrant.multicalibration_error([0.2] * 20, [0] * 20, {"site": ["a"] * 20}, resamples=None)
+    assert result.relative is None
+    assert result.value == pytest.approx(20 * 0.2 / np.sqrt(20 * 0.16))
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "pointer"),
+    [
+        ({"max_depth": -1}, "invalid-option", "/max_depth"),
+        ({"max_values": 0}, "invalid-option", "/max_values"),
+        ({"min_rows": 101}, "invalid-option", "/min_rows"),
+        ({"min_rows": 0}, "invalid-option", "/min_rows"),
+        ({"n_segments": 2.5}, "invalid-option", "/n_segments"),
+        ({"ties": "random"}, "invalid-option", "/ties"),
+        ({"resamples": 10}, "invalid-option", "/resamples"),
+        ({"seed": -1}, "invalid-option", "/seed"),
+        ({"features": {"site": [1, 2]}}, "length-mismatch", "/features/site"),
+        ({"features": {"site": [object()] * 100}}, "not-a-number", "/features/site/0"),
+        ({"features": None}, "wrong-shape", "/features"),
+    ],
+)
+def test_bad_arguments_are_refused_with_their_place(changes: dict[str, Any], code: str, pointer: str) -> None:
+    p, y = draw_event(100)
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.multicalibration_error(p, y, **{"features": {"site": ["a"] * 100}} | changes)
+    assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+def test_the_result_is_a_table_and_a_frame() -> None:
+    result = _of_golden(GOLDEN["cases"][2])
+    assert "Multicalibration error over 17 segments\nsegment" in repr(result)
+    assert list(result.to_frame()["segment"]) == ["country: US"]

@@ -1,0 +1,64 @@
+"""Tests of the segments of a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.core.errors import CalibrationError
+
+
+def _rows(gap: float) -> tuple[Any, Any, dict[str, Any]]:
+    random = np.random.default_rng(0)
+    p, site = random.uniform(0.1, 0.6, 600), random.choice(list("ab"), 600)
+    return p, (random.random(600) < p + gap * (site == "b")).astype(int), {"site": site}
+
+
+def test_a_report_with_features_has_the_segments_of_the_search() -> None:
+    p, y, features = _rows(0.3)
+    made = calibrant.report(p, y, features=features)
+    assert made.document["segments"] == calibrant.find_segments(p, y, features).to_dict()
+    assert 'id="report-segments"' in made.html
+    assert "<bdi>site = b</bdi>" in made.html
+
+
+def test_a_report_without_a_significant_gap_says_so() -> None:
+    p, y, features = _rows(0.0)
+    assert "is significant (adjusted p = " in calibrant.report(p, y, features=features).html
+
+
+def test_a_report_without_features_has_no_segments() -> None:
+    p, y, _ = _rows(0.3)
+    assert "report-segments" not in calibrant.report(p, y).html
+
+
+def test_segments_of_a_report_with_a_map_are_those_before_it() -> None:
+    p, y, features = _rows(0.3)
+    made = calibrant.report(p, y, features=features, map=calibrant.fit("platt", p, y))
+    assert "have a significant gap before the map" in made.html
+
+
+def test_names_of_segments_are_text_in_a_report() -> None:
+    p, y, features = _rows(0.3)
+    features = {"<b>": np.where(features["site"] == "b", "<script>alert(1)</script>", "a")}
+    html = calibrant.report(p, y, features=features).html
+    assert "<script>" not in html
+    assert "&lt;b&gt; = &lt;script&gt;" in html
+
+
+def test_segments_of_all_classes_are_those_of_correct_decisions() -> None:
+    random = np.random.default_rng(1)
+    p = random.dirichlet(np.ones(3), 300)
+    y = np.array([random.choice(3, p=row) for row in p])
+    made = calibrant.report(p, y, reduction="classwise", features={"site": random.choice(list("ab"), 300)})
+    assert made.document["segments"]["n"] == 300
+
+
+def test_bad_features_of_a_report_are_refused() -> None:
+    p, y, _ = _rows(0.3)
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.report(p, y, features={"site": [1, 2]})
+    assert caught.value.offences[0].pointer == "/features/site"
