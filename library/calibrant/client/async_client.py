@@ -56,6 +56,7 @@ from calibrant.client.answers import (
     MonitorEvent,
     MonitorReading,
     MonitorsAnswer,
+    MulticalibrationAnswer,
     Proposal,
     RecalibrationRequested,
     ReportAnswer,
@@ -63,6 +64,7 @@ from calibrant.client.answers import (
     RuleState,
     SampleSizeAnswer,
     ScoredAnswer,
+    SegmentsAnswer,
     SeriesAnswer,
     SetMethodEntries,
     SetMethodEntry,
@@ -1131,6 +1133,160 @@ class AsyncCalibrant(AsyncConnection):
                 ),
                 timeout,
                 progress,
+            )
+        )
+
+    async def find_segments(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        max_order: int | None = None,
+        n_bins: int | None = None,
+        min_rows: int | None = None,
+        n_segments: int | None = None,
+        confidence: float | None = None,
+        held_out: float | None = None,
+        reduction: str | None = None,
+        seed: int | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> SegmentsAnswer:
+        """Find segments of features in which the mean label differs from the mean prediction.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        max_order : int, optional
+            The most features of a segment; the prediction counts as one; by default ``2``.
+        n_bins : int, optional
+            Bins of numbers and of the prediction; by default ``10``.
+        min_rows : int, optional
+            Rows that a segment needs; default: 50, and of many rows a thousandth.
+        n_segments : int, optional
+            The most segments in the answer; by default ``20``.
+        confidence : float, optional
+            Confidence that no segment is listed without a gap; by default ``0.95``.
+        held_out : float, optional
+            Share of the rows, drawn at random, that test segments found in the others; default: none.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        seed : int, optional
+            Seed of the random numbers; by default ``0``.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        SegmentsAnswer
+            The response of ``POST /segments``.
+
+        Examples
+        --------
+        >>> result = client.find_segments([0.5] * 400, [0, 1] * 100 + [1, 1, 1, 0] * 50,
+        ...                               features={"site": ["a"] * 200 + ["b"] * 200})
+        >>> [(segment.conditions[0].category, segment.gap) for segment in result.segments]
+        [('b', 0.25)]
+        """
+        return await self._run(
+            answered(
+                with_class_rows(
+                    self._patience,
+                    "/segments",
+                    rows,
+                    {
+                        "max_order": max_order,
+                        "n_bins": n_bins,
+                        "min_rows": min_rows,
+                        "n_segments": n_segments,
+                        "confidence": confidence,
+                        "held_out": held_out,
+                        "reduction": reduction,
+                        "seed": seed,
+                    },
+                    batch,
+                    own_labels,
+                ),
+                SegmentsAnswer,
+            )
+        )
+
+    async def multicalibration_error(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        max_depth: int | None = None,
+        max_values: int | None = None,
+        min_rows: int | None = None,
+        n_segments: int | None = None,
+        ties: str | None = None,
+        resamples: int | None = None,
+        reduction: str | None = None,
+        seed: int | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> MulticalibrationAnswer:
+        """Measure the largest miscalibration over segments of features, in units of its deviation under calibration.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        max_depth : int, optional
+            The most features of a segment; by default ``3``.
+        max_values : int, optional
+            The most values, or bins, of a feature; by default ``3``.
+        min_rows : int, optional
+            Rows that a segment needs; by default ``10``.
+        n_segments : int, optional
+            The most segments, in parts of 50; by default ``1000``.
+        ties : {"merged", "rows"}, optional
+            Whether equal predictions are one step of the cumulative difference, or each row is; by default ``merged``.
+        resamples : int, optional
+            Sets of labels that are drawn for the p-value; None for none; by default ``1000``.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        seed : int, optional
+            Seed of the labels that are drawn; by default ``0``.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        MulticalibrationAnswer
+            The response of ``POST /multicalibration``.
+
+        Examples
+        --------
+        >>> result = client.multicalibration_error([0.5] * 40, [0, 1] * 10 + [1] * 20,
+        ...                                        features={"site": ["a"] * 20 + ["b"] * 20})
+        >>> result.segment, round(result.value, 3)
+        ({'site': 'b'}, 4.472)
+        """
+        return await self._run(
+            answered(
+                with_class_rows(
+                    self._patience,
+                    "/multicalibration",
+                    rows,
+                    {
+                        "max_depth": max_depth,
+                        "max_values": max_values,
+                        "min_rows": min_rows,
+                        "n_segments": n_segments,
+                        "ties": ties,
+                        "resamples": resamples,
+                        "reduction": reduction,
+                        "seed": seed,
+                    },
+                    batch,
+                    own_labels,
+                ),
+                MulticalibrationAnswer,
             )
         )
 

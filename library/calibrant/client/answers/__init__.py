@@ -126,6 +126,12 @@ if TYPE_CHECKING:
     )
     from calibrant.client.answers.problems import Problem, ProblemError
     from calibrant.client.answers.sample_size import SampleSizeAnswer
+    from calibrant.client.answers.segments import (
+        MulticalibrationAnswer,
+        SegmentAnswer,
+        SegmentCondition,
+        SegmentsAnswer,
+    )
     from calibrant.client.answers.sources import BasisAnswer, ScoredAnswer, SourceTarget
 
 #: Name -> the module that it is loaded from.
@@ -225,6 +231,7 @@ _MODULE_OF = {
     "MonitorForecast": "monitors",
     "MonitorReading": "monitor_answers",
     "MonitorsAnswer": "monitor_answers",
+    "MulticalibrationAnswer": "segments",
     "Occasion": "monitor_alarms",
     "OnlineReading": "monitor_online",
     "OnlineVersion": "monitor_online",
@@ -251,6 +258,9 @@ _MODULE_OF = {
     "RuleState": "monitor_rules",
     "SampleSizeAnswer": "sample_size",
     "ScoredAnswer": "sources",
+    "SegmentAnswer": "segments",
+    "SegmentCondition": "segments",
+    "SegmentsAnswer": "segments",
     "SeriesAnswer": "monitor_answers",
     "SeriesPoint": "monitor_answers",
     "SetCoverageReading": "monitor_rules",
@@ -363,6 +373,7 @@ __all__ = [
     "MonitorForecast",
     "MonitorReading",
     "MonitorsAnswer",
+    "MulticalibrationAnswer",
     "Occasion",
     "OnlineReading",
     "OnlineVersion",
@@ -389,6 +400,9 @@ __all__ = [
     "RuleState",
     "SampleSizeAnswer",
     "ScoredAnswer",
+    "SegmentAnswer",
+    "SegmentCondition",
+    "SegmentsAnswer",
     "SeriesAnswer",
     "SeriesPoint",
     "SetCoverageReading",
