@@ -19,7 +19,7 @@ calls = Calls("evaluate")
     Call(
         "POST",
         "/coverage",
-        access="reads",
+        access="maps:read",
         body=rows(CoverageBody),
         answer=CoverageAnswer,
         problems=OF_ROWS,

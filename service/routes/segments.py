@@ -29,7 +29,7 @@ _SAMPLE = {"predictions": PREDICTIONS, "labels": LABELS, "features": {"device": 
     Call(
         "POST",
         "/segments",
-        access="reads",
+        access="maps:read",
         body=rows(SegmentsBody),
         answer=SegmentsAnswer,
         problems=_PROBLEMS,
@@ -59,7 +59,7 @@ async def post_segments(request: Request, here: Here) -> Response:
     Call(
         "POST",
         "/multicalibration",
-        access="reads",
+        access="maps:read",
         body=rows(MulticalibrationBody),
         answer=MulticalibrationAnswer,
         problems=_PROBLEMS,

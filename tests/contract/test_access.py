@@ -25,10 +25,13 @@ CHANGES = [call for call in TABLE.calls if call.method != "GET"]
 READING_CALLS = {
     "POST /calibrate",
     "POST /compare",
+    "POST /coverage",
     "POST /decisions",
     "POST /diagrams",
     "POST /evaluate",
     "POST /grades",
+    "POST /multicalibration",
+    "POST /segments",
     "POST /ui/calibrate/{ref}",
     "POST /ui/in-order",
     "POST /v2",
