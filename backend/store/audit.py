@@ -114,10 +114,11 @@ class AuditTrail:
         start = 0
         while ids := cast(list[bytes], self._redis.zrangebyscore(key, low, "+inf", start=start, num=_IDS)):
             # Of ids of the same time, the serial number determines the order.
-            later = [each.decode() for each in ids if each.decode() > entry_id]
-            found = next((entry for entry in self._of_ids(later) if entry is not None), None) if later else None
-            if found is not None:
-                return found
+            later = [text for text in map(bytes.decode, ids) if text > entry_id]
+            entries = self._of_ids(later) if later else []
+            first = next((entry for entry in entries if entry is not None), None)
+            if first is not None:
+                return first
             start += len(ids)
         return None
 

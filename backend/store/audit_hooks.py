@@ -38,10 +38,10 @@ class AuditHooks:
 
     def get(self, name: str) -> tuple[StoredHook, HookProgress]:
         """A hook and its position; raises ``UnknownHook``."""
-        found = next((each for each in self.all() if each[0].name == name), None)
-        if found is None:
-            raise UnknownHook("the audit log has no such hook")
-        return found
+        for hook, progress in self.all():
+            if hook.name == name:
+                return hook, progress
+        raise UnknownHook("the audit log has no such hook")
 
     def put(self, hook: StoredHook) -> None:
         """Store a hook; a new one gets the entries from now on, the first of which is its own.

@@ -48,9 +48,9 @@ async def get_audit_log(request: Request, here: Here) -> Response:
     query = read_query(request, AuditQuery)
     media = choose(read_header(request, b"accept"), (JSON, JSON_LINES))
     trail, page = here.store.audit, page_request(query)
-    found = await run_in_thread(trail.page, page, query)
+    first = await run_in_thread(trail.page, page, query)
     if media == JSON:
-        return page_answer(request, found.items, found.next)
+        return page_answer(request, first.items, first.next)
     # The cursor of the first page was valid, so that reading the others does not fail.
     lines = _lines(trail, query, PageRequest(_AT_ONCE, page.cursor, page.low, page.high))
     return await respond_in_pieces(request, media, lines, _LARGE, {"Vary": "Accept"})

@@ -30,8 +30,8 @@ async def get_audit_hooks(here: Here) -> Response:
     >>> client.audit_hooks()
     []
     """
-    found = await run_in_thread(audit_hooks.hooks_of(here.store).all)
-    return whole_list([audit_hooks.answer_of(*one).model_dump() for one in found])
+    hooks = await run_in_thread(audit_hooks.hooks_of(here.store).all)
+    return whole_list([audit_hooks.answer_of(hook, progress).model_dump() for hook, progress in hooks])
 
 
 @calls.add(

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -101,8 +101,8 @@ def test_a_receiver_that_fails_gets_the_same_entry_again_before_any_other(store:
 
 def test_an_entry_that_was_removed_is_passed_over(store: Store, receiver: Receiver) -> None:
     _add(store, 1, 2)
-    first = store.redis.zrange(store.keys.audit(), 0, 1)
-    store.redis.zrem(store.keys.audit(), *first)  # type: ignore[misc]
+    first = cast(list[bytes], store.redis.zrange(store.keys.audit(), 0, 1))
+    store.redis.zrem(store.keys.audit(), *first)
     assert send_entries(store, "siem", means()) == LOOK_SECONDS
     assert json.loads(receiver.next().body)["data"]["after"]["version"] == 2
     assert receiver.got.empty()
@@ -169,7 +169,7 @@ def test_hooks_need_the_scope_admin_and_never_show_their_secrets(redis: Redis, r
                 f"{served}/audit/hooks/more-{number}", json={"url": url}, headers=headers, timeout=60
             ).status_code
             assert made_status == (200 if number < MAX_AUDIT_HOOKS - 1 else 429)
-    stored = b"".join(redis.hvals(Keyspace("a").audit_entries()))  # type: ignore[arg-type]
+    stored = b"".join(cast(list[bytes], redis.hvals(Keyspace("a").audit_entries())))
     assert HUSH.encode() not in stored
     assert (made.secret or "").encode() not in stored
 
@@ -194,11 +194,14 @@ def test_a_worker_sends_the_changes_of_a_running_service(folder: Path, receiver:
 def test_the_time_of_entries_does_not_go_back_with_the_clock(redis: Redis) -> None:
     store = Store.of(redis, "clock")
     _add(store, 1)
-    entry = redis.zrange(store.keys.audit(), 0, 0, withscores=True)[0]  # type: ignore[index]
-    ahead = entry[1] + 3_600_000
-    redis.zadd(store.keys.audit(), {entry[0]: ahead})
+    ((entry, score),) = _scores(store)
+    ahead = score + 3_600_000
+    redis.zadd(store.keys.audit(), {entry.decode(): ahead})
     _add(store, 2)
-    scores = [score for _, score in redis.zrange(store.keys.audit(), 0, -1, withscores=True)]  # type: ignore[union-attr]
-    assert scores == [ahead, ahead]
+    assert [score for _, score in _scores(store)] == [ahead, ahead]
     trail = AuditTrail(redis, store.keys)
     assert trail.next_after("") is not None
+
+
+def _scores(store: Store) -> list[tuple[bytes, float]]:
+    return cast(list[tuple[bytes, float]], store.redis.zrange(store.keys.audit(), 0, -1, withscores=True))

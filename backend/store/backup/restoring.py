@@ -80,13 +80,17 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author | Non
         if written and isinstance(line, MapLine | AliasLine | MonitorLine | KeyLine):
             tenant = str(line.record["tenant"]) if isinstance(line, KeyLine) else line.tenant
             tenants.setdefault(tenant, Counter())[line.kind] += 1
-    for tenant, counts in tenants.items() if author is not None else ():
-        with redis.pipeline() as pipe:
-            AuditTrail(redis, Keyspace(tenant), author).add(
-                pipe, AuditFact(action="backup-restored", after=dict(counts))
-            )
-            pipe.execute()
+    if author is not None:
+        for tenant, counts in tenants.items():
+            _note(redis, tenant, counts, author)
     return restored
+
+
+def _note(redis: Redis, tenant: str, counts: Counter[str], author: Author) -> None:
+    """Add the entry of a restoration to the audit log of a tenant."""
+    with redis.pipeline() as pipe:
+        AuditTrail(redis, Keyspace(tenant), author).add(pipe, AuditFact(action="backup-restored", after=dict(counts)))
+        pipe.execute()
 
 
 def _check(source: BinaryIO, writer: _Writer) -> None:
