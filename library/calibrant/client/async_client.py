@@ -17,8 +17,12 @@ from calibrant.client.answers import (
     AliasRecord,
     AuditAnswer,
     AuditEntry,
+    AuditHookAnswer,
+    AuditHooksAnswer,
+    AuditPage,
     BatchesAnswer,
     BatchRecord,
+    ChangeRecord,
     DecisionCurveAnswer,
     DecisionThresholdAnswer,
     DeliveriesAnswer,
@@ -59,7 +63,16 @@ from calibrant.client.answers import (
     SeriesAnswer,
 )
 from calibrant.client.async_connection import AsyncConnection
-from calibrant.client.calls import aliases, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
+from calibrant.client.calls import (
+    aliases,
+    audit_hooks,
+    distributions,
+    jobs,
+    maps,
+    monitor_alarms,
+    monitor_rows,
+    monitors,
+)
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
@@ -106,7 +119,7 @@ class AsyncCalibrant(AsyncConnection):
 
     Parameters
     ----------
-    url, api_key, timeout, tries, verify, transport
+    url, api_key, timeout, tries, note, verify, transport
         As for ``Calibrant``.
 
     Examples
@@ -1885,6 +1898,38 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(aliases.alias(self._patience, name, alias, version, new=new))
 
+    async def audit_hook(self, hook: str, url: str, *, secret: str | None = None) -> AuditHookAnswer:
+        """Send the entries of the audit log from now on to a URL, as CloudEvents.
+
+        Parameters
+        ----------
+        hook : str
+            Name of the hook, of lower-case letters, digits, hyphens and underscores.
+        url : str
+            URL that receives the entries; the settings of the service must allow its host.
+        secret : str, optional
+            ``whsec_`` followed by the base64 of 24 to 64 bytes. Default: that of the hook, or a new one.
+
+        Returns
+        -------
+        AuditHookAnswer
+            The hook, with its secret if it is new.
+
+        Raises
+        ------
+        ProblemResponse
+            With code ``hook-refused`` if the URL is not allowed, and ``forbidden`` without the scope ``admin``.
+
+        Examples
+        --------
+        A service allows no hosts by default:
+
+        >>> client.audit_hook("siem", "https://siem.example.com/calibrant")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        calibrant.client.errors.ProblemResponse: /url: the host is not allowed
+        """
+        return await self._run(audit_hooks.audit_hook(self._patience, hook, url, secret=secret))
+
     @overload
     async def calibrate_distribution(
         self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
@@ -3166,3 +3211,100 @@ class AsyncCalibrant(AsyncConnection):
                 )
             )
         ).items
+
+    def audit_log(
+        self,
+        *,
+        created_after: float | str | datetime | None = None,
+        created_before: float | str | datetime | None = None,
+        action: str | None = None,
+        actor: str | None = None,
+        map: str | MapSummary | None = None,
+        alias: str | None = None,
+        monitor: str | None = None,
+    ) -> AsyncIterator[ChangeRecord]:
+        """Iterate over the audit log of the tenant, newest first.
+
+        Parameters
+        ----------
+        created_after : float or str or datetime, optional
+            Created at this time or later.
+        created_before : float or str or datetime, optional
+            Created before this time.
+        action : {"map-fitted", "map-imported", "map-described", "map-deleted", "alias-moved", "alias-deleted", "alias-not-moved", "key-created", "key-rotated", "key-revoked", "monitor-created", "monitor-changed", "monitor-deleted", "alarm-acknowledged", "recalibration-requested", "recalibration-declined", "recalibration-failed", "challenger-proposed", "proposal-replaced", "proposal-accepted", "proposal-rejected", "audit-hook-set", "audit-hook-deleted", "backup-restored"}, optional
+            Only this action.
+        actor : str, optional
+            Only changes by the actor with this id or name.
+        map : str or MapSummary, optional
+            Only changes of the map with this name, or id without a name.
+        alias : str, optional
+            Only changes of this alias of any map.
+        monitor : str, optional
+            Only changes of this monitor.
+
+        Yields
+        ------
+        ChangeRecord
+            One entry of the audit log.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``not-acceptable``.
+
+        Examples
+        --------
+        >>> {entry.action for entry in client.audit_log(action="alias-moved")} <= {"alias-moved"}
+        True
+        """
+        return self._iterate(
+            pages(
+                self._patience,
+                path_of("audit"),
+                {
+                    "created_after": moment_of(created_after),
+                    "created_before": moment_of(created_before),
+                    "action": action,
+                    "actor": actor,
+                    "map": map,
+                    "alias": alias,
+                    "monitor": monitor,
+                },
+                AuditPage,
+            )
+        )
+
+    async def audit_hooks(self) -> list[AuditHookAnswer]:
+        """List the hooks of the audit log, with the last entry that each accepted and its last attempt.
+
+        Returns
+        -------
+        list of AuditHookAnswer
+            A hook of the audit log.
+
+        Examples
+        --------
+        >>> client.audit_hooks()
+        []
+        """
+        return (await self._run(result(self._patience, "GET", path_of("audit", "hooks"), AuditHooksAnswer))).items
+
+    async def delete_audit_hook(self, hook: str) -> None:
+        """Delete a hook of the audit log; nothing more is sent to it.
+
+        Parameters
+        ----------
+        hook : str
+            Name of a hook.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-hook``.
+
+        Examples
+        --------
+        >>> for hook in client.audit_hooks():
+        ...     client.delete_audit_hook(hook.name)
+        """
+        await self._run(removal(self._patience, path_of("audit", "hooks", hook)))

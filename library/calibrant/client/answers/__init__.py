@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calibrant.client.answers.aliases import Aliases, AliasRecord
+    from calibrant.client.answers.audit import Actor, AuditPage, ChangeRecord, KeyGrant
+    from calibrant.client.answers.audit_hooks import AuditHookAnswer, AuditHooksAnswer, HookProgress
     from calibrant.client.answers.batches import BatchesAnswer, BatchRecord
     from calibrant.client.answers.catalogue import (
         DiagramEntry,
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
 #: Name -> the module that it is loaded from.
 _MODULE_OF = {
     "About": "maps",
+    "Actor": "audit",
     "After": "evaluations",
     "AlarmData": "monitor_alarms",
     "AlarmsAnswer": "monitor_alarms",
@@ -130,11 +133,15 @@ _MODULE_OF = {
     "Attempt": "monitor_alarms",
     "AuditAnswer": "monitor_alarms",
     "AuditEntry": "monitor_alarms",
+    "AuditHookAnswer": "audit_hooks",
+    "AuditHooksAnswer": "audit_hooks",
+    "AuditPage": "audit",
     "BatchRecord": "batches",
     "BatchReport": "evaluations",
     "BatchesAnswer": "batches",
     "Bins": "maps",
     "ChangeReading": "monitor_rules",
+    "ChangeRecord": "audit",
     "ComparisonAnswer": "evaluations",
     "ContestantAnswer": "evaluations",
     "Counts": "monitors",
@@ -177,6 +184,7 @@ _MODULE_OF = {
     "Health": "catalogue",
     "HeldOutGain": "distributions",
     "HistogramReading": "monitor_answers",
+    "HookProgress": "audit_hooks",
     "HookSpec": "monitors",
     "HookTestData": "monitor_alarms",
     "HosmerLemeshowAnswer": "grades",
@@ -185,6 +193,7 @@ _MODULE_OF = {
     "JobAnswer": "jobs",
     "JobSummary": "jobs",
     "JobsAnswer": "jobs",
+    "KeyGrant": "audit",
     "LabelShiftReading": "monitor_answers",
     "Limit": "catalogue",
     "LimitsAnswer": "catalogue",
@@ -244,6 +253,7 @@ _MODULE_OF = {
 __all__ = [
     "FINAL",
     "About",
+    "Actor",
     "After",
     "AlarmData",
     "AlarmsAnswer",
@@ -252,11 +262,15 @@ __all__ = [
     "Attempt",
     "AuditAnswer",
     "AuditEntry",
+    "AuditHookAnswer",
+    "AuditHooksAnswer",
+    "AuditPage",
     "BatchRecord",
     "BatchReport",
     "BatchesAnswer",
     "Bins",
     "ChangeReading",
+    "ChangeRecord",
     "ComparisonAnswer",
     "ContestantAnswer",
     "Counts",
@@ -298,6 +312,7 @@ __all__ = [
     "Health",
     "HeldOutGain",
     "HistogramReading",
+    "HookProgress",
     "HookSpec",
     "HookTestData",
     "HosmerLemeshowAnswer",
@@ -306,6 +321,7 @@ __all__ = [
     "JobAnswer",
     "JobSummary",
     "JobsAnswer",
+    "KeyGrant",
     "LabelShiftReading",
     "Limit",
     "LimitsAnswer",

@@ -73,6 +73,7 @@ class MonitorAnswer(WireAnswer):
     id: str  # unique id; a new monitor with the same name has another
     created_at: str  # when it was created
     created_by: str | None = None  # name of the API key that created it; None without keys
+    configured_by: str | None = None  # id of the API key that created or last changed it; None if it is not known
     started_at: str  # rows predicted earlier are not counted as evidence
 
 
