@@ -57,6 +57,12 @@ async def put_audit_hook(hook: str, request: Request, here: Here) -> Response:
 
 @calls.add(Call("DELETE", "/audit/hooks/{hook}", status=204, problems=("unknown-hook",), client="delete_audit_hook"))
 async def delete_audit_hook(hook: str, here: Here) -> Response:
-    """Delete a hook of the audit log; nothing more is sent to it."""
+    """Delete a hook of the audit log; nothing more is sent to it.
+
+    Examples
+    --------
+    >>> for hook in client.audit_hooks():
+    ...     client.delete_audit_hook(hook.name)
+    """
     await run_in_thread(audit_hooks.hooks_of(here.store).delete, hook)
     return Response(status_code=204)

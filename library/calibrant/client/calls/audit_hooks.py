@@ -32,10 +32,11 @@ def audit_hook(patience: Patience, hook: str, url: str, *, secret: str | None = 
 
     Examples
     --------
-    >>> hook = client.audit_hook("siem", "https://alerts.example.com/calibrant")
-    >>> hook.progress.failures
-    0
-    >>> client.delete_audit_hook("siem")
+    A service allows no hosts by default:
+
+    >>> client.audit_hook("siem", "https://siem.example.com/calibrant")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    calibrant.client.errors.ProblemResponse: /url: the host is not allowed
     """
     request = with_fields("PUT", path_of("audit", "hooks", hook), {"url": url, "secret": secret})
     return read(AuditHookAnswer, (yield from send(patience, request)))
