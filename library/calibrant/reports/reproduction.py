@@ -42,6 +42,33 @@ def reproduction(about: ReportSubject, arrays: Sequence[str] = ()) -> Reproducti
     return Reproduction(in_words(named), command, folded(options), curl, python)
 
 
+def reproduction_of_models(about: ReportSubject, arrays: Sequence[str] = ()) -> Reproduction:
+    """Return the lines that reproduce a report of several models with these other ``arrays``."""
+    options, rows = {name: value for name, value in about.options.items() if value is not None}, _reading(about)
+    names = list(options.get("models") or options.get("batches") or ())
+    sent = {name: value for name, value in options.items() if name != "models"}
+    stored = "batches" in options
+    sent |= {} if stored else rows
+    listed = ", ".join(json.dumps(name) for name in ("labels", *arrays))
+    content = "" if stored else f', with {listed} and "models": {{NAME: predictions}} for each model'
+    named = options if "reduction" not in options else {**options, "reduction": about.named(options["reduction"])}
+    options_of_python = {name: options[name] for name in ("reduction", "seed") if name in options} | rows
+    arguments = [f"    {name}={value!r}," for name, value in options_of_python.items()]
+    if about.loading:
+        first = "next(iter(models.values()))"
+        models = "{name: rows.predictions for name, rows in models.items()}"
+        own = ["", f"rows = {first}", "report = calibrant.report(", f"    {models}, rows.labels,"]
+        python = [*about.loading, *own, *(f"    {name}=rows.{name}," for name in arrays)]
+    else:
+        origin = [] if about.origin is None else [f"# predictions, {', '.join(['labels', *arrays])}: {about.origin}"]
+        models = [f"    {name!r}: predictions[{name!r}]," for name in names]
+        python = ["import calibrant", "", *origin, "models = {", *models, "}", "report = calibrant.report("]
+        python += ["    models, labels,", *(f"    {name}={name}," for name in arrays)]
+    command = [] if about.command is None else [about.command]
+    curl = _sending("compare", content)
+    return Reproduction(in_words(named), command, folded(sent), curl, [*python, *arguments, ")"])
+
+
 def fitting(line: str, about: ReportSubject, arrays: Sequence[str] = ()) -> list[str]:
     """Return Python that fits a map to the rows; ``line`` is the call with ``predictions, labels``."""
     rows = "rows.predictions, rows.labels" if about.loading else "predictions, labels"
@@ -89,10 +116,14 @@ def _in_words(value: Any) -> str:
 def _curl(options: Mapping[str, Any], arrays: Sequence[str]) -> list[str]:
     """Return the command that sends the options with the rows, which may have other ``arrays``."""
     names = [f'"{name}"' for name in ("predictions", "labels", *arrays)]
-    rows = "" if "batch" in options else f", with {', '.join(names[:-1])} and {names[-1]}"
+    return _sending("evaluate", "" if "batch" in options else f", with {', '.join(names[:-1])} and {names[-1]}")
+
+
+def _sending(call: str, rows: str) -> list[str]:
+    """Return the command that sends the options to a call, with a description of the ``rows``."""
     return [
         f"# request.json: the options above{rows}",
-        'curl "$CALIBRANT_URL/evaluate" --data @request.json --output report.html \\',
+        f'curl "$CALIBRANT_URL/{call}" --data @request.json --output report.html \\',
         "  --header 'Content-Type: application/json' --header 'Accept: text/html' \\",
         '  --header "Authorization: Bearer $CALIBRANT_API_KEY"',
     ]
