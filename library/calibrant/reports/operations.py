@@ -335,6 +335,10 @@ class ModelReport:
         """Whether no measure needs a long fit."""
         return self.task.inline
 
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
+        """Return the checked rows, those of the first model."""
+        return self.task.check(batch, groups)
+
     def seconds(self, rows: CheckedBatch) -> float:
         """Estimate the seconds of ``document``."""
         return self.task.seconds(rows) + _ROW * len(rows) * len(self.task.models)
@@ -355,7 +359,7 @@ def report_of_models(
     batches, rows = {name: own.batch for name, own in models.items()}, next(iter(models.values()))
     resampling = Resampling.read(LEVEL, RESAMPLES, seed)
     operation = ModelReport(Comparison.of_models(batches, None, reduction, resampling))
-    found = operation.document(operation.task.check(rows.batch, rows.groups))
+    found = operation.document(operation.check(rows.batch, rows.groups))
     return found, options_of_models(list(models), reduction, seed=seed)
 
 

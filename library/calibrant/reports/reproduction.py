@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.measures.catalogue import LEVEL
 from calibrant.reports import numbers
-from calibrant.reports.panel import ReportSubject
+from calibrant.reports.panel import RESAMPLES, ReportSubject
 
 #: Options of ``POST /evaluate`` that are arguments of ``calibrant.evaluate``.
 _OF_THE_LIBRARY = (
     *("measures", "diagrams", "reduction", "classes", "interval", "resamples", "cluster_variance", "seed"),
 )
+#: Options of ``POST /compare`` that are arguments of ``calibrant.compare``, and the defaults of some.
+_OF_COMPARISONS = (
+    *("measures", "reduction", "cluster_variance", "rank_by", "correction", "of", "interval", "resamples", "seed"),
+)
+_DEFAULTS = {"interval": LEVEL, "resamples": RESAMPLES, "cluster_variance": "cr2"}
 #: Options with these words in their names are never shown.
 _SECRET = ("key", "token", "authorization", "secret", "password")
 
@@ -44,29 +50,36 @@ def reproduction(about: ReportSubject, arrays: Sequence[str] = ()) -> Reproducti
 
 def reproduction_of_models(about: ReportSubject, arrays: Sequence[str] = ()) -> Reproduction:
     """Return the lines that reproduce a report of several models with these other ``arrays``."""
-    options, rows = {name: value for name, value in about.options.items() if value is not None}, _reading(about)
-    names = list(options.get("models") or options.get("batches") or ())
+    options, reading = {name: value for name, value in about.options.items() if value is not None}, _reading(about)
     sent = {name: value for name, value in options.items() if name != "models"}
-    stored = "batches" in options
-    sent |= {} if stored else rows
-    listed = ", ".join(json.dumps(name) for name in ("labels", *arrays))
-    content = "" if stored else f', with {listed} and "models": {{NAME: predictions}} for each model'
+    content = ""
+    if "batches" not in options:  # stored batches include their scale and the kind of their weights
+        sent |= reading
+        listed = ", ".join(json.dumps(name) for name in ("labels", *arrays))
+        content = f', with {listed} and "models": {{NAME: predictions}} for each model'
     named = options if "reduction" not in options else {**options, "reduction": about.named(options["reduction"])}
-    options_of_python = {name: options[name] for name in ("reduction", "seed") if name in options} | rows
-    arguments = [f"    {name}={value!r}," for name, value in options_of_python.items()]
-    if about.loading:
-        first = "next(iter(models.values()))"
-        models = "{name: rows.predictions for name, rows in models.items()}"
-        own = ["", f"rows = {first}", "report = calibrant.report(", f"    {models}, rows.labels,"]
-        python = [*about.loading, *own, *(f"    {name}=rows.{name}," for name in arrays)]
-    else:
-        origin = [] if about.origin is None else [f"# predictions, {', '.join(['labels', *arrays])}: {about.origin}"]
-        models = [f"    {name!r}: predictions[{name!r}]," for name in names]
-        python = ["import calibrant", "", *origin, "models = {", *models, "}", "report = calibrant.report("]
-        python += ["    models, labels,", *(f"    {name}={name}," for name in arrays)]
     command = [] if about.command is None else [about.command]
-    curl = _sending("compare", content)
-    return Reproduction(in_words(named), command, folded(sent), curl, [*python, *arguments, ")"])
+    python = _python_of_models(options, reading, about, arrays)
+    return Reproduction(in_words(named), command, folded(sent), _sending("compare", content), python)
+
+
+def _python_of_models(
+    options: Mapping[str, Any], reading: Mapping[str, Any], about: ReportSubject, arrays: Sequence[str]
+) -> list[str]:
+    """Return Python that makes the report; or with options that ``report`` does not have, the comparison."""
+    given = {name: options[name] for name in _OF_COMPARISONS if name in options}
+    others = {name: value for name, value in given.items() if name not in ("reduction", "seed")}
+    call = "compare" if others != {name: _DEFAULTS.get(name) for name in others} else "report"
+    used = {name: value for name, value in given.items() if call == "compare" or name not in others}
+    arguments = [f"    {name}={value!r}," for name, value in (used | dict(reading)).items()]
+    if about.loading:
+        first = ["", "rows = next(iter(models.values()))", f"report = calibrant.{call}("]
+        predictions = "    {name: sheet.predictions for name, sheet in models.items()}, rows.labels,"
+        return [*about.loading, *first, predictions, *(f"    {name}=rows.{name}," for name in arrays), *arguments, ")"]
+    origin = [] if about.origin is None else [f"# predictions, {', '.join(['labels', *arrays])}: {about.origin}"]
+    models = [f"    {name!r}: predictions[{name!r}]," for name in options.get("models") or options.get("batches") or ()]
+    opened = ["import calibrant", "", *origin, "models = {", *models, "}", f"report = calibrant.{call}("]
+    return [*opened, "    models, labels,", *(f"    {name}={name}," for name in arrays), *arguments, ")"]
 
 
 def fitting(line: str, about: ReportSubject, arrays: Sequence[str] = ()) -> list[str]:
