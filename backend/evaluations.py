@@ -57,9 +57,17 @@ def report_or_queue(
     made = _evaluate(requester, arrays, options, report=True)
     if isinstance(made, JobRecord):
         return made
-    report, work = made
+    return _whole(made[0], made[1], made[1].rows, options)
+
+
+def _whole(
+    report: dict[str, Any],
+    work: Work,
+    rows: Rows,
+    options: EvaluateOptions | EvaluateDistributionOptions | CompareOptions,
+) -> WholeReport:
     kind = kind_of(options.prediction_kind)
-    return WholeReport(report, work.spec, record_of(options.batch or "", kind, work.rows, kind.stored(work.rows)))
+    return WholeReport(report, work.spec, record_of(options.batch or "", kind, rows, kind.stored(rows)))
 
 
 def _evaluate(
@@ -93,23 +101,41 @@ def _evaluate(
 @traced("work")
 def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptions) -> dict[str, Any] | JobRecord:
     """Compare models or maps on the same rows directly, or queue a job, as for an evaluation."""
+    made = _compare(requester, arrays, options, report=False)
+    return made if isinstance(made, JobRecord) else made[0]
+
+
+@traced("work")
+def report_comparison_or_queue(
+    requester: Requester, arrays: Arrays, options: CompareOptions
+) -> WholeReport | JobRecord:
+    """Create a full report of models or maps on the same rows directly, or queue a job."""
+    made = _compare(requester, arrays, options, report=True)
+    return made if isinstance(made, JobRecord) else _whole(*made, options)
+
+
+def _compare(
+    requester: Requester, arrays: Arrays, options: CompareOptions, *, report: bool
+) -> tuple[dict[str, Any], Work, Rows] | JobRecord:
+    """Return the answer with its work and the rows, those of the first model, or the job."""
     models = [name for name in arrays if CLASSIFICATION.is_model(name)]
     stated = {"/models": models, "/batches": options.batches, "/maps": options.maps}
     if len([pointer for pointer, value in stated.items() if value]) != 1:
         raise InvalidField.at("", "must have exactly one of models, batches and maps")
     if options.maps is not None:
         given = options.model_dump(exclude={"batches"})
-        return evaluate_or_queue(requester, arrays, RankedMaps.model_validate(given))
+        made = _evaluate(requester, arrays, RankedMaps.model_validate(given), report=report)
+        return made if isinstance(made, JobRecord) else (*made, made[1].rows)
     if options.source is not None:
         raise InvalidField.at("/source", "can be combined with maps only; send models as arrays or batches")
     if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
         where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
         raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")
     rows, parts = _rows_of_models(requester, arrays, options)
-    request = CLASSES.comparison(requester, options, rows)
+    request = CLASSES.comparison(requester, options, rows, report=report)
     found = run_inline(requester, request)
     if found is not None:
-        return found  # type: ignore[no-any-return]
+        return found, request, next(iter(rows.values()))
     with place_for_job(requester) as job_id:
         ids = list((options.batches or {}).values())
         if not ids:
@@ -168,7 +194,7 @@ def _work_on_batches(
 
 
 def stored_report(store: Store, job: JobRecord) -> WholeReport:
-    """The full report of a job that evaluated one batch."""
+    """The full report of a job that evaluated one batch, or compared models."""
     spec = kind_of(job.spec.get("prediction_kind", CLASSES.name)).spec.model_validate(job.spec)
     batch = job.rows
     if batch is None:  # a job of a version that did not describe its rows
@@ -176,6 +202,8 @@ def stored_report(store: Store, job: JobRecord) -> WholeReport:
             batch = store.batches.record(spec.batch or "")
     if job.temporary_batch is not None:
         spec = spec.model_copy(update={"batch": None})
+    if job.temporary_batches:
+        spec = spec.model_copy(update={"batches": None})
     return WholeReport((job.result or {})["report"], spec, batch)
 
 

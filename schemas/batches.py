@@ -198,7 +198,13 @@ class UploadRecord(Document):
     format: int = 1
     file: str | None = Field(None, description="null if the rows were not uploaded as a file")
     said: list[str] = Field([], description="everything that was inferred or converted")
+    model: str | None = Field(None, description="columns of the model, if the file has several models")
     classes: list[str] | None = Field(None, description="names of the classes in order, if the file contains them")
     reduction: str | None = Field(
         None, description="that of reports and maps, if the form has one, or if the file implies one: confidence"
     )
+
+    @property
+    def title(self) -> str | None:
+        """The file, with the model if the file has several."""
+        return self.file if self.model is None else f"{self.file}: {self.model}"

@@ -355,7 +355,7 @@ class ComparisonAnswer(ComparedAnswer):
 
 
 class GroupDiagrams(Document):
-    """The diagrams of one group's rows."""
+    """The diagrams of one group's rows, or of one model."""
 
     n: int
     diagrams: dict[str, DiagramAnswer]
@@ -389,6 +389,9 @@ class ReportAnswer(Document):
     comparison: ComparisonAnswer | None = Field(None, description="if models or maps were compared")
     group_diagrams: dict[str, GroupDiagrams] | None = Field(
         None, description="in a full report: the reliability diagram of each group, for two to nine groups"
+    )
+    model_diagrams: dict[str, GroupDiagrams] | None = Field(
+        None, description="in a comparison of models requested as HTML: the diagrams of each model by name"
     )
     recommendation: dict[str, Any] | None = Field(
         None, description="in a report requested as HTML: the recommended map, and the gain of each candidate"

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from calibrant.maps.calibration_map import SETS, VECTORS
+from calibrant.maps.calibration_map import VECTORS
+from calibrant.maps.documents import SETS
 from schemas.base import Document, Name, Reference, Seed, Timestamp
 from schemas.batches import (
     FEATURES,

@@ -8,16 +8,24 @@ from typing import Any, NamedTuple, cast
 from fastapi import Response
 
 import calibrant
-from backend.evaluations import WholeReport, report_or_queue, stored_report
+from backend.evaluations import WholeReport, report_comparison_or_queue, report_or_queue, stored_report
 from backend.kinds import Arrays, kind_of
 from calibrant.reports.panel import ReportSubject
-from schemas.evaluations import EvaluateDistributionOptions, EvaluateOptions
+from schemas.evaluations import (
+    CompareOptions,
+    EvaluateDistributionOptions,
+    EvaluateDistributionSpec,
+    EvaluateOptions,
+    EvaluateSpec,
+)
 from schemas.jobs import JobRecord
 from service.context import Context
 from service.formats.media import HTML
 from service.html import SEALED
 from service.jobs import settle
 from service.threads import run_in_thread
+
+ReportOptions = EvaluateOptions | EvaluateDistributionOptions | CompareOptions
 
 
 class FullReport(NamedTuple):
@@ -39,18 +47,17 @@ class FullReport(NamedTuple):
         return fragment(self.report, self.subject)
 
 
-def report_at_once(
-    here: Context, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
-) -> FullReport | JobRecord:
-    """Evaluate the full report of one batch, or create a job for it."""
-    made = report_or_queue(here, arrays, options)
+def report_at_once(here: Context, arrays: Arrays, options: ReportOptions) -> FullReport | JobRecord:
+    """Evaluate the full report of one batch or of several models, or create a job for it."""
+    if isinstance(options, CompareOptions):
+        made = report_comparison_or_queue(here, arrays, options)
+    else:
+        made = report_or_queue(here, arrays, options)
     return made if isinstance(made, JobRecord) else _whole(made, options.prediction_kind, datetime.now(UTC))
 
 
-async def report_response(
-    here: Context, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
-) -> Response:
-    """The full report of one batch as HTML, or the response of its job."""
+async def report_response(here: Context, arrays: Arrays, options: ReportOptions) -> Response:
+    """The full report of one batch or of several models as HTML, or the response of its job."""
     made = await run_in_thread(report_at_once, here, arrays, options)
     if isinstance(made, FullReport):
         return await report_page(here, made)
@@ -79,9 +86,16 @@ def _whole(made: WholeReport, kind: str, when: datetime) -> FullReport:
         weights=weights,
         map=spec.map,
         scale=scale or "probability",
-        origin=f"those of the batch {spec.batch}" if spec.batch else "submitted with the request",
+        origin=_origin(spec),
     )
     return FullReport(report, subject)
+
+
+def _origin(spec: EvaluateSpec | EvaluateDistributionSpec) -> str:
+    if spec.batch:
+        return f"those of the batch {spec.batch}"
+    stored = isinstance(spec, EvaluateSpec) and spec.batches
+    return "those of the batches above" if stored else "submitted with the request"
 
 
 def has_report(record: JobRecord) -> bool:

@@ -38,7 +38,7 @@ from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.segments import Segments
-from calibrant.measures.catalogue import level_of, read_requests
+from calibrant.measures.catalogue import LEVEL, level_of, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, Training, sample_in
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS
@@ -47,6 +47,7 @@ from calibrant.reports.operations import (
     ClassOperation,
     ClassReport,
     CostPicture,
+    ModelReport,
     SizePicture,
     n_classes_of,
     report_options,
@@ -116,14 +117,15 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     return ClassEvaluation(comparison, {name: found.id for name, found in records.items()}, spec.by_group)
 
 
-def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEvaluation:
-    """Return the comparison of models, whose batches are those of the spec; raises ``CalibrationError``."""
+def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEvaluation | ModelReport:
+    """Return the comparison or report of models, whose batches are those of the spec; raises ``CalibrationError``."""
     from calibrant.comparison import Comparison
 
     resampling = Resampling.read(level_of(spec.interval, None), spec.resamples, spec.seed, spec.cluster_variance)
     given = (spec.measures, spec.reduction, resampling, spec.correction, spec.of, spec.rank_by)
     field = "models" if spec.batches is None else "batches"
-    return ClassEvaluation(Comparison.of_models(models, *given, field=field))
+    comparison = Comparison.of_models(models, *given, field=field)
+    return ModelReport(comparison) if spec.report else ClassEvaluation(comparison)
 
 
 def _picture(
@@ -511,13 +513,15 @@ class ClassPredictions:
             return partial(full_report(operation, rows, checked)[0].document, rows, device)
         return partial(operation.document, rows, device)
 
-    def comparison(self, requester: Requester, options: CompareOptions, rows: Mapping[str, ClassRows]) -> Work:
-        """Check a comparison of models, and return the work on their rows."""
+    def comparison(
+        self, requester: Requester, options: CompareOptions, rows: Mapping[str, ClassRows], *, report: bool
+    ) -> Work:
+        """Check a comparison or report of models, and return the work on their rows."""
         reduction = implied_reduction(requester, options.reduction, list((options.batches or {}).values()))
         unused = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "maps", "source"}
         given = options.model_dump(exclude=unused) | {"reduction": reduction, "models": list(rows)}
         given["batches"] = None if options.batches is None else list(options.batches.values())
-        spec = EvaluateSpec.model_validate({**given, "map": None})
+        spec = EvaluateSpec.model_validate({**given, "map": None, "report": report})
         operation = compared_models(spec, {name: own.labelled for name, own in rows.items()})
         first = next(iter(rows.values()))
         checked = operation.check(first.labelled, first.groups)
@@ -558,6 +562,12 @@ class ClassPredictions:
         """The options that reproduce a full report."""
         options = {name: getattr(spec, name) for name in _REPRODUCED}
         options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
+        if spec.models is not None:
+            stored = spec.batches is not None
+            sent = {"batches": dict(zip(spec.models, spec.batches or [], strict=True))} if stored else {}
+            options = {**(sent or {"models": spec.models}), **options, "interval": spec.interval or LEVEL}
+            options |= {"rank_by": spec.rank_by, "correction": spec.correction}
+            options["of"] = None if spec.of == "debiased" else spec.of
         return {name: value for name, value in options.items() if value is not None}
 
     def calibration(self, held: HeldMap, options: CalibrateOptions) -> CalibrationRequest | SetsRequest:

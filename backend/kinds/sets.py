@@ -15,7 +15,7 @@ from calibrant.core.options import known_name
 from calibrant.core.progress import Progress, reporting
 from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows
-from calibrant.maps.calibration_map import SETS
+from calibrant.maps.documents import SETS
 from calibrant.sets.fitting import SET_METHODS, SetFitting
 from calibrant.sets.set_map import SetMap
 from schemas.maps import CalibrateOptions, FitOptions, FitSpec, MapRecord, Registration, output_shape

@@ -355,11 +355,11 @@ class UploadStore:
         return UploadRecord() if stored is None else read_stored(UploadRecord, stored)
 
     def files(self, batch_ids: Sequence[str]) -> list[str | None]:
-        """The file names of batches, None for batches without a file."""
+        """The files of batches, with the model if the file has several; None for batches without a file."""
         if not batch_ids:
             return []
         stored = cast(list[bytes | None], self._redis.mget([self._keys.upload(batch_id) for batch_id in batch_ids]))
-        return [None if data is None else read_stored(UploadRecord, data).file for data in stored]
+        return [None if data is None else read_stored(UploadRecord, data).title for data in stored]
 
     def remember_report(self, batch_id: str, job_id: str, map_ids: Sequence[str], *, ttl: int) -> None:
         """Store the id of the job of a report, with the maps that it applies, so that later requests find it."""

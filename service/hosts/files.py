@@ -9,7 +9,7 @@ from pathlib import Path
 from backend.held_map import HeldMap
 from calibrant.core.errors import InvalidDocument
 from calibrant.kinds import FittedMap, read_map, try_map
-from calibrant.maps.calibration_map import read_document_file
+from calibrant.maps.documents import read_document_file
 from schemas.base import ID_PREFIX
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

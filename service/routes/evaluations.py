@@ -165,9 +165,18 @@ async def evaluate(request: Request, here: Here) -> Response:
         access="maps:read",
         body=rows(CompareBody),
         answer=ReportAnswer,
+        media=(HTML,),
         queues="A job, if a measure needs a long fit or the estimated total exceeds 2 s",
         problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_ENDED_JOBS),
-        client=(ClientMethod("compare", rows=CompareBody, answer=ReportAnswer),),
+        client=(
+            ClientMethod("compare", rows=CompareBody, answer=ReportAnswer),
+            ClientMethod(
+                "comparison_report_html",
+                rows=CompareBody,
+                media=HTML,
+                summary="Create an HTML report of several models on the same rows, or of stored maps.",
+            ),
+        ),
         samples=(
             Sample(
                 "two-models",
@@ -189,7 +198,8 @@ async def compare(request: Request, here: Here) -> Response:
     a constant prediction of the base rate has none. The differences of all pairs have intervals and adjusted p-values;
     those of the AUROC are DeLong's. With ``groups``, the comparison is repeated on the rows of each group.
 
-    With ``maps``, the rows are ``predictions`` and ``labels``, or a ``batch``.
+    With ``maps``, the rows are ``predictions`` and ``labels``, or a ``batch``. With ``Accept: text/html``, returns a
+    self-contained HTML report, with the diagrams of the models side by side.
 
     Examples
     --------
@@ -200,8 +210,16 @@ async def compare(request: Request, here: Here) -> Response:
     >>> report = client.compare(maps=["spam:1"], predictions=p, labels=y, measures=["brier"])
     >>> [contestant.name for contestant in report.comparison.contestants]
     ['uncalibrated', 'spam:1']
+
+    >>> client.comparison_report_html(models={"forest": p, "coin": [0.5] * len(p)}, labels=y)[:15]
+    '<!doctype html>'
     """
+    kind = choose(read_header(request, b"accept"), (JSON, HTML))
     payload = await read_payload(request, here.settings)
     options = read_options(payload, CompareOptions)
+    if kind == HTML:
+        return await report_response(here, payload.arrays, options)
     made = await run_in_thread(compare_or_queue, here, payload.arrays, options)
-    return await settle(here, made) if isinstance(made, JobRecord) else answer(made)
+    response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)
+    response.headers["Vary"] = "Accept"
+    return response

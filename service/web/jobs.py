@@ -21,8 +21,8 @@ from service.paging import page_request, read_query
 from service.reports import has_report, report_page, whole_of
 from service.threads import run_in_thread
 from service.web.forms import page_calls
-from service.web.reports import makes_page
-from service.web.visit import Visit, Visiting, redirect_to
+from service.web.reports import batches_of_page, makes_page
+from service.web.visit import Visit, Visiting, redirect_to, report_path
 
 # --- The state of a job as shown on the page
 
@@ -83,6 +83,11 @@ class JobView:
     def makes_report(self) -> bool:
         """Whether its result is a report that the page can show."""
         return self.job.status == "succeeded" and makes_page(self.job)
+
+    @property
+    def report_path(self) -> str | None:
+        """The page of the report; None if the rows were deleted when the job ended."""
+        return None if self.job.own_batches else report_path(batches_of_page(self.job), self.job.id)
 
 
 def view_of(visit: Visit, job_id: str) -> JobView:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated
-from urllib.parse import urlencode
 
 import orjson
 from fastapi import Depends, Query, Response
@@ -15,24 +14,26 @@ from backend.fits import fit_or_queue
 from backend.store.errors import UnknownJob
 from backend.store.pages import Page, PageRequest
 from calibrant.calibrators import METHODS, Method
+from calibrant.core.batch import MAX_NAME
 from calibrant.core.errors import CalibrationError, Offence
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionMethod
+from calibrant.io.errors import InvalidField
 from schemas.batches import BatchRecord, UploadRecord
-from schemas.evaluations import EvaluateDistributionOptions, EvaluateOptions
+from schemas.evaluations import CompareOptions, EvaluateDistributionOptions, EvaluateOptions
 from schemas.jobs import FINAL, JobRecord
 from schemas.listing import ListedMap, MapQuery
 from schemas.maps import FitDistributionOptions, FitOptions, MapRecord
 from service.calls import Call
 from service.context import Context
 from service.errors import NotFound
-from service.formats.options import read_options_of_kind
+from service.formats.options import read_options, read_options_of_kind
 from service.formats.payload import Payload
 from service.html import SEALED
 from service.reports import FullReport, report_at_once, whole_of
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
 from service.web.maps import reference_of
-from service.web.visit import Visiting, redirect_to
+from service.web.visit import Visiting, query_of, redirect_to
 
 # --- The report as shown on the page
 
@@ -44,16 +45,22 @@ _OFFERED = 50
 _COMPARED = ("log-loss", "brier", "ece", "ks")
 #: References of the maps that a report compares.
 MapRefs = Annotated[list[str], Query(default_factory=list)]
+#: The batches of the other models that a report compares.
+ModelBatches = Annotated[list[str], Query(default_factory=list)]
 
 
 @dataclass(frozen=True)
 class ReportView:
-    """A report, its batch, the newest maps of its kind of predictions by reference, and the query of the page."""
+    """A report, its batch, the newest maps of its kind of predictions by reference, and the query of the page.
+
+    ``models`` are the batches of the compared models by name.
+    """
 
     batch: BatchRecord
     made: FullReport
     maps: Sequence[tuple[str, ListedMap]]
     query: str
+    models: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def compared(self) -> list[str]:
@@ -95,13 +102,23 @@ class ReportView:
 
 
 def report_or_job(
-    here: Context, batch_id: str, map_ref: str | None, refs: Sequence[str], job_id: str | None
+    here: Context,
+    batch_id: str,
+    map_ref: str | None,
+    refs: Sequence[str],
+    job_id: str | None,
+    others: Sequence[str] = (),
 ) -> ReportView | JobRecord:
     """The report of a batch, before and after a map, or with a comparison of maps; or the job that creates it.
 
-    Raises ``UnknownBatch`` and the errors of ``POST /evaluate``.
+    With ``others``, the batches of other models on the same rows, it is their comparison. Raises ``UnknownBatch`` and
+    the errors of ``POST /evaluate`` and ``POST /compare``.
     """
     batch = here.store.batches.record(batch_id)
+    if others:
+        if refs or map_ref is not None:
+            raise InvalidField.at("/models", "cannot be combined with maps")
+        return _models_or_job(here, batch, [batch_id, *others], job_id)
     map_ids = [here.store.maps.get(ref).id for ref in refs or ([] if map_ref is None else [map_ref])]
     applied = ["comparison", *map_ids] if refs else map_ids
     upload = here.store.uploads.get(batch_id)
@@ -125,10 +142,30 @@ def report_or_job(
     return ReportView(batch, _named(made, upload), offered, query_of(query))
 
 
-def query_of(fields: Sequence[tuple[str, str | None]]) -> str:
-    """The query string of the fields that are not None, with its question mark; empty if all are None."""
-    query = urlencode([(name, value) for name, value in fields if value is not None])
-    return f"?{query}" if query else ""
+def _models_or_job(here: Context, batch: BatchRecord, ids: Sequence[str], job_id: str | None) -> ReportView | JobRecord:
+    """The comparison of models on the same rows, each stored as a batch, or the job that creates it."""
+    from calibrant.comparison import MAX_MAPS
+
+    if len(set(ids)) < len(ids):
+        raise InvalidField.at("/models", "must be different batches")
+    if len(ids) > MAX_MAPS:
+        raise InvalidField.at("/models", f"must be at most {MAX_MAPS - 1} batches")
+    uploads = {batch_id: here.store.uploads.get(batch_id) for batch_id in ids}
+    columns = {batch_id: upload.model for batch_id, upload in uploads.items()}
+    names = set(columns.values()) - {None, ""}
+    usable = len(names) == len(ids) and all(len(name or "") <= MAX_NAME for name in names)
+    models = {(columns[batch_id] or "") if usable else batch_id: batch_id for batch_id in ids}
+    known = here.store.uploads.report_job(batch.id, ["models", *ids])
+    made = _made_already(here, batch.id, known, job_id, ids)
+    if made is None:
+        options = read_options(Payload({}, {"batches": models}, from_query=False), CompareOptions)
+        made = report_at_once(here, {}, options)
+        if isinstance(made, JobRecord):
+            here.store.uploads.remember_report(batch.id, made.id, ["models", *ids], ttl=here.settings.batch_ttl)
+    if isinstance(made, JobRecord):
+        return made
+    query = query_of([("job", job_id), *(("models", other) for other in ids[1:])])
+    return ReportView(batch, _named(made, uploads[batch.id].model_copy(update={"model": None})), [], query, models)
 
 
 def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:
@@ -141,10 +178,11 @@ def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:
 
 
 def _made_already(
-    here: Context, batch_id: str, known: str | None, requested: str | None
+    here: Context, batch_id: str, known: str | None, requested: str | None, models: Sequence[str] | None = None
 ) -> FullReport | JobRecord | None:
     """The report of a job, or the job while it runs; None if there is no report yet.
 
+    ``models`` are the batches of a comparison.
     ``known`` is the stored id of the report's job; ``requested`` is the id in the query, which must exist.
     """
     try:
@@ -155,7 +193,8 @@ def _made_already(
         return None
     if job is None:
         return None
-    if job.spec.get("batch") != batch_id or not makes_page(job):
+    ids = [batch_id] if models is None else list(models)
+    if not makes_page(job) or batches_of_page(job) != ids:
         raise NotFound("the job has no report of this batch")
     if job.status == "succeeded":
         return whole_of(here, job)
@@ -163,10 +202,17 @@ def _made_already(
 
 
 def makes_page(job: JobRecord) -> bool:
-    """Whether a job evaluates one batch in a way that this page can show."""
-    if job.kind != "evaluate" or job.spec.get("batch") is None or job.spec.get("picture"):
+    """Whether a job evaluates one batch, or compares models, in a way that this page can show."""
+    if job.kind != "evaluate" or not batches_of_page(job) or job.spec.get("picture"):
         return False
     return job.spec.get("prediction_kind") != "regression" or bool(job.spec.get("report"))
+
+
+def batches_of_page(job: JobRecord) -> list[str]:
+    """The batch of the report of a job, or those of the compared models; empty for other jobs."""
+    if job.spec.get("models"):
+        return list(job.spec.get("batches") or ())
+    return [] if job.spec.get("batch") is None else [job.spec["batch"]]
 
 
 def _named(made: FullReport, upload: UploadRecord) -> FullReport:
@@ -175,7 +221,9 @@ def _named(made: FullReport, upload: UploadRecord) -> FullReport:
         return made
     classes = None if upload.classes is None else tuple(upload.classes)
     origin = f"from the file {upload.file} (upload it again), or {made.subject.origin}"
-    named = replace(made.subject, name=upload.file, inferred=tuple(upload.said), classes=classes, origin=origin)
+    named = replace(
+        made.subject, name=upload.title or upload.file, inferred=tuple(upload.said), classes=classes, origin=origin
+    )
     return made._replace(subject=named)
 
 
@@ -206,9 +254,9 @@ def _stored_batches(here: Context, cursor: str | None) -> tuple[Page[BatchRecord
 
 
 async def _requested(
-    batch_id: str, visit: Visiting, maps: MapRefs, map: str | None = None, job: str | None = None
+    batch_id: str, visit: Visiting, maps: MapRefs, models: ModelBatches, map: str | None = None, job: str | None = None
 ) -> ReportView | JobRecord:
-    return await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job)
+    return await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job, models)
 
 
 Requested = Annotated[ReportView | JobRecord, Depends(_requested)]

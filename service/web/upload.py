@@ -30,16 +30,18 @@ from calibrant.io.errors import (
     InvalidFileOption,
     InvalidForecasts,
     InvalidTimes,
+    MissingValue,
     NoRoom,
     Offer,
     TabularError,
+    UnclearColumns,
     UnclearOrder,
 )
-from calibrant.io.files import read_forecast_sheet, read_sheet
+from calibrant.io.files import read_forecast_sheet, read_models, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.options import OPTIONS, PARTS, FileOptions
 from calibrant.io.periods import periods
-from calibrant.io.table import ForecastSheet, Sheet
+from calibrant.io.table import ForecastSheet, ModelSheets, Sheet
 from calibrant.io.texts import join_names, plain, quoted, split_names
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, InputScale, UploadRecord
 from schemas.distributions import PredictionKind
@@ -54,7 +56,7 @@ from service.guard import RequestMemory
 from service.pages import LINKS
 from service.threads import run_in_thread
 from service.web.forms import file_of, multipart, page_calls, text_of
-from service.web.visit import Visit, Visiting, redirect_to
+from service.web.visit import Visit, Visiting, redirect_to, report_path
 from service.web.visitor import check_origin
 
 _Value = TypeVar("_Value", bound=str)
@@ -63,7 +65,9 @@ _Value = TypeVar("_Value", bound=str)
 
 #: The fields of the form: those of the file reader, and two of them apart.
 FormField = (
-    Field | Literal["prediction_kind"] | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
+    Field
+    | Literal["prediction_kind", "columns_are"]
+    | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
 )
 
 #: Form fields by the pointer of an error.
@@ -76,7 +80,8 @@ _FIELDS: Mapping[str, FormField] = {
 }
 #: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
 UPLOAD_FIELDS: tuple[FormField, ...] = (
-    *("file", "mapping", "labels", "predictions", "scale", "reduction", "decimal", "class_names", "pos_label"),
+    *("file", "mapping", "labels", "predictions", "columns_are", "scale", "reduction", "decimal", "class_names"),
+    *("pos_label", "drop_missing"),
     *("level", "times", "clusters", "by", "groups", "weights", "weights_kind"),
 )
 IN_ORDER_FIELDS: tuple[FormField, ...] = (
@@ -126,7 +131,8 @@ class Choices:
 
     ``half_life`` and what follows it are those of a recalibration in the order of time.
     ``predictions`` and ``groups`` contain names separated by commas, ``predictions`` of numbers pairs such as
-    ``mean=mu``, and ``columns`` names chosen from a list. ``labels`` is also the column of outcomes. ``class_names``
+    ``mean=mu``, and ``columns`` names chosen from a list;
+    ``columns_are`` says what several of them are. ``labels`` is also the column of outcomes. ``class_names``
     contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it is ignored if
     the class names or the positive label are given.
     """
@@ -134,6 +140,8 @@ class Choices:
     prediction_kind: PredictionKind = "classification"
     predictions: str = ""
     columns: tuple[str, ...] = ()
+    columns_are: Literal["classes", "models"] = "classes"
+    drop_missing: bool = False
     labels: str = ""
     weights: str = ""
     weights_kind: WeightsKind = "importance"
@@ -167,6 +175,8 @@ class Choices:
             _chosen(form, "prediction_kind", ("classification", "regression")),
             **texts,
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
+            columns_are=_chosen(form, "columns_are", ("classes", "models")),
+            drop_missing=bool(_chosen(form, "drop_missing", ("", "yes"))),
             scale=_chosen(form, "scale", get_args(InputScale)),
             weights_kind=_chosen(form, "weights_kind", ("importance", "frequency")),
             reduction=_chosen(form, "reduction", ("", *REDUCTIONS)),
@@ -183,6 +193,8 @@ class Choices:
         written: dict[str, object] = {
             name: _listed(text) if OPTIONS[name].many else text for name, text in texts.items()
         }
+        if self.drop_missing:
+            written["drop_missing"] = True
         if self.columns and kind == "classes":
             written["predictions"] = self.columns
         if self.mapping and not self.class_names and not self.pos_label:
@@ -266,6 +278,10 @@ def message_of_file(error: TabularError, choices: Choices) -> FieldMessage:
     """The message for an error of a file, next to the field that fixes it."""
     if isinstance(error, DecimalComma):
         return FieldMessage("decimal", f"{error.detail}, or choose the comma here")
+    if isinstance(error, MissingValue) and error.leaves_rows and choices.prediction_kind == "classification":
+        return FieldMessage("drop_missing", f"{error.detail}, or choose here to leave these rows out")
+    if isinstance(error, UnclearColumns) and error.models and (choices.predictions or choices.columns):
+        return FieldMessage("columns_are", error.detail)
     field: FormField = _FIELDS.get(f"/{error.field}", error.field)
     if choices.prediction_kind == "regression" and field == "predictions":  # pairs, not a choice of columns
         return FieldMessage(field, error.detail, None, error.columns)
@@ -288,11 +304,13 @@ def message_of_problem(problem: Problem) -> FieldMessage:
 # --- From a file to a stored batch
 
 
-def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Callable[[int], None]) -> BatchRecord:
-    """Read a file and store its rows like ``POST /batches``, with a record of what was inferred.
+def store_file(
+    here: Context, file: UploadFile, choices: Choices, *, budget: Callable[[int], None]
+) -> list[BatchRecord]:
+    """Read a file and store its rows like ``POST /batches``, those of each model as a batch, with what was inferred.
 
     ``budget`` reserves the memory for the rows, and takes the slot that a large file needs. Raises the errors of
-    ``budget``, ``TabularError``, ``SpoolFull``, and the errors of ``store_batch``.
+    ``budget``, ``TabularError``, ``SpoolFull``, and the errors of ``store_batch``; nothing is stored then.
     """
     name = file.filename or "file"
     read = _reader(choices)
@@ -300,7 +318,7 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
     file.file.seek(0)  # it may have been read in part
     with here.process.spools.spool(here.caller) as unpacked:
         try:
-            sheet = read(
+            rows = read(
                 file.file,
                 name=name,
                 max_rows=settings.max_rows,
@@ -310,13 +328,42 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
             )
         except NoRoom as error:
             raise SpoolFull("the volume of temporary files is full") from error
-    if isinstance(sheet, Sheet) and sheet.times is not None:
-        column = quoted(choices.times)
-        note = f"groups: the periods of column {column}"
-        sheet = replace(sheet, groups=periods(sheet.times, f"column {column}"), notes=(*sheet.notes, note))
-    arrays = arrays_of(sheet)
-    if sum(array.nbytes for array in arrays.values()) > LIGHT_BYTES:
+    upload = UploadRecord(file=plain(name), said=list(rows.notes))
+    sheets: dict[str | None, Sheet | ForecastSheet] = {}
+    if isinstance(rows, ModelSheets):
+        _check_number(len(rows.sheets))
+        sheets |= {model: _with_periods(sheet, choices) for model, sheet in rows.sheets.items()}
+    else:
+        sheets[None] = _with_periods(rows, choices)
+    arrays = {model: arrays_of(sheet) for model, sheet in sheets.items()}
+    if sum(array.nbytes for own in arrays.values() for array in own.values()) > LIGHT_BYTES:
         here.take_slot()
+    stored: list[BatchRecord] = []
+    try:
+        for model, sheet in sheets.items():
+            said = [*upload.said, *(note for note in sheet.notes if note not in upload.said)]
+            own = upload.model_copy(update={"said": said, "model": None if model is None else plain(model)})
+            stored.append(_store_sheet(here, sheet, arrays[model], own, choices))
+    except (CalibrationError, StorageError):
+        for batch in stored:
+            here.store.batches.delete(batch.id)
+        raise
+    return stored
+
+
+def _with_periods(sheet: Sheet | ForecastSheet, choices: Choices) -> Sheet | ForecastSheet:
+    """Return the sheet with the periods of its times as groups, if it has times of classes."""
+    if not isinstance(sheet, Sheet) or sheet.times is None:
+        return sheet
+    column = quoted(choices.times)
+    note = f"groups: the periods of column {column}"
+    return replace(sheet, groups=periods(sheet.times, f"column {column}"), notes=(*sheet.notes, note))
+
+
+def _store_sheet(
+    here: Context, sheet: Sheet | ForecastSheet, arrays: Arrays, upload: UploadRecord, choices: Choices
+) -> BatchRecord:
+    """Store the arrays of a sheet, and their file."""
     classes, reduction = None, None
     if isinstance(sheet, ForecastSheet):
         level = sheet.forecasts.level if sheet.forecasts.kind == "interval" else None
@@ -333,8 +380,8 @@ def store_file(here: Context, file: UploadFile, choices: Choices, *, budget: Cal
         kept = classes if named else None
         options = BatchOptions(scale=sheet.scale, weights_kind=sheet.weights_kind, class_names=kept)
         batch = store_batch(here, arrays, options)
-    upload = UploadRecord(file=plain(name), said=list(sheet.notes), classes=classes, reduction=reduction)
-    here.store.uploads.put(batch.id, upload, ttl=settings.batch_ttl)
+    upload = upload.model_copy(update={"classes": classes, "reduction": reduction})
+    here.store.uploads.put(batch.id, upload, ttl=here.settings.batch_ttl)
     return batch
 
 
@@ -343,10 +390,22 @@ def _listed(text: str) -> tuple[str, ...] | None:
     return tuple(filter(None, split_names(text))) or None
 
 
-def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet]:
+def _reader(choices: Choices) -> Callable[..., Sheet | ForecastSheet | ModelSheets]:
     if choices.prediction_kind == "regression":
         return partial(read_forecast_sheet, options=choices.options("numbers"))
-    return partial(read_sheet, options=choices.options())
+    options = choices.options()
+    if choices.columns_are == "classes":
+        return partial(read_sheet, options=options)
+    if options.predictions is not None:  # else their columns are inferred, or offered
+        _check_number(len(options.predictions))
+    return partial(read_models, options=options)
+
+
+def _check_number(models: int) -> None:
+    from calibrant.comparison import MAX_MAPS
+
+    if not 2 <= models <= MAX_MAPS:
+        raise InvalidFileOption(f"name the columns of 2 to {MAX_MAPS} models", field="predictions")
 
 
 def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
@@ -380,11 +439,11 @@ async def upload(visit: Visiting) -> Response:
 
 @calls.add(Call("POST", "/ui/upload"))
 async def post_upload(request: Request, visit: Visiting) -> Response:
-    """Store the rows of a file as a batch and redirect to its report, or show the error next to its field."""
+    """Store the rows of a file and redirect to their report, or show the error next to its field."""
     check_origin(request.scope)
     choices = [Choices()]
     try:
-        batch = await _stored(request, visit, choices)
+        batches = await _stored(request, visit, choices)
     except TabularError as error:
         status = 413 if isinstance(error, FileTooLarge) else 422
         return _again(visit, choices[0], message_of_file(error, choices[0]), status)
@@ -393,11 +452,11 @@ async def post_upload(request: Request, visit: Visiting) -> Response:
         if problem.status not in FIXABLE:
             raise
         return _again(visit, choices[0], message_of_problem(problem), problem.status)
-    return redirect_to(visit, f"/ui/reports/{batch.id}")
+    return redirect_to(visit, report_path([batch.id for batch in batches]))
 
 
-async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> BatchRecord:
-    """Store the file of a form as a batch; ``choices`` is filled as soon as the form has been read."""
+async def _stored(request: Request, visit: Visit, choices: list[Choices]) -> list[BatchRecord]:
+    """Store the file of a form, each model as a batch; ``choices`` is filled as soon as the form has been read."""
     here = visit.here
     async with multipart(request, here.settings.max_body_bytes, visit.visitor.token, here.process.spools) as form:
         choices[:] = [Choices.of(form)]
@@ -438,4 +497,4 @@ def _unlimited(_: int) -> None:
 
 def _stored_sample(here: Context) -> BatchRecord:
     content = files("service.assets").joinpath(SAMPLE).read_bytes()
-    return store_file(here, UploadFile(BytesIO(content), filename=SAMPLE), Choices(), budget=_unlimited)
+    return store_file(here, UploadFile(BytesIO(content), filename=SAMPLE), Choices(), budget=_unlimited)[0]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import Depends, Request, Response
 
@@ -56,3 +57,17 @@ def redirect_to(visit: Visit, path: str) -> Response:
     if visit.wants_part:
         return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
     return Response(status_code=303, headers={"Location": path, "Cache-Control": "no-store"})
+
+
+# --- Paths
+
+
+def report_path(ids: Sequence[str], job_id: str | None = None) -> str:
+    """The path of the report of a batch, or of the comparison of several."""
+    return f"/ui/reports/{ids[0]}{query_of([('job', job_id), *(('models', other) for other in ids[1:])])}"
+
+
+def query_of(fields: Sequence[tuple[str, str | None]]) -> str:
+    """The query string of the fields that are not None, with its question mark; empty if all are None."""
+    query = urlencode([(name, value) for name, value in fields if value is not None])
+    return f"?{query}" if query else ""

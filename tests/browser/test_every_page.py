@@ -23,6 +23,7 @@ PATHS = {
     "front": "/",
     "report": "/ui/reports/{batch}",
     "before and after": "/ui/reports/{batch}?map={map}",
+    "comparison of models": "/ui/reports/{batch}?models={other}",
     "report of forecasts": "/ui/reports/{forecasts}",
     "map of forecasts": "/ui/maps/{forecast_map}",
     "in the order of time": "/ui/in-order",
@@ -40,13 +41,15 @@ def stored(service: Stack) -> Mapping[str, str]:
     """A batch, a map and the job that made it."""
     with Calibrant(service.url) as client:
         batch = client.upload(*rows(300)).id
+        p, y = rows(300)
+        other = client.upload(p**2, y).id
         made = client.fit("pl", batch, name="seen", timeout=60)
         mean, observed = np.arange(300.0), np.arange(300.0) + np.tile([-1.0, 0.5, 2.0], 100)
         given: dict[str, Any] = {"observed": observed, "mean": mean, "variance": np.ones(300)}
         forecasts = client.upload_distribution(**given).id
         scaled = client.fit_distribution("variance-scaling", batch=forecasts).id
         found = {"batch": batch, "map": made.id, "job": made.id.replace("map_", "job_", 1)}
-        return found | {"forecasts": forecasts, "forecast_map": scaled}
+        return found | {"other": other, "forecasts": forecasts, "forecast_map": scaled}
 
 
 @pytest.mark.parametrize("name", PATHS)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.checks import grave_violations
-from tests.browser.files import KINDS, csv_file, forecasts, image, payload
+from tests.browser.files import KINDS, csv_file, forecasts, image, payload, rows
 from tests.browser.watched import Visits
 
 REPORT = re.compile(r"/ui/reports/batch_[0-9a-f]+$")
@@ -90,6 +90,28 @@ def test_similar_columns_are_offered(page: Page, visits: Visits) -> None:
     assert grave_violations(page) == []
     page.get_by_role("button", name=SHOW).click()
     page.wait_for_url(REPORT)
+
+
+@pytest.mark.slow
+def test_columns_chosen_as_models_become_a_comparison(page: Page, visits: Visits) -> None:
+    visits.expected.add(422)
+    p, y = rows(300)
+    lines = [f"{b},{a:.6g},{a**2:.6g},{'' if i < 3 else 'x'}" for i, (a, b) in enumerate(zip(p, y, strict=True))]
+    _drop(page, payload("scores.csv", "\n".join(["y,model_a,model_b,note", *lines, ""]).encode()))
+    page.get_by_role("checkbox", name="model_a").check()
+    page.get_by_role("checkbox", name="model_b").check()
+    page.get_by_role("button", name=SHOW).click()
+    expect(page.locator("#columns_are-hint")).to_contain_text("do not sum to 1")
+    assert grave_violations(page) == []
+    page.get_by_label("Several columns of predictions are").select_option("models")
+    page.get_by_role("button", name=SHOW).click()
+    page.wait_for_url(re.compile(r"/ui/(reports/batch_[0-9a-f]+[?]models=batch_[0-9a-f]+|jobs/job_[0-9a-f]+)$"))
+    expect(page.get_by_text("Verdict on the models")).to_be_visible()
+    expect(page.get_by_role("heading", name="Comparison of models")).to_be_visible()
+    assert page.get_by_role("img").count() == 2
+    assert grave_violations(page) == []
+    page.get_by_role("link", name="model_b", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("scores.csv: model_b")
 
 
 @pytest.mark.slow

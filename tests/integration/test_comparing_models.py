@@ -20,6 +20,7 @@ from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.integration.responses import problem_of
+from tests.unit.reports.reading import Page
 
 RANDOM = np.random.default_rng(9)
 N = 400
@@ -226,3 +227,72 @@ def test_the_command_prints_the_same_with_and_without_a_server(
     )
     assert here.exit_code == there.exit_code == 0, (here.output, there.output)
     assert json.loads(here.stdout) == json.loads(there.stdout)
+
+
+# --- Reports
+
+PAGE = {"Accept": "text/html", "Prefer": "wait=60"}
+
+
+def _page(response: httpx.Response) -> Page:
+    assert response.status_code == 200, response.text
+    assert response.headers["Content-Type"].startswith("text/html")
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    assert "Accept" in response.headers["Vary"]
+    return Page(response.text)
+
+
+def test_a_comparison_is_one_html_file_with_the_diagrams_of_the_models(http: httpx.Client, client: Calibrant) -> None:
+    hostile = {"<script>alert(1)</script>": LISTS["forest"], '"><img src=x>': LISTS["a/b~c"]}
+    page = _page(_compare(http, {"models": hostile, "labels": Y.tolist(), "groups": GROUPS.tolist()}, headers=PAGE))
+    assert not page.all("script")
+    assert len(page.all("img")) == 2
+    assert page.all("h1")[0].text.startswith("<script>alert(1)</script> is best by log loss")
+    assert "Comparison by group" in [heading.text for heading in page.all("h2")]
+    options = json.loads(page.all("pre")[0].text)
+    assert "models" not in options
+    again = _compare(http, {**options, "models": LISTS, "labels": Y.tolist()})
+    _same(again.json(), calibrant.compare(MODELS, Y))
+    text = client.comparison_report_html(models=MODELS, labels=Y)
+    assert Page(text).all("h1")[0].text.startswith("forest is best by log loss")
+
+
+def test_the_report_of_stored_batches_names_them(http: httpx.Client, client: Calibrant) -> None:
+    ids = {name: client.upload(p, Y, weights=TRUE + 0.5).id for name, p in MODELS.items()}
+    page = _page(_compare(http, {"batches": ids, "measures": ["brier"], "rank_by": "brier"}, headers=PAGE))
+    options = json.loads(page.all("pre")[0].text)
+    assert options["batches"] == ids
+    assert _page(_compare(http, options, headers=PAGE)).all("h1")[0].text == page.all("h1")[0].text
+    assert "importance" in [fact.text for fact in page.all("bdi")]
+    scope: dict[str, Any] = {"predictions": MODELS, "labels": Y, "weights": TRUE + 0.5}
+    exec(page.all("pre")[-1].text, scope)
+    assert scope["report"].rank_by == "brier"
+    assert list(scope["report"].measures) == ["brier"]
+
+
+def test_the_report_of_a_long_comparison_is_a_job(http: httpx.Client, client: Calibrant) -> None:
+    body = {"models": LISTS, "labels": Y.tolist(), "measures": ["brier", "ece-pl"], "resamples": 100}
+    queued = _compare(http, body, headers={"Accept": "text/html"})
+    assert queued.status_code == 202, queued.text
+    job = client.wait(queued.json()["id"])
+    assert job.status == "succeeded", job.problem
+    page = _page(http.get(f"/jobs/{job.id}", headers=PAGE))
+    assert len(page.all("img")) == 2
+    assert page.all("h1")[0].text.startswith("forest is best")
+    assert "batches" not in json.loads(page.all("pre")[0].text)
+
+
+def test_a_report_of_maps_is_that_of_an_evaluation(http: httpx.Client, client: Calibrant) -> None:
+    record = client.fit("platt", TRUE**2, Y)
+    body = {"maps": [record.id], "predictions": (TRUE**2).tolist(), "labels": Y.tolist()}
+    page = _page(_compare(http, body, headers=PAGE))
+    assert "Comparison of maps" in [heading.text for heading in page.all("h2")]
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_request_for_a_report_is_refused_with_its_place(http: httpx.Client, case: str) -> None:
+    change, status, _ = HOSTILE[case]
+    body = {name: value for name, value in (GOOD | change).items() if value is not None or name == "models"}
+    refused = _compare(http, body, headers={"Accept": "text/html, application/problem+json"})
+    assert refused.status_code == status
+    assert "0.8" not in refused.text

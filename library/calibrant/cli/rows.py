@@ -154,11 +154,11 @@ def read_rows(
     return _read(file, columns, source, read, unused=unused)
 
 
-def read_model_rows(file: Path, columns: Columns) -> ModelSheets:
+def read_model_rows(file: Path, columns: Columns, source: BinaryIO | None = None) -> ModelSheets:
     """Read a file like ``read_rows``, in which each column of predictions is that of a model."""
     from calibrant.io.files import read_models
 
-    return _read(file, columns, None, partial(read_models, options=options_of(columns), max_rows=None), unused=())
+    return _read(file, columns, source, partial(read_models, options=options_of(columns), max_rows=None), unused=())
 
 
 def read_forecast_rows(
@@ -331,7 +331,8 @@ def _commands(error: TabularError) -> str | None:
     if context is not None and isinstance(error, UnclearColumns) and error.models:
         words = _words(context, without=("--prediction",), only=("file", *OPTIONS))
         models = (word for model in error.models for word in ("--prediction", model))
-        lines.append("\n  " + shlex.join([context.command_path.split()[0], "compare", *words, *models]))
+        command = "report" if context.info_name == "report" else "compare"
+        lines.append("\n  " + shlex.join([context.command_path.split()[0], command, *words, *models]))
     for flag, values in readings[:_READINGS]:
         without = (flag, "--pos-label") if flag == "--class-names" else (flag,)
         start = [] if context is None else [command_line(context, without=without)]

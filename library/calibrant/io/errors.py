@@ -31,6 +31,7 @@ Field = Literal[
     "ids",
     "labels_from",
     "inner",
+    "drop_missing",
     # Of predictive distributions
     "observed",
     "mean",

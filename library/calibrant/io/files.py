@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain, permutations
+from itertools import permutations
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -41,7 +39,7 @@ from calibrant.io.errors import (
 from calibrant.io.forecast_columns import ForecastChoice, read_distributions
 from calibrant.io.join import JoinedTable, matching_rows
 from calibrant.io.labels import ClassLabels, are_of_two_classes, in_order, read_labels, whether_equal
-from calibrant.io.limits import FileLimits
+from calibrant.io.limits import STRING_BYTES, FileLimits
 from calibrant.io.npz import NpzTable
 from calibrant.io.options import FileOptions
 from calibrant.io.rules import MAX_OFFERED, ColumnChoice
@@ -64,6 +62,7 @@ from calibrant.io.texts import (
     MAX_LISTED,
     MAX_TEXT,
     check_points,
+    csv_lines,
     is_missing,
     is_number,
     lacks_number,
@@ -153,7 +152,7 @@ def read_sheet(
     """
     limits = FileLimits(max_bytes, max_rows, budget=budget, spool=spool)
     with _opened_tables(source, name, options, limits) as table:
-        return _read_sheet(table, options, labelled=labelled)
+        return _read_sheet(table, options, limits, labelled=labelled)
 
 
 @contextmanager
@@ -191,6 +190,8 @@ def read_models(
     options: FileOptions,
     max_rows: int | None,
     max_bytes: int = FileLimits.max_unpacked_bytes,
+    budget: Callable[[int], None] | None = None,
+    spool: Callable[[int], None] | None = None,
 ) -> ModelSheets:
     r"""Read the predictions of several models from a file of the formats of ``read_sheet``.
 
@@ -203,7 +204,7 @@ def read_models(
     options : FileOptions
         Each of its ``predictions`` names the column of a model, or with a wildcard such as ``rf_*`` a column for each
         class; without them, the file has one model, whose columns are inferred.
-    max_rows, max_bytes
+    max_rows, max_bytes, budget, spool
         As for ``read_sheet``.
 
     Returns
@@ -230,12 +231,12 @@ def read_models(
     stated = options.predictions or ()
     if len(set(stated)) < len(stated):
         raise InvalidFileOption("must be a different column for each model", field="predictions")
-    limits, sheets = FileLimits(max_bytes, max_rows), dict[str, Sheet]()
+    limits, sheets = FileLimits(max_bytes, max_rows, budget=budget, spool=spool), dict[str, Sheet]()
     with _opened_tables(source, name, options, limits) as table:
         for model in stated:
-            sheets[model] = _read_sheet(table, replace(options, predictions=(model,)))
+            sheets[model] = _read_sheet(table, replace(options, predictions=(model,)), limits)
         if not stated:
-            sheets["predictions"] = _read_sheet(table, options)
+            sheets["predictions"] = _read_sheet(table, options, limits)
     sheets = complete_in_all(sheets)
     first = next(iter(sheets))
     for model, sheet in sheets.items():
@@ -244,21 +245,21 @@ def read_models(
     return ModelSheets(sheets)
 
 
-def _read_sheet(table: OpenTable, options: FileOptions, *, labelled: bool | None = True) -> Sheet:
+def _read_sheet(table: OpenTable, options: FileOptions, limits: FileLimits, *, labelled: bool | None = True) -> Sheet:
     if labelled is None:
         try:
-            return _read_sheet(table, options)
+            return _read_sheet(table, options, limits)
         except (NoLabelColumn, UnknownColumn) as error:
             if error.field != "labels":
                 raise
-            return _read_sheet(table, replace(options, labels=None), labelled=False)
+            return _read_sheet(table, replace(options, labels=None), limits, labelled=False)
     try:
         chosen = choose(table.columns, options, partial(_distinct, table), labelled=labelled)
         try:
             return _sheet(table, chosen, options, table.read(chosen.places))
         except MissingValue as error:
             if options.drop_missing:
-                return _without_missing(table, chosen, options, error)
+                return _without_missing(table, chosen, options, error, limits)
             known = {name for names in chosen.classes for name in names}
             raise _all_missing(table, chosen.places, error, known) from error
     except (NotLabels, NoLabelColumn, LabelsNeedMapping, UnclearColumns) as error:
@@ -267,7 +268,9 @@ def _read_sheet(table: OpenTable, options: FileOptions, *, labelled: bool | None
         raise
 
 
-def _without_missing(table: OpenTable, chosen: ColumnChoice, options: FileOptions, error: MissingValue) -> Sheet:
+def _without_missing(
+    table: OpenTable, chosen: ColumnChoice, options: FileOptions, error: MissingValue, limits: FileLimits
+) -> Sheet:
     """Return the rows without missing values; raises ``error`` if there are none.
 
     Rows with missing values are read as copies of the first complete row, so that errors name the rows of the file.
@@ -275,7 +278,12 @@ def _without_missing(table: OpenTable, chosen: ColumnChoice, options: FileOption
     places, known = chosen.places, {name for names in chosen.classes for name in names}
     columns = [*places.numbers, *places.texts]
     cells: dict[int, list[str]] = {at: [] for at in columns}
-    table.scan(columns, lambda at, block: cells[at].extend(block))
+
+    def add(at: int, block: Sequence[str]) -> None:
+        limits.reserve(sum(STRING_BYTES + len(cell) for cell in block))
+        cells[at].extend(block)
+
+    table.scan(columns, add)
     gaps = {
         at: np.array([(lacks_number if at in places.numbers else is_missing)(cell) for cell in cells[at]])
         & ~np.isin(cells[at], [*known])
@@ -286,11 +294,11 @@ def _without_missing(table: OpenTable, chosen: ColumnChoice, options: FileOption
     if missing.all() or not missing.any():
         raise error
     source = np.where(missing, int(np.argmin(missing)), np.arange(len(missing)))
-    limits = FileLimits()
+    limits = replace(limits, spool=None)  # the copy is smaller than the cells in memory
     with spooled() as file:
         names = [table.columns[at].name for at in columns]
         rows = zip(*(map(of.__getitem__, source) for of in cells.values()), strict=True)
-        write_blocks(_csv_lines([names], rows), file, limits)
+        write_blocks(csv_lines([names], rows), file, limits)
         moved = {at: place for place, at in enumerate(columns)}
         values = CsvTable(file, limits, options.decimal if isinstance(table, CsvTable | JoinedTable) else ".").read(
             ColumnPlaces(
@@ -308,17 +316,6 @@ def _without_missing(table: OpenTable, chosen: ColumnChoice, options: FileOption
     )
     sheet = replace(_sheet(table, chosen, options, values), row_numbers=np.arange(len(missing))).taken(~missing)
     return replace(sheet, notes=(*sheet.notes, note))
-
-
-def _csv_lines(*parts: Iterable[Iterable[str]]) -> Iterator[bytes]:
-    """Write rows of cells as CSV."""
-    line = io.StringIO()
-    writer = csv.writer(line, quoting=csv.QUOTE_ALL)
-    for row in chain(*parts):
-        writer.writerow(row)
-        yield line.getvalue().encode()
-        line.seek(0)
-        line.truncate()
 
 
 #: The most cells in which missing values are counted, or distinct values are looked for.
@@ -514,7 +511,7 @@ def _check_models(
     error = UnclearColumns(
         f"{span(names)} are read as the probabilities of {len(names)} classes, but {len(away):,} of "
         f"{len(predictions):,} rows do not sum to 1, first {row_of(int(away[0]))}; if each is P(Y=1) of a model, "
-        "compare the models (calibrant compare), or evaluate one at a time",
+        "compare the models, or evaluate one at a time",
         offer=tuple(names),
         readings=tuple((name,) for name in names),
     )

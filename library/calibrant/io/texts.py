@@ -6,7 +6,8 @@ import csv
 import io
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -305,3 +306,14 @@ def not_encoded(where: str, encoding: str | None) -> NotUtf8:
     if encoding is not None:
         return NotUtf8(f"{where} is not {encoding}; name the encoding of the file, or save it as UTF-8")
     return NotUtf8(f"{where} is not UTF-8 (perhaps Latin-1); save the file as UTF-8", encoding="cp1252")
+
+
+def csv_lines(*parts: Iterable[Iterable[str]]) -> Iterator[bytes]:
+    """Write rows of cells as CSV."""
+    line = io.StringIO()
+    writer = csv.writer(line, quoting=csv.QUOTE_ALL)
+    for row in chain(*parts):
+        writer.writerow(row)
+        yield line.getvalue().encode()
+        line.seek(0)
+        line.truncate()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +15,7 @@ from scipy.special import expit
 from calibrant.core.applied import remember
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned, like
-from calibrant.core.batch import Predictions, Scale, read_class_names, read_predictions, with_features
+from calibrant.core.batch import Predictions, Scale, read_predictions, with_features
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument, InvalidOption, ScaleMismatch, UnknownReduction, WrongShape
 from calibrant.core.features import Features, read_features
@@ -29,9 +27,10 @@ from calibrant.core.inputs import (
     warn_of_probabilities,
 )
 from calibrant.core.reductions import event_logit, event_probability, resolve_event
-from calibrant.core.results import ShownMap, Table, above, map_table, write_text
+from calibrant.core.results import ShownMap, Table, above, map_table
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve, calibrated, logit_of
+from calibrant.maps.documents import FORMAT, SETS, read_document, read_head, write_document
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
@@ -43,9 +42,6 @@ from calibrant.maps.segments import Segments
 from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
-
-#: Version of the document format.
-FORMAT = 1
 
 #: Family name -> transform.
 TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
@@ -74,11 +70,8 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
 )
 #: Family name -> fitted function.
 FAMILIES: Mapping[str, type[Curve | Transform]] = MappingProxyType({**CURVES, **TRANSFORMS})
-_DIGEST = re.compile("[0-9a-f]{32}")
 #: The reductions of maps of the whole vector: fitted to it at once, class by class, or rank by rank.
 VECTORS = ("canonical", "classwise", "top-label", "ranks", "within-ranks")
-#: In place of the reduction, in documents of maps to prediction sets.
-SETS = "sets"
 
 
 def scored(reduction: str) -> str:
@@ -674,6 +667,8 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
 def read_map(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     """Read a map as ``load`` does, without trying whether its parameters overflow together."""
     document = read_document(document)
+    if document.get("reduction") == SETS:
+        raise InvalidDocument.at("/family", "is one of maps to prediction sets, which load_sets reads")
     head = read_head(document, FAMILIES)
     family, n_classes = head.family, head.n_classes
     reduction = _read_reduction(document, n_classes)
@@ -688,90 +683,6 @@ def read_map(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     return CalibrationMap(
         head.method, function, reduction, head.scale, n_classes, head.diagnostics, head.class_names, head.digest
     )
-
-
-@dataclass(frozen=True)
-class DocumentHead:
-    """What the documents of all maps of classes have, checked."""
-
-    method: str
-    family: str
-    scale: Scale
-    n_classes: int | None
-    parameters: dict[str, Any]
-    diagnostics: dict[str, Any]
-    class_names: tuple[str, ...] | None
-    digest: str | None
-
-
-def read_head(document: Mapping[str, Any], families: Collection[str]) -> DocumentHead:
-    """Check the fields of a document of one of these families, but neither its parameters nor its reduction."""
-    if document.get("prediction_kind", "classification") != "classification":
-        raise InvalidDocument.at("/prediction_kind", "must be classification; load_distribution reads other maps")
-    family = document.get("family")
-    if not isinstance(family, str) or family not in families:
-        if document.get("reduction") == SETS and families is FAMILIES:
-            raise InvalidDocument.at("/family", "is one of maps to prediction sets, which load_sets reads")
-        raise InvalidDocument.at("/family", f"must be one of: {', '.join(families)}")
-    method = document.get("method")
-    if not isinstance(method, str) or not method:
-        raise InvalidDocument.at("/method", "must be the name of a calibrator")
-    scale: Any = document.get("scale")
-    if scale not in get_args(Scale):
-        raise InvalidDocument.at("/scale", "must be one of: probability, logit")
-    n_classes = document.get("n_classes")
-    if n_classes is not None and (type(n_classes) is not int or n_classes < 2):
-        raise InvalidDocument.at("/n_classes", "must be null or an integer of at least 2")
-    digest = read_digest(document)
-    parameters, diagnostics = document.get("parameters"), document.get("diagnostics", {})
-    for name, value in (("parameters", parameters), ("diagnostics", diagnostics)):
-        if not isinstance(value, dict):
-            raise InvalidDocument.at(f"/{name}", "must be an object")
-    names = document.get("class_names")
-    if names is not None:
-        names = _read_class_names(names, n_classes or 2)
-    return DocumentHead(method, family, scale, n_classes, parameters or {}, diagnostics, names, digest)
-
-
-def read_digest(document: Mapping[str, Any]) -> str | None:
-    """Read the training digest of a document, if it has one."""
-    digest = document.get("training_digest")
-    if digest is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
-        raise InvalidDocument.at("/training_digest", "must be null or 32 hexadecimal digits")
-    return digest
-
-
-def read_document(document: object) -> Mapping[str, Any]:
-    """Return a document of this format, or that in a file; raises ``InvalidDocument``."""
-    if isinstance(document, str | Path):
-        document = read_document_file(Path(document))
-    if not isinstance(document, Mapping):
-        raise InvalidDocument("must be a path, or the document that map.to_document() returns")
-    if type(document.get("format")) is not int or document["format"] != FORMAT:
-        raise InvalidDocument.at("/format", f"must be {FORMAT}, as in the documents of map.save(path)")
-    return document
-
-
-def write_document(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write a document to a file."""
-    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
-
-
-def read_document_file(path: Path) -> Any:
-    """Read a file of JSON; raises ``InvalidDocument`` for other files."""
-    if str(path).lstrip().startswith("{"):
-        raise InvalidDocument("must be a path, and this is JSON: pass json.loads(text)")
-    try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InvalidDocument("the file is not JSON, as map.save(path) writes it") from error
-
-
-def _read_class_names(names: object, n_classes: int) -> tuple[str, ...]:
-    try:
-        return read_class_names(names, n_classes)
-    except InvalidOption as error:
-        raise InvalidDocument(error.detail, error.offences) from error
 
 
 def _read_reduction(document: Mapping[str, Any], n_classes: int | None) -> str:

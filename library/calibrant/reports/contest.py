@@ -1,4 +1,4 @@
-"""The comparison of maps in a report: which is best, by how much, and whether the difference is significant."""
+"""The comparison of maps or models in a report: which is best, by how much, and whether it is significant."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ from calibrant.reports.verdict import Verdict
 #: The measure of the verdict, if it was requested: a proper score.
 _PREFERRED = "log-loss"
 _CAVEAT = "Compare maps on held-out rows. A map is marked as in-sample if it was fitted to these rows or many of them."
+_CAVEATS_OF_MODELS = (
+    "Compare models on rows that none of them was fitted to.",
+    "Calibration errors do not rank models, since a constant prediction of the base rate has none.",
+)
+#: The most contestants that the verdict compares with the best, and the most groups of the table.
+_MOST, _MOST_GROUPS = 5, 50
 
 
 @dataclass(frozen=True)
 class ContestantRow:
-    """A row of the comparison: the name of the map, a warning, and for each measure the value and its interval."""
+    """A row of the comparison: a map, model or group, a note, and for each column the value and its interval."""
 
     name: str
     note: str
@@ -28,7 +34,7 @@ class ContestantRow:
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """One map minus another by one measure: difference, interval and adjusted p-value, as text."""
+    """One map or model minus another by one measure: difference, interval and adjusted p-value, as text."""
 
     measure: str
     between: str
@@ -43,21 +49,29 @@ class Contest:
 
     Attributes
     ----------
+    noun : str
+        What is compared: ``map`` or ``model``.
     verdict : Verdict
         Headline and reasons.
     columns : list of str
-        Titles of the measures.
+        Titles of the rank, if there is one, and of the measures.
     rows : tuple of ContestantRow
-        The maps.
+        The maps or models.
     rankings : tuple of str
-        One sentence for each measure that ranks maps.
+        One sentence for each measure that ranks them.
     differences : tuple of DifferenceRow
-        The best map minus each other map.
+        The best minus each other.
     others : tuple of DifferenceRow
-        All other pairs, also those of measures that do not rank maps and of maps that were fitted to these rows.
+        All other pairs, also those of measures that do not rank and of maps that were fitted to these rows.
     how : str
         How to read the intervals and p-values.
+    groups : GroupContest or None
+        The comparison on the rows of each group.
+    ranked : bool
+        Whether the first column is the rank.
     """
+
+    noun: str
 
     verdict: Verdict
     columns: list[str]
@@ -66,6 +80,24 @@ class Contest:
     differences: tuple[DifferenceRow, ...]
     others: tuple[DifferenceRow, ...]
     how: str
+    groups: GroupContest | None = None
+    ranked: bool = False
+
+
+@dataclass(frozen=True)
+class GroupContest:
+    """The score that ranks models on the rows of each group: its title, the models, the groups, and how many more."""
+
+    title: str
+    columns: list[str]
+    rows: tuple[ContestantRow, ...]
+    hidden: int
+
+
+def is_of_models(report: Mapping[str, Any]) -> bool:
+    """Whether a report compares models; each map has improvements."""
+    contestants = (report.get("comparison") or {}).get("contestants", ())
+    return bool(contestants) and all(each.get("improvement") is None for each in contestants)
 
 
 def contest(report: Mapping[str, Any]) -> Contest | None:
@@ -73,52 +105,104 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
     comparison = report.get("comparison")
     if not comparison:
         return None
-    keys = list(comparison["measures"])
+    keys, noun = list(comparison["measures"]), "model" if is_of_models(report) else "map"
     first = comparison["contestants"][0]["measures"]
     kinds = {key: lookup.kind(each["measures"][key] for each in comparison["contestants"]) for key in keys}
     titles = {key: column(key, first[key]["definition"]) for key in keys}
+    ranks = _ranks(comparison)
     rows = tuple(
         ContestantRow(
             cleaned(each["name"]),
             "fitted to these rows" if each["in_sample"] else "",
-            tuple(cell(each["measures"][key], kinds[key]) for key in keys),
+            (
+                *((ranks[each["name"]],) if ranks else ()),
+                *(cell(each["measures"][key], kinds[key]) for key in keys),
+            ),
         )
-        for each in comparison["contestants"]
+        for each in sorted(comparison["contestants"], key=lambda each: [*ranks, each["name"]].index(each["name"]))
     )
-    scores = {key: _Score.of(comparison, key) for key in keys}
+    scores = {key: _Score.of(comparison, key, RAW if noun == "map" else None) for key in keys}
     rankings = tuple(_ranking(titles[key], score) for key, score in scores.items() if score.ranking)
     differences = tuple(row for key, score in scores.items() for row in _differences(titles[key], score))
     others = tuple(row for key, score in scores.items() for row in _other_differences(titles[key], score))
+    level = numbers.level(comparison["level"])
     how = (
-        f"First minus second, on the same rows. The {numbers.level(comparison['level'])} intervals and the p-values "
+        f"First minus second, on the same rows. The {level} intervals and the p-values "
         f"are simultaneous over all pairs of a measure ({comparison['correction']})."
     )
+    ranked_by = [f"Rank by {_score_named(comparison['rank_by'], titles)}"] if ranks else []
     return Contest(
-        _verdict(comparison, titles, scores),
-        [titled(titles[key], kinds[key]) for key in keys],
+        noun,
+        _verdict_on_models(report, titles, scores) if noun == "model" else _verdict(comparison, titles, scores),
+        [*ranked_by, *(titled(titles[key], kinds[key]) for key in keys)],
         rows,
         rankings,
         differences,
         others,
         how,
+        _by_group(comparison, titles),
+        bool(ranks),
     )
+
+
+def _score_named(key: str, titles: Mapping[str, str]) -> str:
+    """Return the name of a score in a sentence, without its unit."""
+    return "log loss" if key == _PREFERRED else titles[key]
+
+
+def _ranks(comparison: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the place of each contestant and the interval of its rank, the best first; empty without a ranking."""
+    found = comparison["measures"].get(comparison.get("rank_by")) or {}
+    order, ranks = found.get("ranking"), found.get("ranks") or {}
+    if not order:
+        return {}
+    others = [each["name"] for each in comparison["contestants"] if each["name"] not in order]
+    ends = {name: f"{low} to {high}" if low < high else str(low) for name, (low, high) in ranks.items()}
+    places = {name: (str(i), ends.get(name, "")) for i, name in enumerate(order, 1)}
+    return places | dict.fromkeys(others, ("", ""))
+
+
+def _by_group(comparison: Mapping[str, Any], titles: Mapping[str, str]) -> GroupContest | None:
+    """Return the score that ranks on the rows of each group, the most rows first; None without groups or score."""
+    groups, key = comparison.get("groups"), comparison.get("rank_by")
+    if not groups or key is None:
+        return None
+    names = [each["name"] for each in comparison["contestants"]]
+    order = sorted(groups, key=lambda name: -groups[name]["n"])
+    rows = []
+    for name in order[:_MOST_GROUPS]:
+        part = groups[name]
+        near = part["measures"][key]["indistinguishable"]
+        best = "none" if not near else numbers.listed(near, most=3)
+        values = (cell(each["measures"][key], None) for each in part["contestants"])
+        rows.append(ContestantRow(cleaned(name), "", ((numbers.count(part["n"]), ""), (best, ""), *values)))
+    columns = ["Rows", "Best, or not significantly worse", *map(cleaned, names)]
+    return GroupContest(titles[key], columns, tuple(rows), len(order) - len(rows))
 
 
 @dataclass(frozen=True)
 class _Score:
-    """The contestants by one measure; ``ranking`` has only those that were not fitted to these rows."""
+    """The contestants by one measure; ``ranking`` has only those that were not fitted to these rows.
+
+    ``raw`` is the name of the uncalibrated predictions; None among models.
+    """
 
     ranking: tuple[str, ...]
     pairs: Mapping[frozenset[str], Mapping[str, Any]]
     level: float
+    raw: str | None = RAW
 
     @classmethod
-    def of(cls, comparison: Mapping[str, Any], key: str) -> _Score:
+    def of(cls, comparison: Mapping[str, Any], key: str, raw: str | None) -> _Score:
         found = comparison["measures"][key]
         in_sample = {each["name"] for each in comparison["contestants"] if each["in_sample"]}
         ranking = tuple(name for name in found["ranking"] or () if name not in in_sample)
         pairs = {frozenset(pair["between"]): pair for pair in found["pairs"]}
-        return cls(ranking, pairs, comparison["level"])
+        return cls(ranking, pairs, comparison["level"], raw)
+
+    def called(self, name: str) -> str:
+        """Return a contestant in words."""
+        return "the uncalibrated predictions" if name == self.raw else cleaned(name)
 
     def tied(self) -> list[str]:
         """Return the contestants that are not significantly worse than the best."""
@@ -145,6 +229,30 @@ def _verdict(comparison: Mapping[str, Any], titles: Mapping[str, str], scores: M
     return Verdict(_headline(score, title), "unknown", (*of_best, *warned), ())
 
 
+def _verdict_on_models(report: Mapping[str, Any], titles: Mapping[str, str], scores: Mapping[str, _Score]) -> Verdict:
+    """Return the verdict, by the proper score that ranks the models."""
+    key = report["comparison"]["rank_by"]
+    if key is None or not scores[key].ranking:
+        why = "the event depends on the model" if key is None else f"no model has a {titles[key].lower()}"
+        return Verdict(f"No best model: {why}, so that no score ranks them", "unknown", _CAVEATS_OF_MODELS, ())
+    score, found = scores[key], report["comparison"]["measures"][key]
+    title = _score_named(key, titles)
+    best, *others = score.ranking
+    tied = score.tied()
+    headline = f"{cleaned(best)} is best by {title}"
+    if any(score.pairs[frozenset((best, name))]["p_value"] is None for name in tied):
+        headline += "; the significance is unknown"
+    elif tied:
+        headline += f"; {numbers.listed(tied)} {'is' if len(tied) == 1 else 'are'} not significantly worse"
+    else:
+        headline += ", significantly better than " + ("every other model" if len(others) > 1 else cleaned(others[0]))
+    sentences = [_against(score, name, title) for name in others[:_MOST]]
+    if len(others) > _MOST:
+        sentences.append(f"The table has the differences from {len(others) - _MOST} more models.")
+    problem = () if found.get("problem") is None else (f"The comparison has {found['problem']}.",)
+    return Verdict(headline, "unknown", (*sentences, *problem, *_CAVEATS_OF_MODELS), ())
+
+
 def _headline(score: _Score, title: str) -> str:
     if score.ranking == (RAW,):
         return "No best map: every map was fitted to these rows"
@@ -164,16 +272,12 @@ def _against(score: _Score, name: str, title: str) -> str:
     best = score.ranking[0]
     pair = score.pairs[frozenset((best, name))]
     by = f"{numbers.number(abs(pair['difference']))} {'lower' if _is_less(pair, best) else 'higher'}"
-    text = f"The {title} of {_called(best)} is {by} than that of {_called(name)}"
+    text = f"The {title} of {score.called(best)} is {by} than that of {score.called(name)}"
     if pair["p_value"] is None:
         return f"{text}; the significance is unknown."
     significance = "significant" if score.is_significant(name) else "not significant"
     ends = f" ({numbers.level(score.level)} interval of the difference {_ends(pair, best)})" if pair["interval"] else ""
     return f"{text}{ends}; {significance}, {numbers.p_value(pair['p_value'])}."
-
-
-def _called(name: str) -> str:
-    return "the uncalibrated predictions" if name == RAW else cleaned(name)
 
 
 def _is_less(pair: Mapping[str, Any], best: str) -> bool:
@@ -229,7 +333,7 @@ def _row(title: str, first: str, second: str, *, pair: Mapping[str, Any]) -> Dif
 def _ranking(title: str, score: _Score) -> str:
     """Return the best by one measure of those not fitted to these rows, and whether it is significantly better."""
     best, tied = score.ranking[0], score.tied()
-    text = f"{title}: {_called(best)} {'are' if best == RAW else 'is'} best"
+    text = f"{title}: {score.called(best)} {'are' if best == score.raw else 'is'} best"
     if len(score.ranking) == 1:
         return f"{text}; all others were fitted to these rows."
     if not tied:
@@ -237,4 +341,6 @@ def _ranking(title: str, score: _Score) -> str:
     unknown = [name for name in tied if score.pairs[frozenset((best, name))]["p_value"] is None]
     if unknown:
         return f"{text}; the significance is unknown."
-    return f"{text}, but not significantly better than {numbers.listed([_called(name) for name in tied], most=10)}."
+    return (
+        f"{text}, but not significantly better than {numbers.listed([score.called(name) for name in tied], most=10)}."
+    )

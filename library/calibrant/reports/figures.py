@@ -91,7 +91,38 @@ def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | 
     groups = report.get("group_diagrams")
     if not groups:
         return None
-    measured = {name: lookup.measure(group, "ece", norm=1) for name, group in (report.get("groups") or {}).items()}
+    side = "" if report.get("after") is None else ", before the map"
+    caption = (
+        f"Reliability diagram of each group{side}. Calibrated predictions are on the diagonal; below it, predictions "
+        "are too high."
+    )
+    how = ("reliability", groups, report.get("groups") or {}, "groups")
+    return _several(*how, f"Reliability by group{side}", caption, report, subject)
+
+
+def model_figures(report: Mapping[str, Any], subject: ReportSubject) -> list[Figure]:
+    """Draw each diagram of all models side by side; those that cannot be drawn are omitted."""
+    models = report.get("model_diagrams") or {}
+    sides = {one["name"]: one for one in report["comparison"]["contestants"]}
+    drawn = []
+    for key, first in (next(iter(models.values()))["diagrams"] if models else {}).items():
+        caption = _RARE if (first["data"] or {}).get("axes") == "logit" else CAPTIONS[key]  # of the labels alone
+        drawn.append(_several(key, models, sides, "models", None, caption, report, subject))
+    return [picture for picture in drawn if picture is not None]
+
+
+def _several(
+    diagram: str,
+    parts: Mapping[str, Any],
+    sides: Mapping[str, Any],
+    each: str,
+    title: str | None,
+    caption: str,
+    report: Mapping[str, Any],
+    subject: ReportSubject,
+) -> Figure | None:
+    """Draw one diagram of several parts of a report, with the calibration error of each of the ``sides``."""
+    measured = {name: lookup.measure(side, "ece", norm=1) for name, side in sides.items()}
     found = {name: answer for name, answer in measured.items() if answer is not None}
     which = lookup.kind(found.values())
 
@@ -101,18 +132,12 @@ def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | 
         error = None if number is None else (f"{which} ECE", number)
         return Caption(n, subject.named(report["reduction"]), name, error=error)
 
-    shown = [(shown_of(group, "reliability"), about(name, group["n"])) for name, group in groups.items()]
-    side = "" if report.get("after") is None else ", before the map"
+    shown = [(shown_of(part, diagram), about(name, part["n"])) for name, part in parts.items()]
     try:
-        drawn = draw_several("reliability", shown, title=f"Reliability by group{side}", each="groups", width=WIDTH)
+        drawn = draw_several(diagram, shown, title=title, each=each, width=WIDTH)
     except NothingToDraw:
         return None
-    return figure(
-        "groups",
-        drawn,
-        f"Reliability diagram of each group{side}. Calibrated predictions are on the diagonal; below it, predictions "
-        "are too high.",
-    )
+    return figure(f"{each}-{diagram}", drawn, caption)
 
 
 def figure(name: str, drawn: Drawn, caption: str) -> Figure:

@@ -10,10 +10,10 @@ from typing import Any
 from calibrant.core.errors import requires
 from calibrant.reports import lookup, numbers
 from calibrant.reports.advice import advice, improved
-from calibrant.reports.contest import contest
-from calibrant.reports.figures import figures, group_figure
+from calibrant.reports.contest import contest, is_of_models
+from calibrant.reports.figures import figures, group_figure, model_figures
 from calibrant.reports.panel import ReportSubject
-from calibrant.reports.reproduction import fitting, reproduction
+from calibrant.reports.reproduction import fitting, reproduction, reproduction_of_models
 from calibrant.reports.sets import set_section
 from calibrant.reports.tables import facts, fewer, grouped, measured, segmented
 from calibrant.reports.text import printable, unlike_formula
@@ -64,8 +64,8 @@ def stylesheet() -> str:
 
 
 def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
-    """Return the values of the templates: those of both kinds of predictions, and those of one."""
-    own = _of_classes
+    """Return the values of the templates: those of all reports, and those of one kind."""
+    own = _of_models if is_of_models(report) else _of_classes
     if report.get("prediction_kind") == "regression":
         from calibrant.reports.forecasts import shown as own
     both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
@@ -93,6 +93,21 @@ def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, An
         "segments": segmented(report),
         "facts": facts(report, about),
         "reproduction": reproduction(about, [*arrays, *(["groups"] if report.get("groups") else [])]),
+    }
+
+
+def _of_models(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
+    used = {"weights": about.weights, "clusters": report.get("clusters"), "groups": report["comparison"].get("groups")}
+    return {
+        "verdict": None,
+        "verdict_after": None,
+        "advice": None,
+        "figures": model_figures(report, about),
+        "measures": [],
+        "groups": None,
+        "contest": contest(report),
+        "facts": facts(report, about),
+        "reproduction": reproduction_of_models(about, [name for name, value in used.items() if value is not None]),
     }
 
 

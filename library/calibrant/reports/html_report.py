@@ -14,7 +14,7 @@ from calibrant.core.arrays import array_of, check_aligned, group_names, is_frame
 from calibrant.core.batch import InputScale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption
-from calibrant.core.inputs import Rows, read_rows, reduction_by_name
+from calibrant.core.inputs import Rows, read_rows, reduction_by_name, rows_of_models
 from calibrant.core.results import n_rows, write_text
 from calibrant.core.version import __version__
 from calibrant.distributions.forecast_rows import ForecastRows
@@ -25,7 +25,7 @@ from calibrant.maps.calibration_map import CalibrationMap, check_class_names, ch
 from calibrant.reports.forecasts import ForecastReport
 from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.operations import report_of_rows, segments_document
+from calibrant.reports.operations import report_of_models, report_of_rows, segments_document
 from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import evaluate_sets
 
@@ -110,12 +110,13 @@ def report(
     alpha: float | None = None,
     seed: int = 0,
 ) -> HtmlReport:
-    """Make a full report: the verdict, the diagrams, the measures and a recommended map.
+    """Make a full report: the verdict, the diagrams, the measures and a recommended map; or compare several models.
 
     Parameters
     ----------
-    predictions : array_like, shape (n,) or (n, K)
-        As for ``evaluate``.
+    predictions : array_like, shape (n,) or (n, K), or mapping of str to array_like
+        As for ``evaluate``. With a mapping, the predictions of 2 to 20 models by name, as for ``compare``: the report
+        ranks the models and shows their differences and their diagrams side by side.
     labels : array_like, shape (n,)
         As for ``evaluate``.
     name : str or None, default "predictions"
@@ -131,7 +132,7 @@ def report(
     features : frame, or mapping of str to array_like, optional
         As for ``find_segments``; the report then shows segments in which predictions are too high or too low.
     map : CalibrationMap, optional
-        Map to apply; the report then shows the predictions before and after it, and recommends none.
+        Map to apply; the report then shows the predictions before and after it, and recommends none. Not for models.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     sets, alpha : optional
@@ -156,6 +157,7 @@ def report(
     --------
     evaluate : Returns the measures alone.
     evaluate_sets : Returns the coverage of sets alone.
+    compare : Returns the comparison of models alone.
 
     Notes
     -----
@@ -168,24 +170,32 @@ def report(
     HtmlReport: 40 rows; save(path) writes it to a file
     """
     check_map(map)
-    rows = read_rows(
-        predictions,
-        labels,
-        weights=weights,
-        sample_weight=sample_weight,
-        weights_kind=weights_kind,
-        groups=groups,
-        clusters=clusters,
-        class_names=class_names,
-        pos_label=pos_label,
-        scale=scale,
-        known=None if map is None else map.class_names,
-    )
-    check_class_names(map, rows.class_names)
-    rows.warn_of_kind()
-    warn_of_training(predictions, rows.batch)
-    reduction = reduction_by_name(reduction, rows.class_names)
-    found, options = report_of_rows(rows, reduction, map, seed=seed)
+    given: dict[str, Any] = {
+        "weights": weights,
+        "sample_weight": sample_weight,
+        "weights_kind": weights_kind,
+        "groups": groups,
+        "clusters": clusters,
+        "class_names": class_names,
+        "pos_label": pos_label,
+        "scale": scale,
+    }
+    if isinstance(predictions, Mapping):
+        for name, value in {"map": map, "sets": sets, "features": features}.items():
+            if value is not None:
+                raise InvalidOption.at(
+                    f"/{name}", "cannot be combined with several models; report each of them with it"
+                )
+        models = rows_of_models(predictions, labels, **given)
+        rows = next(iter(models.values()))
+        found, options = report_of_models(models, reduction_by_name(reduction, rows.class_names), seed=seed)
+    else:
+        rows = read_rows(predictions, labels, **given, known=None if map is None else map.class_names)
+        check_class_names(map, rows.class_names)
+        rows.warn_of_kind()
+        warn_of_training(predictions, rows.batch)
+        reduction = reduction_by_name(reduction, rows.class_names)
+        found, options = report_of_rows(rows, reduction, map, seed=seed)
     if sets is not None:
         found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind)}
     elif alpha is not None:

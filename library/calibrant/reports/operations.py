@@ -17,12 +17,12 @@ from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
-from calibrant.measures.catalogue import read_requests
+from calibrant.measures.catalogue import LEVEL, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import plain_result, plain_results
 from calibrant.measures.multicalibration import independent_event
-from calibrant.reports.panel import by_group, full, group_diagrams, joined
+from calibrant.reports.panel import RESAMPLES, by_group, full, group_diagrams, joined, model_diagrams
 
 if TYPE_CHECKING:
     from calibrant.comparison import CalibrationLaw, Comparison, ComparisonReport, ContestantReport
@@ -325,6 +325,51 @@ class ClassReport:
             found["recommendation"] = recommended_map(rows.batch, rows.reduction, seed=self.seed).to_document()
         report(1, 1, "done")
         return found
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """A full report of several models: their comparison, with the diagrams of each."""
+
+    task: Comparison
+
+    @property
+    def inline(self) -> bool:
+        """Whether no measure needs a long fit."""
+        return self.task.inline
+
+    def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
+        """Return the checked rows, those of the first model."""
+        return self.task.check(batch, groups)
+
+    def seconds(self, rows: CheckedBatch) -> float:
+        """Estimate the seconds of ``document``."""
+        return self.task.seconds(rows) + _ROW * len(rows) * len(self.task.models)
+
+    def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
+        """Return the comparison and the ``model_diagrams`` as plain JSON."""
+        found = comparison_document(self.task.run(rows, device=device), {})
+        drawn = model_diagrams(self.task.models, rows.reduction)
+        return found if drawn is None else {**found, "model_diagrams": drawn}
+
+
+def report_of_models(
+    models: Mapping[str, Rows], reduction: str | None = None, *, seed: int = 0
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the full report of several models on the same rows as plain JSON, and its options."""
+    from calibrant.comparison import Comparison
+
+    batches, rows = {name: own.batch for name, own in models.items()}, next(iter(models.values()))
+    resampling = Resampling.read(LEVEL, RESAMPLES, seed)
+    operation = ModelReport(Comparison.of_models(batches, None, reduction, resampling))
+    found = operation.document(operation.check(rows.batch, rows.groups))
+    return found, options_of_models(list(models), reduction, seed=seed)
+
+
+def options_of_models(names: Sequence[str], reduction: str | None, *, seed: int) -> dict[str, Any]:
+    """Return the options of ``POST /compare`` that a report of models has by default, with the names of the models."""
+    options = {"models": list(names), "interval": LEVEL, "resamples": RESAMPLES, "seed": seed}
+    return options if reduction is None else {**options, "reduction": reduction}
 
 
 def report_of_rows(

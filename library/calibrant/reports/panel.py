@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from calibrant.core.batch import Batch
 from calibrant.core.inputs import reduction_with_name
 from calibrant.core.reductions import Event, resolve, subject
 from calibrant.diagrams.catalogue import read_diagrams
@@ -111,6 +112,24 @@ def group_diagrams(rows: CheckedBatch) -> dict[str, Any] | None:
         name: {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
         for name, own in members.items()
     }
+
+
+#: The diagrams of each model of a comparison.
+OF_MODELS = ("reliability", "murphy")
+
+
+def model_diagrams(models: Mapping[str, Batch], reduction: str) -> dict[str, Any] | None:
+    """Return the diagrams of each model by name: the ``model_diagrams`` of a report, like those of groups.
+
+    Returns None if the reduction is not one event. O(models n log n).
+    """
+    subjects = {name: subject(batch, reduction) for name, batch in models.items()}
+    requests = read_diagrams(OF_MODELS)
+    return {
+        name: {"n": len(of), "diagrams": {request.key: request.drawn(of) for request in requests}}
+        for name, of in subjects.items()
+        if isinstance(of, Event)
+    } or None
 
 
 @dataclass(frozen=True)

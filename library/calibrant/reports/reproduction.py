@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.measures.catalogue import LEVEL
 from calibrant.reports import numbers
-from calibrant.reports.panel import ReportSubject
+from calibrant.reports.panel import RESAMPLES, ReportSubject
 
 #: Options of ``POST /evaluate`` that are arguments of ``calibrant.evaluate``.
 _OF_THE_LIBRARY = (
     *("measures", "diagrams", "reduction", "classes", "interval", "resamples", "cluster_variance", "seed"),
 )
+#: Options of ``POST /compare`` that are arguments of ``calibrant.compare``, and the defaults of some.
+_OF_COMPARISONS = (
+    *("measures", "reduction", "cluster_variance", "rank_by", "correction", "of", "interval", "resamples", "seed"),
+)
+_DEFAULTS = {"interval": LEVEL, "resamples": RESAMPLES, "cluster_variance": "cr2"}
 #: Options with these words in their names are never shown.
 _SECRET = ("key", "token", "authorization", "secret", "password")
 
@@ -40,6 +46,40 @@ def reproduction(about: ReportSubject, arrays: Sequence[str] = ()) -> Reproducti
     curl, python = _curl(options, arrays), _python(options, about, arrays)
     named = options if "reduction" not in options else {**options, "reduction": about.named(options["reduction"])}
     return Reproduction(in_words(named), command, folded(options), curl, python)
+
+
+def reproduction_of_models(about: ReportSubject, arrays: Sequence[str] = ()) -> Reproduction:
+    """Return the lines that reproduce a report of several models with these other ``arrays``."""
+    options, reading = {name: value for name, value in about.options.items() if value is not None}, _reading(about)
+    sent = {name: value for name, value in options.items() if name != "models"}
+    content = ""
+    if "batches" not in options:  # stored batches include their scale and the kind of their weights
+        sent |= reading
+        listed = ", ".join(json.dumps(name) for name in ("labels", *arrays))
+        content = f', with {listed} and "models": {{NAME: predictions}} for each model'
+    named = options if "reduction" not in options else {**options, "reduction": about.named(options["reduction"])}
+    command = [] if about.command is None else [about.command]
+    python = _python_of_models(options, reading, about, arrays)
+    return Reproduction(in_words(named), command, folded(sent), _sending("compare", content), python)
+
+
+def _python_of_models(
+    options: Mapping[str, Any], reading: Mapping[str, Any], about: ReportSubject, arrays: Sequence[str]
+) -> list[str]:
+    """Return Python that makes the report; or with options that ``report`` does not have, the comparison."""
+    given = {name: options[name] for name in _OF_COMPARISONS if name in options}
+    others = {name: value for name, value in given.items() if name not in ("reduction", "seed")}
+    call = "compare" if others != {name: _DEFAULTS.get(name) for name in others} else "report"
+    used = {name: value for name, value in given.items() if call == "compare" or name not in others}
+    arguments = [f"    {name}={value!r}," for name, value in (used | dict(reading)).items()]
+    if about.loading:
+        first = ["", "rows = next(iter(models.values()))", f"report = calibrant.{call}("]
+        predictions = "    {name: sheet.predictions for name, sheet in models.items()}, rows.labels,"
+        return [*about.loading, *first, predictions, *(f"    {name}=rows.{name}," for name in arrays), *arguments, ")"]
+    origin = [] if about.origin is None else [f"# predictions, {', '.join(['labels', *arrays])}: {about.origin}"]
+    models = [f"    {name!r}: predictions[{name!r}]," for name in options.get("models") or options.get("batches") or ()]
+    opened = ["import calibrant", "", *origin, "models = {", *models, "}", f"report = calibrant.{call}("]
+    return [*opened, "    models, labels,", *(f"    {name}={name}," for name in arrays), *arguments, ")"]
 
 
 def fitting(line: str, about: ReportSubject, arrays: Sequence[str] = ()) -> list[str]:
@@ -89,10 +129,14 @@ def _in_words(value: Any) -> str:
 def _curl(options: Mapping[str, Any], arrays: Sequence[str]) -> list[str]:
     """Return the command that sends the options with the rows, which may have other ``arrays``."""
     names = [f'"{name}"' for name in ("predictions", "labels", *arrays)]
-    rows = "" if "batch" in options else f", with {', '.join(names[:-1])} and {names[-1]}"
+    return _sending("evaluate", "" if "batch" in options else f", with {', '.join(names[:-1])} and {names[-1]}")
+
+
+def _sending(call: str, rows: str) -> list[str]:
+    """Return the command that sends the options to a call, with a description of the ``rows``."""
     return [
         f"# request.json: the options above{rows}",
-        'curl "$CALIBRANT_URL/evaluate" --data @request.json --output report.html \\',
+        f'curl "$CALIBRANT_URL/{call}" --data @request.json --output report.html \\',
         "  --header 'Content-Type: application/json' --header 'Accept: text/html' \\",
         '  --header "Authorization: Bearer $CALIBRANT_API_KEY"',
     ]

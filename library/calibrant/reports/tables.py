@@ -360,6 +360,8 @@ def segmented(report: Mapping[str, Any]) -> SegmentTable | None:
 def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
     """Return facts about the data: terms and descriptions."""
     rows = [("Rows", numbers.count(report["n"])), ("Reduction", describe_reduction(about.named(report["reduction"])))]
+    if models := about.options.get("models") or about.options.get("batches"):
+        rows.append(("Models", f"{len(models)}: {numbers.listed(list(models), most=10)}"))
     if about.classes is not None:
         rows.append(("Classes", f"{len(about.classes)}: {numbers.listed(about.classes, most=10)}"))
     if about.scale == "logit":

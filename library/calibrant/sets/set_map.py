@@ -18,15 +18,8 @@ from calibrant.core.errors import InvalidDocument, InvalidOption, LengthMismatch
 from calibrant.core.inputs import prediction_array
 from calibrant.core.options import read_seed
 from calibrant.core.results import ShownMap, Table, map_table, n_rows
-from calibrant.maps.calibration_map import (
-    FORMAT,
-    MOST_CLASSES,
-    SETS,
-    check_scale,
-    read_document,
-    read_head,
-    write_document,
-)
+from calibrant.maps.calibration_map import MOST_CLASSES, check_scale
+from calibrant.maps.documents import FORMAT, SETS, read_document, read_head, write_document
 from calibrant.sets.families import SET_FAMILIES, RiskControl, SetFamily
 from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.scores import blocks, uniform_numbers

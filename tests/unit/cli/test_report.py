@@ -111,3 +111,78 @@ def test_a_url_with_a_password_is_left_out_of_the_line() -> None:
 
     CliRunner().invoke(app, ["a b.csv", "--server", "https://u:secret@host", "--seed", "3"], prog_name="calibrant")
     assert lines == ["calibrant 'a b.csv' --seed 3"]
+
+
+# --- Several models
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    """Two models, and a third with missing predictions."""
+    generator = np.random.default_rng(4)
+    true = generator.random(400)
+    y = (generator.random(400) < true).astype(int)
+    rows = [
+        f"{y[i]},{true[i]:.4f},{true[i] ** 2:.4f},{'' if i < 5 else f'{true[i] / 2:.4f}'},{'ns'[i % 2]}"
+        for i in range(400)
+    ]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(["y,model_a,model_b,late,site", *rows, ""]), encoding="utf-8")
+    return path
+
+
+MODELS = ("--prediction", "model_a", "--prediction", "model_b")
+
+
+def test_columns_that_cannot_be_classes_are_compared_as_models(run: Run, scores: Path) -> None:
+    page = made(run, scores, *MODELS, "--group", "site")
+    command, _, curl, python = (block.text for block in page.all("pre"))
+    assert shlex.split(command)[2:7] == [str(scores), *MODELS]
+    assert '"$CALIBRANT_URL/compare"' in curl
+    scope: dict[str, Any] = {}
+    exec(python, scope)
+    answer = json.loads(run("compare", scores, *MODELS, "--group", "site", "--json").stdout)["comparison"]
+    assert answer["measures"]["log-loss"]["ranking"] == ["model_a", "model_b"]
+    assert scope["report"].document["comparison"]["measures"]["log-loss"] == answer["measures"]["log-loss"]
+    assert page.all("h1")[0].text.startswith("model_a is best by log loss")
+
+
+def test_models_in_standard_input_are_compared(run: Run, scores: Path, tmp_path: Path) -> None:
+    out = tmp_path / "piped.html"
+    result = run("report", "-", *MODELS, "--out", out, stdin=scores.read_bytes())
+    assert result.exit_code == 0, result.stderr
+    assert "each P(Y=1) of a model" in result.stderr
+    assert "Verdict on the models" in out.read_text("utf-8")
+
+
+def test_rows_that_a_model_lacks_are_left_out_for_all(run: Run, scores: Path) -> None:
+    page = made(run, scores, *MODELS, "--prediction", "late", "--drop-missing")
+    assert "395" in [fact.text for fact in page.all("bdi")]
+
+
+def test_columns_that_sum_to_1_stay_classes(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sums.csv"
+    path.write_text("y,a,b\n" + "0,0.75,0.25\n1,0.5,0.5\n" * 50, encoding="utf-8")
+    out = made(run, path, "--prediction", "a", "--prediction", "b")
+    assert "Verdict on the models" not in out.all("section")[0].text
+
+
+def test_columns_that_no_option_names_are_not_compared(run: Run, scores: Path) -> None:
+    assert "Verdict" not in run("report", scores, "--out", "-").stdout
+
+
+def test_a_model_without_a_column_and_a_map_for_models_are_refused(run: Run, scores: Path, tmp_path: Path) -> None:
+    missing = run("report", scores, *MODELS, "--prediction", "modle_c")
+    assert "has no column 'modle_c'" in error_of(missing, 1)
+    fitted = tmp_path / "map.json"
+    assert run("fit", scores, "--prediction", "model_a", "--method", "platt", "--out", fitted).exit_code == 0
+    assert "--map" in error_of(run("report", scores, *MODELS, "--map", fitted), 2)
+
+
+def test_more_models_than_a_comparison_has_are_refused(run: Run, tmp_path: Path) -> None:
+    names = [f"m{i}" for i in range(200)]
+    path = tmp_path / "many.csv"
+    line = ",".join(["0.5"] * 200)
+    path.write_text("\n".join([f"y,{','.join(names)}", *(f"{i % 2},{line}" for i in range(20)), ""]), encoding="utf-8")
+    flags = [word for name in names for word in ("--prediction", name)]
+    assert "2 to 20 models" in error_of(run("report", path, *flags), 1)

@@ -1,4 +1,8 @@
-"""Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations."""
+"""Write a report as one HTML file: the verdict, the diagrams, and the measures with explanations.
+
+If each --prediction is the column of P(Y=1) of a model, the report compares the models. Columns that sum to 1 in every
+row are the probabilities of classes.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli.commands.evaluate import EvaluateFlags, evaluated
+from calibrant.cli.commands.evaluate import EvaluateFlags, as_answered, as_sent, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
-from calibrant.cli.exits import errors_in_a_line
+from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import SEED, Seed
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
@@ -32,9 +36,11 @@ from calibrant.cli.rows import (
     note_reduction,
     options_of,
     read_forecast_rows,
+    read_model_rows,
     read_rows,
     reads_a_file,
     reduction_of,
+    source_of,
 )
 from calibrant.cli.server_url import Server
 from calibrant.core.version import __version__
@@ -64,7 +70,8 @@ def loading(file: Path, options: FileOptions, read: str = "read_sheet") -> tuple
         "",
         *(["# A copy of the standard input."] if file == STANDARD else []),
         f"file = Path({path!r})",
-        f"rows = {read}(file, name=file.name, options={options!r}, max_rows=None)",
+        f"{'models' if read == 'read_models' else 'rows'} = {read}(file, name=file.name, options={options!r}, "
+        f"max_rows=None){'.sheets' if read == 'read_models' else ''}",
     )
 
 
@@ -125,19 +132,28 @@ def report(
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
         columns = columns_for(columns, applied)
-        rows = note_reduction(read_rows(file, columns), reduction)
-        reduction = reduction_of(rows, reduction)
-        found, options = _measured(engine, rows, reduction, seed, applied)
-        if rows.features is not None:
-            from calibrant.reports.operations import segments_document
+        rows, models = _rows_or_models(file, columns)
+        if models is None:
+            rows = note_reduction(rows, reduction)
+            reduction = reduction_of(rows, reduction)
+            found, options = _measured(engine, rows, reduction, seed, applied)
+            if rows.features is not None:
+                from calibrant.reports.operations import segments_document
 
-            found["segments"] = segments_document(batch_of(rows), rows.features, reduction, seed=seed)
+                found["segments"] = segments_document(batch_of(rows), rows.features, reduction, seed=seed)
+        elif map_of is not None:
+            raise typer.BadParameter("cannot be combined with several models", param_hint="--map")
+        elif rows.features is not None:
+            raise typer.BadParameter("cannot be combined with several models", param_hint="--feature")
+        else:
+            columns = {**columns, "predictions": list(models)}
+            found, options = _compared(engine, models, reduction_of(rows, reduction), seed)
     with errors_in_a_line():
         about = _about(rows, file, options, map_of)
         made = replace(
             about,
             command=command_line(context),
-            loading=loading(file, options_of(columns)),
+            loading=loading(file, options_of(columns), *([] if models is None else ["read_models"])),
             applying=applying(map_of, applied),
         )
         with working("drawing diagrams"):
@@ -208,6 +224,44 @@ def _measured(
     with working("comparing maps"):
         found |= _beside(rows, reduction, seed, recommended=applied is None)
     return found, options if reduction is None else {**options, "reduction": reduction}
+
+
+def _rows_or_models(file: Path, columns: Columns) -> tuple[Sheet, dict[str, Sheet] | None]:
+    """Read the rows, or those of each model with the rows of the first, if the named columns cannot be classes."""
+    from calibrant.io.errors import UnclearColumns
+
+    with source_of(file) as source:
+        try:
+            return read_rows(file, columns, source=source), None
+        except Refused as refusal:
+            error = refusal.__cause__
+            if not columns["predictions"] or not isinstance(error, UnclearColumns) or not error.models:
+                raise
+        named = {**columns, "predictions": list(error.models)}
+        models = dict(read_model_rows(file, named, source).sheets)
+    note = f"predictions: {len(models)} columns, each P(Y=1) of a model; their rows do not sum to 1, as classes do"
+    say(note)
+    models = {name: replace(sheet, notes=(*sheet.notes, note)) for name, sheet in models.items()}
+    return next(iter(models.values())), models
+
+
+def _compared(
+    engine: Engine, models: dict[str, Sheet], reduction: str | None, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Compare models; return the report, with the diagrams of each model, and the options of the comparison."""
+    from calibrant.reports.operations import options_of_models
+    from calibrant.reports.panel import model_diagrams
+
+    predictions = {name: sheet.predictions for name, sheet in models.items()}
+    options = options_of_models(list(models), reduction, seed=seed)
+    sent = {name: value for name, value in options.items() if name != "models"}
+    here = engine.client is None
+    sent |= {"predictions": predictions} if here else {"predictions": None, "models": predictions}
+    answer = engine.call("compare", next(iter(models.values())), **sent)
+    found = as_answered(answer.to_dict()) if here else as_sent(answer)
+    with working("drawing diagrams"):
+        drawn = model_diagrams({name: batch_of(sheet) for name, sheet in models.items()}, found["reduction"])
+    return found if drawn is None else {**found, "model_diagrams": drawn}, options
 
 
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from calibrant.distributions.forecasts import ARGUMENTS, KINDS, ForecastKind, Fo
 from calibrant.distributions.maps.combined import Groups, applied, needs_groups, read_function, result_of
 from calibrant.distributions.maps.tables import interval_of, quantiles_of
 from calibrant.distributions.maps.trial import try_map
-from calibrant.maps.calibration_map import read_digest, read_document_file
+from calibrant.maps.documents import read_digest, read_document_file
 from calibrant.maps.parameters import read_array
 
 #: Version of the document format.

@@ -1,0 +1,163 @@
+"""Several models of an uploaded file on the page: their comparison, its downloads, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.client import Calibrant
+from service.stack import Stack
+from tests.integration.visiting import Visitor
+
+RANDOM = np.random.default_rng(21)
+TRUE = RANDOM.random(300).round(4)
+Y = (RANDOM.random(300) < TRUE).astype(int)
+SQUARE = (TRUE**2).round(6)
+FIRST, SECOND = "<b>forest</b>", "boosting"
+
+
+@pytest.fixture
+def visitor(service: Stack) -> Iterator[Visitor]:
+    with Visitor(service.url) as visitor:
+        yield visitor
+
+
+def _csv(first: str = FIRST, *, missing: int = 0) -> bytes:
+    cells = [
+        f"{y},{'' if i < missing else p},{q},{i % 2}" for i, (y, p, q) in enumerate(zip(Y, TRUE, SQUARE, strict=True))
+    ]
+    return "\n".join([f"y,{first},{SECOND},site", *cells, ""]).encode()
+
+
+def _send(visitor: Visitor, content: bytes, **fields: str | list[str]) -> httpx.Response:
+    data = {"csrf_token": visitor.token("/"), **fields}
+    return visitor.post("/ui/upload", data=data, files={"file": ("scores.csv", content)})
+
+
+def _compared(visitor: Visitor, client: Calibrant, response: httpx.Response) -> str:
+    """The path of the comparison, if need be after the job that creates it."""
+    assert response.status_code == 303, response.text
+    path = response.headers["location"]
+    page = visitor.get(path)
+    if page.status_code == 303:
+        client.wait(page.headers["location"].rpartition("/")[2])
+    return str(path)
+
+
+def test_chosen_columns_of_a_file_become_a_comparison(visitor: Visitor, client: Calibrant) -> None:
+    sent = _send(visitor, _csv(), prediction_columns=[FIRST, SECOND], columns_are="models", groups="site")
+    path = _compared(visitor, client, sent)
+    text = visitor.get(path).text
+    assert "Verdict on the models" in text
+    assert "&lt;b&gt;forest&lt;/b&gt; is best by log loss" in text
+    assert "<b>forest" not in text
+    assert "Comparison by group" in text
+    assert 'id="fit"' not in text
+    report = visitor.get(path.replace("?", "/report.json?")).json()
+    expected = calibrant.compare({FIRST: TRUE, SECOND: SQUARE}, Y, groups=(np.arange(300) % 2).astype(str))
+    compared = json.loads(json.dumps(expected.to_dict()["comparison"]))
+    assert report["comparison"]["measures"] == compared["measures"]
+    assert list(report["model_diagrams"]) == [FIRST, SECOND]
+    download = visitor.get(path.replace("?", "/report.html?"))
+    assert "attachment" in download.headers["Content-Disposition"]
+    assert "&#34;$CALIBRANT_URL/compare&#34;" in download.text
+
+
+def test_each_model_keeps_a_report_of_its_own(visitor: Visitor, client: Calibrant) -> None:
+    path = _send(visitor, _csv(), predictions=f"{FIRST}, {SECOND}", columns_are="models").headers["location"]
+    parts = urlsplit(path)
+    ids = [parts.path.rpartition("/")[2], *parse_qs(parts.query)["models"]]
+    own = [client.batch(batch_id) for batch_id in ids]
+    assert [batch.n for batch in own] == [300, 300]
+    listing = visitor.get("/ui/reports").text
+    assert "scores.csv: &lt;b&gt;forest&lt;/b&gt;" in listing
+    assert "scores.csv: boosting" in listing
+
+
+def test_several_columns_are_never_models_without_the_choice(visitor: Visitor) -> None:
+    refused = _send(visitor, _csv(), prediction_columns=[FIRST, SECOND])
+    assert refused.status_code == 422
+    assert 'id="columns_are-hint" class="error"' in refused.text
+    assert "are read as the probabilities of 2 classes" in refused.text.replace("&#39;", "'")
+    assert "calibrant compare" not in refused.text
+    assert '<option value="models">' in refused.text
+
+
+@pytest.mark.parametrize(
+    ("columns", "hint"),
+    [
+        ([], "predictions"),
+        ([SECOND], "predictions"),
+        ([FIRST, "no such column"], "predictions"),
+        ([FIRST, FIRST], "predictions"),
+        ([f"m{i}" for i in range(200)], "predictions"),
+    ],
+)
+def test_columns_that_are_no_models_are_refused_and_nothing_is_stored(
+    visitor: Visitor, client: Calibrant, columns: list[str], hint: str
+) -> None:
+    before = {batch.id for batch in client.batches()}
+    refused = _send(visitor, _csv(), prediction_columns=columns, columns_are="models")
+    assert refused.status_code == 422
+    assert f'id="{hint}-hint" class="error"' in refused.text
+    assert '<option value="models" selected>' in refused.text
+    assert {batch.id for batch in client.batches()} <= before
+
+
+def test_rows_with_missing_values_are_left_out_if_the_form_says_so(visitor: Visitor, client: Calibrant) -> None:
+    refused = _send(visitor, _csv("forest", missing=7), predictions="forest", groups="site")
+    assert refused.status_code == 422
+    assert 'id="drop_missing-hint" class="error"' in refused.text
+    kept = _send(visitor, _csv("forest", missing=7), predictions="forest", drop_missing="yes")
+    batch = kept.headers["location"].rpartition("/")[2]
+    assert client.batch(batch).n == 293
+    models = _send(
+        visitor, _csv("forest", missing=7), predictions="forest, boosting", columns_are="models", drop_missing="yes"
+    )
+    ids = parse_qs(urlsplit(models.headers["location"]).query)["models"]
+    assert client.batch(ids[0]).n == 293
+
+
+@pytest.mark.parametrize("field", ["columns_are", "drop_missing"])
+def test_an_unknown_choice_is_refused(visitor: Visitor, field: str) -> None:
+    assert _send(visitor, _csv(), predictions=FIRST, **{field: "<script>"}).status_code == 422
+
+
+def test_a_comparison_of_stored_batches_refuses_what_does_not_fit(visitor: Visitor, client: Calibrant) -> None:
+    one, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
+    assert visitor.get(f"/ui/reports/{one}?models={two}").status_code in (200, 303)
+    other = client.upload(TRUE, 1 - Y).id
+    statuses = {
+        f"models={one}": 422,
+        f"models={two}&models={two}": 422,
+        f"models={two}&maps=spam:1": 422,
+        f"models={two}&map=spam:1": 422,
+        f"models={other}": 422,
+        "models=batch_none": 404,
+        "&".join(["models=<script>"] * 30): 422,
+        "&".join(f"models=batch_{i}" for i in range(30)): 422,
+    }
+    for query, status in statuses.items():
+        page = visitor.get(f"/ui/reports/{one}?{query}")
+        assert page.status_code == status, query
+        assert "<script>" not in page.text.replace("<script src", "")
+
+
+def test_the_job_of_a_comparison_leads_back_to_its_page(
+    visitor: Visitor, client: Calibrant, http: httpx.Client
+) -> None:
+    ids = {f"m{i}": client.upload(TRUE ** (1 + i), Y).id for i in range(2)}
+    body = {"batches": ids, "measures": ["brier", "ece-pl"], "resamples": 100}
+    job = client.wait(http.post("/compare", json=body).json()["id"])
+    page = visitor.get(f"/ui/jobs/{job.id}").text
+    path = f"/ui/reports/{ids['m0']}?job={job.id}&amp;models={ids['m1']}"
+    assert f'href="{path}"' in page
+    assert "Verdict on the models" in visitor.get(path.replace("&amp;", "&")).text
+    alone = visitor.get(f"/ui/reports/{ids['m0']}?job={job.id}", headers={"Accept": "application/problem+json"})
+    assert alone.status_code == 404
