@@ -1003,6 +1003,7 @@ class Calibrant(Connection):
         *own_labels: Any,
         models: Mapping[str, Any] | None = None,
         keep_batch: bool | None = None,
+        source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
@@ -1032,6 +1033,8 @@ class Calibrant(Connection):
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -1092,6 +1095,7 @@ class Calibrant(Connection):
                     {
                         "models": models,
                         "keep_batch": keep_batch,
+                        "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "maps": maps,
@@ -2291,10 +2295,11 @@ class Calibrant(Connection):
 
         Examples
         --------
-        >>> hook = client.audit_hook("siem", "https://alerts.example.com/calibrant")
-        >>> hook.progress.failures
-        0
-        >>> client.delete_audit_hook("siem")
+        A service allows no hosts by default:
+
+        >>> client.audit_hook("siem", "https://siem.example.com/calibrant")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        calibrant.client.errors.ProblemResponse: /url: the host is not allowed
         """
         return self._run(audit_hooks.audit_hook(self._patience, hook, url, secret=secret))
 
@@ -3870,5 +3875,10 @@ class Calibrant(Connection):
         ------
         ProblemResponse
             With the code ``unknown-hook``.
+
+        Examples
+        --------
+        >>> for hook in client.audit_hooks():
+        ...     client.delete_audit_hook(hook.name)
         """
         self._run(removal(self._patience, path_of("audit", "hooks", hook)))
