@@ -28,7 +28,7 @@ class Modes:
     log_likelihood: Floats
 
 
-class Features(Protocol):
+class Regressors(Protocol):
     """D features of C rows, of which products are computed without the matrix ``X (C, D)``."""
 
     def values(self, theta: Floats) -> Floats:
@@ -85,7 +85,7 @@ def product(a: Floats, b: Floats) -> Floats:
 
 
 def gradient_of(
-    features: Floats | Features, offset: Floats, w: Floats, wy: Floats, variance: Floats, theta: Floats
+    features: Floats | Regressors, offset: Floats, w: Floats, wy: Floats, variance: Floats, theta: Floats
 ) -> Floats:
     """Return the gradient ``(S, D)`` of the objective of ``fit_logistic`` at ``theta (S, D)``."""
     x = _Matrix(features) if isinstance(features, np.ndarray) else features
@@ -93,7 +93,7 @@ def gradient_of(
 
 
 def fit_logistic(
-    features: Floats | Features,
+    features: Floats | Regressors,
     offset: Floats,
     w: Floats,
     wy: Floats,

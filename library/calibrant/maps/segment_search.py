@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_solve_banded, cholesky_banded
 from scipy.special import expit
 
 from calibrant.core.cells import Floats
@@ -165,6 +164,8 @@ class _Evidence:
 
     def _curve(self, across: Floats, variance: float) -> tuple[float, Floats]:
         """Return the log evidence and the posterior mean of curves with an Ornstein-Uhlenbeck prior."""
+        from scipy.linalg import cho_solve_banded, cholesky_banded  # which a start would import for no other use
+
         m = self.n_knots
         rho = math.exp(-1.0 / ((m - 1) * _LENGTH))
         scale = variance * (1.0 - rho * rho)
