@@ -159,7 +159,7 @@ def test_maps_are_compared_with_the_same_call(http: httpx.Client, client: Calibr
 
 GOOD: dict[str, Any] = {"models": {"a": [0.2, 0.8, 0.4], "b": [0.1, 0.9, 0.6]}, "labels": [0, 1, 1]}
 HOSTILE: dict[str, tuple[dict[str, Any], int, str]] = {
-    "no models": ({"models": None}, 422, "/models"),
+    "no models": ({"models": None}, 422, ""),
     "nothing": ({"models": {}}, 422, ""),
     "one model": ({"models": {"a": [0.2, 0.8, 0.4]}}, 422, "/models"),
     "a list": ({"models": [[0.2, 0.8, 0.4]]}, 422, "/models"),
