@@ -957,6 +957,122 @@ class Calibrant(Connection):
             )
         )
 
+    def comparison_report_html(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: Any,
+        models: Mapping[str, Any] | None = None,
+        keep_batch: bool | None = None,
+        measures: Requested | None = None,
+        reduction: str | None = None,
+        maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
+        of: str | None = None,
+        interval: float | None = None,
+        resamples: int | None = None,
+        cluster_variance: str | None = None,
+        seed: int | None = None,
+        batches: Mapping[str, str | BatchRecord] | None = None,
+        rank_by: str | None = None,
+        correction: str | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> str:
+        """Create an HTML report of several models on the same rows, or of stored maps.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like, and sequence of str
+            Labels, after predictions; then maps.
+        models : mapping, optional
+            Predictions of the models by name; each P(Y=1) of each row, or K class probabilities each. In other formats
+            than JSON, arrays or columns named ``models/NAME``.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
+        measures : sequence of str or mapping, optional
+            Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence or classwise.
+        maps : sequence of str, optional
+            Maps to compare with each other and with the uncalibrated predictions.
+        of : {"debiased", "plain"}, optional
+            For a comparison: compare debiased values, if every contestant has one, or plain ones; by default
+            ``debiased``.
+        interval : float, optional
+            Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
+        resamples : int, optional
+            Number of resamples for intervals; by default ``1000``.
+        cluster_variance : {"cr2", "cr1", "cr0"}, optional
+            Variance of means and parameters from rows in clusters: cr2 with Satterthwaite's degrees of freedom, cr1
+            with one less than clusters, or cr0 with normal quantiles; by default ``cr2``.
+        seed : int, optional
+            Random seed; by default ``0``.
+        batches : mapping, optional
+            Ids of stored batches by the name of the model, instead of ``models``; they have the same labels and
+            weights.
+        rank_by : {"log-loss", "brier"}, optional
+            Proper score that ranks; default for models: log-loss, or brier if a label had probability 0.
+        correction : {"max-t", "holm"}, optional
+            Correction for all pairs of a measure; default: holm, but max-t for maps.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        str
+            The HTML, which has no scripts and no external resources.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> client.comparison_report_html(models={"forest": p, "coin": [0.5] * len(p)}, labels=y)[:15]
+        '<!doctype html>'
+        """
+        return self._run(
+            html(
+                self._patience,
+                with_class_rows(
+                    self._patience,
+                    "/compare",
+                    rows,
+                    {
+                        "models": models,
+                        "keep_batch": keep_batch,
+                        "measures": measures,
+                        "reduction": reduction,
+                        "maps": maps,
+                        "of": of,
+                        "interval": interval,
+                        "resamples": resamples,
+                        "cluster_variance": cluster_variance,
+                        "seed": seed,
+                        "batches": batches,
+                        "rank_by": rank_by,
+                        "correction": correction,
+                    },
+                    batch,
+                    own_labels,
+                    accept="text/html",
+                ),
+                timeout,
+                progress,
+            )
+        )
+
     def grade_tests(
         self,
         batch: str | BatchRecord | ArrayLike | None = None,

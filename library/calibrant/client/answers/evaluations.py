@@ -155,7 +155,7 @@ class ComparisonAnswer(WireAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDiagrams(WireAnswer):
-    """The diagrams of one group's rows."""
+    """The diagrams of one group's rows, or of one model."""
 
     n: int  # number of rows
     diagrams: dict[str, DiagramAnswer]  # data of each diagram by its key
@@ -187,6 +187,8 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     comparison: ComparisonAnswer | None = None  # if models or maps were compared
     #: in a full report: the reliability diagram of each group, for two to nine groups
     group_diagrams: dict[str, GroupDiagrams] | None = None
+    #: in a comparison of models requested as HTML: the diagrams of each model by name
+    model_diagrams: dict[str, GroupDiagrams] | None = None
     #: in a report requested as HTML: the recommended map, and the gain of each candidate
     recommendation: dict[str, Any] | None = None
 
