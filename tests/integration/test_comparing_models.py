@@ -296,3 +296,19 @@ def test_a_hostile_request_for_a_report_is_refused_with_its_place(http: httpx.Cl
     refused = _compare(http, body, headers={"Accept": "text/html, application/problem+json"})
     assert refused.status_code == status
     assert "0.8" not in refused.text
+
+
+def test_the_command_writes_the_same_report_with_a_server(service: Stack, tmp_path: Path) -> None:
+    path, out = tmp_path / "scores.csv", tmp_path / "report.html"
+    pd.DataFrame({"y": Y, "a": TRUE.round(5), "b": (TRUE**2).round(5), "site": GROUPS}).to_csv(path, index=False)
+    arguments = ["report", str(path), "--prediction", "a", "--prediction", "b", "--group", "site", "--out", str(out)]
+    tables, pictures = [], []
+    for server in (None, service.url):
+        result = CliRunner().invoke(app, arguments, env={"CALIBRANT_SERVER": server})
+        assert result.exit_code == 0, result.output
+        page = Page(out.read_text("utf-8"))
+        tables.append([cell.text for cell in page.all("td")])
+        pictures.append([picture.attributes["alt"] for picture in page.all("img")])
+    assert tables[0] == tables[1]
+    assert pictures[0] == pictures[1]
+    assert len(pictures[0]) == 2

@@ -95,9 +95,10 @@ class GroupContest:
 
 
 def is_of_models(report: Mapping[str, Any]) -> bool:
-    """Whether a report compares models; each map has improvements."""
+    """Whether a report compares models; maps have improvements, and ids if they are stored."""
     contestants = (report.get("comparison") or {}).get("contestants", ())
-    return bool(contestants) and all(each.get("improvement") is None for each in contestants)
+    of_maps = any(each.get("improvement") is not None or each.get("map") is not None for each in contestants)
+    return bool(contestants) and not of_maps
 
 
 def contest(report: Mapping[str, Any]) -> Contest | None:
@@ -231,7 +232,7 @@ def _verdict(comparison: Mapping[str, Any], titles: Mapping[str, str], scores: M
 
 def _verdict_on_models(report: Mapping[str, Any], titles: Mapping[str, str], scores: Mapping[str, _Score]) -> Verdict:
     """Return the verdict, by the proper score that ranks the models."""
-    key = report["comparison"]["rank_by"]
+    key = report["comparison"].get("rank_by")
     if key is None or not scores[key].ranking:
         why = "the event depends on the model" if key is None else f"no model has a {titles[key].lower()}"
         return Verdict(f"No best model: {why}, so that no score ranks them", "unknown", _CAVEATS_OF_MODELS, ())

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import MissingValue, NotLabels, TabularError, TextInNumbers, UnclearColumns
 from calibrant.io.files import FileOptions, Sheet, read_models, read_sheet
 from tests.packed import npz, parquet
@@ -145,3 +146,23 @@ def test_models_without_a_common_row_are_refused() -> None:
     options = FileOptions(predictions=("rf", "xgb"), labels="y", drop_missing=True)
     with pytest.raises(UnclearColumns, match="no row has the predictions of all models"):
         read_models(io.BytesIO(data), name="a.csv", max_rows=None, options=options)
+
+
+def test_the_memory_of_the_cells_is_reserved_before_rows_are_left_out() -> None:
+    lines = b"p,y\n,1\n" + b"0.5,0\n" * 2_000
+    sizes: list[int] = []
+    sheet = read_sheet(
+        io.BytesIO(lines), name="a.csv", max_rows=None, options=FileOptions(drop_missing=True), budget=sizes.append
+    )
+    assert len(sheet) == 2_000
+    assert sum(sizes) > 2 * 2_000 * 64
+
+
+def test_a_budget_ends_the_reading_of_models() -> None:
+    def refuse(_: int) -> None:
+        raise CalibrationError("not now")
+
+    options = FileOptions(predictions=("a", "b"))
+    data = b"a,b,y\n" + b"0.5,0.25,0\n" * 100
+    with pytest.raises(CalibrationError, match="not now"):
+        read_models(io.BytesIO(data), name="a.csv", options=options, max_rows=None, budget=refuse)
