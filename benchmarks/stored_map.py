@@ -33,7 +33,9 @@ def stored_map(method: str) -> dict[str, Any]:
         rows = random.dirichlet(np.full(_CLASSES, 0.7), _N)
         labels = [random.choice(_CLASSES, p=0.8 * row + 0.2 / _CLASSES) for row in rows]
         predictions = [[0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.0, 0.0, 1.0]]
-    options, arguments, new = _OPTIONS.get(method, {}), {}, {}
+    options = _OPTIONS.get(method, {})
+    arguments: dict[str, Any] = {}
+    new: dict[str, Any] = {}
     if METHODS[method].featured is not None:
         rows, labels, arguments, new = _with_features(random)
     reduction = "binary" if rows.ndim == 1 else "canonical"

@@ -22,7 +22,7 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape, token
 from calibrant.io.limits import NUMBER_BYTES
 from calibrant.io.strict import feature_array
-from schemas.inference import Datatype, InferenceInput, InferenceRequest
+from schemas.inference import InferenceInput, InferenceRequest
 from service.errors import InvalidField, UnsupportedMediaType, of_header
 from service.formats.body import bounded, read_encoding, unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
@@ -102,7 +102,7 @@ def _take_elements(document: Any) -> LongArray | None:
 Numbers = npt.NDArray[Any]
 
 #: The protocol's datatypes in numpy, in the byte order of the protocol.
-DTYPES: Mapping[Datatype, np.dtype[Any]] = MappingProxyType(
+DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {
         "FP64": np.dtype("<f8"),
         "FP32": np.dtype("<f4"),
@@ -210,7 +210,7 @@ def _check_rows(rows: list[Any], first: int, width: int, where: str) -> None:
         raise WrongShape.at(f"{where}/{place}", "must be a row of the width in the shape")
 
 
-def _typed(values: list[Any], datatype: Datatype, where: str) -> Numbers:
+def _typed(values: list[Any], datatype: str, where: str) -> Numbers:
     """Convert numbers to the tensor's datatype; a number that does not fit is rejected, not wrapped."""
     dtype = DTYPES[datatype].newbyteorder("=")
     try:

@@ -46,7 +46,17 @@ async def get_sample_size(request: Request) -> Response:
     4320
     """
     query = read_query(request, SampleSizeQuery)
-    forms = {"logit_normal": (query.logit_mean, query.logit_sd), "beta": (query.beta_a, query.beta_b)}
-    pairs = {name: pair for name, pair in forms.items() if None not in pair}
-    widths = {"oe_width": query.oe_width, "slope_width": query.slope_width, "level": query.level}
-    return answer(asdict(await run_in_thread(sample_size, prevalence=query.prevalence, **pairs, **widths)))
+    size = await run_in_thread(
+        sample_size,
+        prevalence=query.prevalence,
+        logit_normal=_pair(query.logit_mean, query.logit_sd),
+        beta=_pair(query.beta_a, query.beta_b),
+        oe_width=query.oe_width,
+        slope_width=query.slope_width,
+        level=query.level,
+    )
+    return answer(asdict(size))
+
+
+def _pair(first: float | None, second: float | None) -> tuple[float, float] | None:
+    return None if first is None or second is None else (first, second)

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from backend.store.api_keys import ApiKeyStore
 from calibrant.cli.commands.maps import maps as maps_command
 from calibrant.client import Calibrant
-from schemas.keys import Scope
 from schemas.maps import About, MapChanges
 from service.settings import Settings
 from service.stack import Stack
@@ -87,7 +86,7 @@ def test_the_command_shows_every_field(service: Stack, client: Calibrant) -> Non
 
 
 def test_the_page_of_a_map_shows_every_field_and_changes_it(redis: Redis, redis_url: str) -> None:
-    scopes: tuple[Scope, ...] = ("write", "read")
+    scopes = ("write", "read")
     keys = [ApiKeyStore(redis).create(scope, tenant="about", scope=scope).text for scope in scopes]
     with serving(Settings(redis_url)) as url, Visitor(url) as owner, Visitor(url) as reader:
         for visitor, key in zip((owner, reader), keys, strict=True):

@@ -205,7 +205,7 @@ def test_a_measure_is_a_number_where_a_number_is_needed(scores: Any) -> None:
     assert float(report["ece"]) == value
     assert round(report["ece"], 2) == round(value, 2)
     assert {key: found.value for key, found in report.items()} == {key: report[key].value for key in report}
-    assert len(report) == len(report.values()) == 5
+    assert len(report) == len(report.values()) == 6
 
 
 def test_catalogues_are_lists_in_a_terminal() -> None:

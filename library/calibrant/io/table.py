@@ -73,8 +73,8 @@ class Sheet:
     weights_kind: WeightsKind = "importance"
     clusters: list[str] | None = None
     ids: list[str] | None = None
-    row_numbers: Ints | None = None
     features: Mapping[str, Array] | None = None
+    row_numbers: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calibrant.maps import calibration_map
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.maps.documents import SETS
 from calibrant.sets.set_map import SetMap, load_sets
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def is_of_distributions(document: object) -> bool:
 
 def is_of_sets(document: object) -> bool:
     """Whether a document is that of a map to prediction sets."""
-    return isinstance(document, Mapping) and document.get("reduction") == calibration_map.SETS
+    return isinstance(document, Mapping) and document.get("reduction") == SETS
 
 
 def load_map(document: Mapping[str, Any]) -> FittedMap:

@@ -57,7 +57,7 @@ def coverage_drop(counts: Floats, nominal: float, first: int = 0) -> CoverageDro
     --------
     >>> found = coverage_drop(np.array([[100.0, 91.0], [100.0, 72.0]]), 0.9)
     >>> round(found.log_e, 2), found.start, found.coverage
-    (10.45, 1, 0.72)
+    (6.33, 1, 0.72)
     """
     deltas = np.array([shift.delta for shift in coverage_drops()])
     lower = expit(logit(nominal) + deltas)

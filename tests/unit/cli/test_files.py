@@ -327,7 +327,8 @@ def test_a_missing_file_is_reported_by_its_name(run: Run, tmp_path: Path) -> Non
     missing = run("evaluate", tmp_path / "missing.csv")
     assert (missing.exit_code, missing.stderr) == (1, f"calibrant: {tmp_path}/missing.csv: No such file or directory\n")
     folder = run("evaluate", tmp_path)
-    assert (folder.exit_code, folder.stderr) == (1, f"calibrant: {tmp_path}: Is a directory\n")
+    assert folder.exit_code == 2
+    assert "--prediction" in folder.stderr  # the files of a folder are read by the names of their columns
 
 
 @pytest.mark.parametrize("group", ["maps", "jobs"])

@@ -105,8 +105,8 @@ def _held_out_gain(rows: SegmentRows, event: Event, seed: int, order: int) -> di
             inside = rows.rows(np.flatnonzero((fold >= 0) & (fold != k)))
             terms = settled(search(inside, order), inside)
             gain[fold == k] = _gain(terms, rows.rows(np.flatnonzero(fold == k)))
-    inside = fold >= 0
-    return mean_gain(gain[inside], take(rows.w, inside), take(event.clusters, inside), _FOLDS)
+    scored = fold >= 0
+    return mean_gain(gain[scored], take(rows.w, scored), take(event.clusters, scored), _FOLDS)
 
 
 def _gain(terms: Sequence[SegmentTerm], rows: SegmentRows) -> Floats:
