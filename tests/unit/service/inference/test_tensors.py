@@ -50,7 +50,7 @@ def test_the_bytes_of_every_datatype_are_read_as_the_protocol_writes_them(dataty
     values = [0, 1, 1, 0, 1, 0]
     raw = memoryview(packed(values, datatype))
     found = read_tensor(_binary(raw, shape=[3, 2], datatype=datatype), raw, "/inputs/0")
-    assert found.dtype == DTYPES[datatype].newbyteorder("=")  # type: ignore[index]
+    assert found.dtype == DTYPES[datatype].newbyteorder("=")
     np.testing.assert_array_equal(found, np.reshape(values, (3, 2)))
 
 
