@@ -414,6 +414,7 @@ _SOURCES = {
     "Models": ("models", "labels"),
     "Batch": ("batch",),
     "Batches": ("batches",),
+    "Source": ("source",),
 }
 #: The arrays of bodies of rows.
 _ROWS = {*CLASSIFICATION.arrays, *REGRESSION.arrays, "levels"}
@@ -556,14 +557,14 @@ def _array_in(field: Schema) -> Schema:
 
 
 def _by_source(schema: Schema) -> list[Schema]:
-    """One model for each source of the rows that a body supports: rows, those of models, or one batch or several.
+    """One model for each source of the rows that a body supports: rows, those of models, batches, or files.
 
     Each is a complete model, because client generators ignore conditions within one model.
     """
     fields = schema["properties"]
     if "batch" not in fields or fields.keys().isdisjoint(_SOURCES["Rows"]):
         return []
-    elsewhere = {*_ROWS, "models", "batch", "batches"}
+    elsewhere = {*_ROWS, "models", "batch", "batches", "source"}
     found = []
     for suffix, names in _SOURCES.items():
         required = [name for name in names if name in fields]

@@ -421,7 +421,13 @@ STORY: tuple[Example, ...] = (
         "POST /maps",
         "prediction-sets",
         "A map to prediction sets",
-        {"batch": BATCH, "method": "lac", "options": {"alpha": 0.2}, "name": "fraud-sets"},
+        {
+            "method": "lac",
+            "options": {"alpha": 0.2},
+            "name": "fraud-sets",
+            "predictions": PREDICTIONS,
+            "labels": LABELS,
+        },
         201,
     ),
     Example(
