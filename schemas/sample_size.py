@@ -21,8 +21,8 @@ class SampleSizeQuery(Document):
         None, gt=0, description="first parameter of a beta distribution of the predictions, with ``beta_b``"
     )
     beta_b: float | None = Field(None, gt=0, description="second parameter of this distribution")
-    oe_width: float = Field(0.2, gt=0, description="width of the interval of O/E")
-    slope_width: float = Field(0.2, gt=0, description="width of the interval of the calibration slope")
+    oe_width: float = Field(0.2, ge=1e-6, description="width of the interval of O/E")
+    slope_width: float = Field(0.2, ge=1e-6, description="width of the interval of the calibration slope")
     level: float = Field(0.95, gt=0, lt=1, description="level of the intervals")
 
     @model_validator(mode="after")

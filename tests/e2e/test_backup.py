@@ -52,7 +52,7 @@ def test_a_backup_of_a_running_service_is_served_elsewhere(folder: Path) -> None
 def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
     assert _run("keys", "create", "ci", "--data", folder / "here").returncode == 0
     piped = _run("backup", "-", "--data", folder / "here")
-    assert piped.stderr == b"backed up: 1 API key\n"
+    assert piped.stderr == b"backed up: 1 API key, 1 entry of the audit log\n"
     assert _run("restore", "-", "--data", folder / "there", given=piped.stdout).returncode == 0
     listed = [_run("keys", "list", "--data", folder / name).stdout for name in ("here", "there")]
     assert listed[0] == listed[1]
@@ -80,7 +80,7 @@ def test_a_refused_backup_prints_one_line(folder: Path) -> None:
     merged = _run("restore", file, "--data", data, "--merge")
     assert merged.stderr.decode().splitlines() == [
         "restored: nothing",
-        "skipped because the store already has them: 1 API key",
+        "skipped because the store already has them: 1 API key, 1 entry of the audit log",
     ]
     assert _run("backup", file, "--data", data, "--force").returncode == 0
     assert not (folder / "nowhere").exists()

@@ -63,6 +63,10 @@ def test_other_than_one_description_of_the_predictions_is_refused(http: httpx.Cl
         ({"prevalence": "0.1", "widths": "1"}, "widths"),
         ({"logit_mean": "-9999", "logit_sd": "1"}, "logit_normal"),
         ({"beta_a": "1e300", "beta_b": "1e-300"}, "beta"),
+        ({"beta_a": "5e-324", "beta_b": "5e-324"}, "beta"),
+        ({"prevalence": "1e-300"}, "prevalence"),
+        ({"prevalence": "0.1", "oe_width": "5e-324"}, "oe_width"),
+        ({"logit_mean": "0", "logit_sd": "1", "slope_width": "0.0000001"}, "slope_width"),
     ],
 )
 def test_invalid_values_are_refused_by_name(http: httpx.Client, query: dict[str, str], parameter: str) -> None:

@@ -21,6 +21,10 @@ from calibrant.measures.clinical import logits
 
 #: Quantiles that stand for a distribution.
 _QUANTILES = 100_000
+#: The most rows: larger whole numbers are not exact in JSON.
+_MOST = 2.0**53
+#: The smallest width of an interval.
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +93,7 @@ def sample_size(
     prevalence : float, optional
         The fraction of events alone, in (0, 1); there is then no result for the slope.
     oe_width, slope_width : float, default 0.2
-        Widths of the intervals of O/E and of the slope, if both are 1.
+        Widths of the intervals of O/E and of the slope, if both are 1; at least 1e-6.
     level : float, default 0.95
         Level of the intervals, in (0, 1).
 
@@ -128,8 +132,8 @@ def sample_size(
     if len(passed) != 1:
         raise InvalidOption.at("", f"give exactly one of {', '.join(forms)}")
     for name, width in (("oe_width", oe_width), ("slope_width", slope_width)):
-        if isinstance(width, bool) or not isinstance(width, int | float) or not 0.0 < width < math.inf:
-            raise InvalidOption.at(f"/{name}", "must be a number above 0")
+        if isinstance(width, bool) or not isinstance(width, int | float) or not _LEAST <= width < math.inf:
+            raise InvalidOption.at(f"/{name}", f"must be a number of at least {_LEAST}")
     z = float(ndtri((1.0 + read_fraction(level, "/level")) / 2.0))
     log_odds = None
     if prevalence is not None:
@@ -149,6 +153,8 @@ def sample_size(
         if rest <= 1e-12 * information * squared:
             raise OutOfRange.at(f"/{passed[0]}", "must vary: equal predictions have no slope")
         needed["calibration-slope"] = information / rest * (2.0 * z / slope_width) ** 2
+    if not max(needed.values()) < _MOST:
+        raise OutOfRange.at(f"/{passed[0]}", "needs more than 2^53 rows for intervals of these widths")
     rows = {name: math.ceil(n) for name, n in needed.items()}
     n = max(rows.values())
     return SampleSize(n, math.ceil(n * rate), rows, rate)
