@@ -75,7 +75,7 @@ def gather(
 def _scan(source: str, columns: Columns, where: object, format: str | None) -> Scan:
     if not isinstance(source, str):
         raise InvalidOption.at("/source", "must be a path or URL, with wildcards such as s3://bucket/x/*.parquet")
-    storage, pattern = opened_url(source)
+    storage, pattern = opened_url(source, "delta" if format == "delta" else "files")
     numbers = [name for argument, name in columns.named.items() if argument != "group"]
     return Scan.of(storage, pattern, format=format, where=where, numbers=numbers)
 

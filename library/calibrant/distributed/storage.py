@@ -369,9 +369,12 @@ def storage_of(root: str, *, endpoint: str | None = None, region: str | None = N
     return _remote(root, endpoint, region)
 
 
-def opened_url(source: str) -> tuple[Storage, str]:
-    """Return the storage of a path or URL of the caller's own, and the path or pattern in it."""
-    with requires("files"):
+def opened_url(source: str, extra: str = "files") -> tuple[Storage, str]:
+    """Return the storage of a path or URL of the caller's own, and the path or pattern in it.
+
+    ``extra`` has the packages that read the files there.
+    """
+    with requires(extra):
         from pyarrow import fs
     if "://" not in source:
         return Remote(fs.LocalFileSystem(), ""), str(Path(source).absolute()).removeprefix("/")
