@@ -601,7 +601,7 @@ def apply(document, row, seed=None, place=0):
         raise ValueError(f"unknown format: {document['format']}")
     if document.get("prediction_kind") == "regression":
         return apply_distribution(document, row)
-    if document["reduction"] == "sets":
+    if document.get("reduction") == "sets":
         if document["family"] not in ("lac", "aps", "raps", "crc"):
             raise ValueError(f"unknown family: {document['family']}")
         return prediction_set(document, row, seed, place)
