@@ -41,10 +41,14 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def service(folder: Path) -> Iterator[Stack]:
-    """The whole service. It runs until the end, because files of this folder and others take turns."""
+    """The whole service. It runs until the end, because files of this folder and others take turns.
+
+    Together they leave more monitors than the default quota of a tenant.
+    """
+    settings = {**admitting(), "CALIBRANT_MAX_MONITORS": "0"}
     with (
         (folder / "service.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=admitting()) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=settings) as running,
     ):
         until_ready(running.url)
         yield running
