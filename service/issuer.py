@@ -68,7 +68,7 @@ def open_issuer(settings: Settings) -> Issuer | None:
 
 
 def _read_scopes(text: str) -> Mapping[str, frozenset[str]]:
-    """The scopes that values of a claim grant; without a text, names of scopes grant these."""
+    """The scopes that values of a claim grant; without a text, names of scopes but ``admin`` grant these."""
     scopes: dict[str, frozenset[str]] = {}
     for pair in filter(None, map(str.strip, text.split(","))):
         value, _, scope = pair.rpartition("=")
@@ -79,7 +79,8 @@ def _read_scopes(text: str) -> Mapping[str, frozenset[str]]:
         if not value:
             raise InvalidIssuer("oidc_scopes must have a value before each =")
         scopes[value] = scopes.get(value, frozenset()) | {scope}
-    return scopes or {scope: frozenset({scope}) for scope in _KNOWN}
+    # Many providers have a role admin of their own, which is not meant for the metrics of all tenants.
+    return scopes or {scope: frozenset({scope}) for scope in _KNOWN if scope != "admin"}
 
 
 #: The names of scopes; ``read`` and ``write`` may be unions.

@@ -281,7 +281,7 @@ class Settings(ScoringSettings, SharedSettings):
     oidc_scopes: str = setting(
         "",
         "scopes that values of oidc_scopes_claim grant, separated by commas, such as calibrant-viewer=read,ops=admin; "
-        "other values grant nothing; default: values that are names of scopes grant these",
+        "other values grant nothing; default: values that are names of scopes, but not admin, grant these",
     )
     oidc_leeway: float = setting(
         30.0, "seconds by which the clocks of the issuer and of this machine may differ", low=0, high=300

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -203,11 +202,15 @@ def _claim(claims: Mapping[str, Any], place: str) -> Any:
     return value
 
 
+#: The latest time in seconds that PyJWT can compare; it also excludes infinity and NaN.
+_LATEST = 2.0**63
+
+
 def _check_types(claims: Mapping[str, Any]) -> None:
     """Raise ``InvalidToken`` for a registered claim of another type than RFC 7519 gives it, or a missing one."""
     times = [claims.get(name, 0) for name in ("exp", "nbf", "iat")]
     audience, subject = claims.get("aud"), claims.get("sub")
-    are_times = all(type(time) in (int, float) and math.isfinite(time) for time in times)
+    are_times = all(type(time) in (int, float) and abs(time) < _LATEST for time in times)
     is_audience = isinstance(audience, str) or _is_texts(audience)
     is_subject = isinstance(subject, str) and _SUBJECT.fullmatch(subject)
     if not (are_times and is_audience and is_subject and isinstance(claims.get("iss"), str) and "exp" in claims):

@@ -290,6 +290,9 @@ HOSTILE: dict[str, tuple[Build, str]] = {
     "an end of NaN": (_payload(_raw("exp", "NaN")), "malformed"),
     "an end of infinity": (_payload(_raw("exp", "Infinity")), "malformed"),
     "an end beyond numbers": (_payload(_raw("exp", "1e999")), "claims"),
+    "an end with 400 digits": (_payload(_raw("exp", "9" * 400)), "claims"),
+    "a beginning with 400 digits": (_payload(_raw("nbf", "9" * 400)), "claims"),
+    "an issue with 400 digits": (_payload(_raw("iat", "-" + "9" * 400)), "claims"),
     "an end with 5000 digits": (_payload(_raw("exp", "9" * 5000)), "malformed"),
     # Claims.
     **{f"no {name}": (_claims(**{name: None}), "claims") for name in ("iss", "sub", "aud", "exp")},
