@@ -13,13 +13,15 @@ from calibrant.core.batch import MAX_NAME
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
 from calibrant.core.groups import MAX_GROUPS
-from calibrant.maps.parameters import Flag, Parameter, ParameterChoice, Parametric, Probability, read_array
+from calibrant.maps.parameters import Flag, Parameter, ParameterChoice, Parametric, Probability, WholeNumber, read_array
 from calibrant.sets.scores import Booleans, within, within_by_class
 
 By = Literal["all", "class", "group"]
 BY: tuple[By, ...] = ("all", "class", "group")
 #: The only loss whose risk is controlled.
 LOSS = "false-negative-rate"
+#: The most ranks without a penalty.
+MOST_FREE_RANKS = 100_000
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,12 @@ class RegularisedSets(AdaptiveSets):
     family: ClassVar[str] = "raps"
     formula: ClassVar[str] = "as aps, with penalty (r - k_reg) added to E_k of the class with rank r above k_reg"
     penalty: Annotated[float, Parameter("added to E_k for each rank above k_reg", low=0.0, high=1e6)] = 0.01
-    k_reg: Annotated[float, Parameter("number of ranks without a penalty", low=0.0, high=1e6)] = 5
+    k_reg: Annotated[int, WholeNumber("number of ranks without a penalty", low=0.0, high=MOST_FREE_RANKS)] = 5
 
     @property
     def penalties(self) -> tuple[float, int]:
         """The penalty, and the number of classes without one."""
-        return self.penalty, int(self.k_reg)
+        return self.penalty, self.k_reg
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from calibrant.core.inputs import read_rows
 from calibrant.core.options import OFF, ON, Catalogue, Described, Option, known_name, read_seed, read_values
 from calibrant.core.progress import report
 from calibrant.sets.class_clusters import cluster_classes
-from calibrant.sets.families import LOSS, SET_FAMILIES, SetFamily
+from calibrant.sets.families import LOSS, MOST_FREE_RANKS, SET_FAMILIES, SetFamily
 from calibrant.sets.scores import label_scores, probability_scores
 from calibrant.sets.set_map import SetMap
 
@@ -132,7 +132,7 @@ SET_METHODS = Catalogue[SetMethod](
                 {
                     **_ADAPTIVE,
                     "penalty": Option(0.01, low=0.0, high=1e6, real=True),
-                    "k_reg": Option(5, low=0, high=100_000),
+                    "k_reg": Option(5, low=0, high=MOST_FREE_RANKS),
                 },
             ),
             SetMethod(

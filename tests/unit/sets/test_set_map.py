@@ -115,6 +115,8 @@ HOSTILE: list[tuple[dict[str, Any], str, Any, str]] = [
     (DOCUMENT, "parameters/randomised", None, "/parameters/randomised"),
     (DOCUMENT, "parameters/penalty", 1e300, "/parameters/penalty"),
     (DOCUMENT, "parameters/k_reg", -1, "/parameters/k_reg"),
+    (DOCUMENT, "parameters/k_reg", 1.5, "/parameters/k_reg"),
+    (DOCUMENT, "parameters/k_reg", 100_001, "/parameters/k_reg"),
     (GROUPED, "parameters/groups", ["a", "a"], "/parameters/groups"),
     (GROUPED, "parameters/groups", ["a", 1], "/parameters/groups/1"),
     (GROUPED, "parameters/groups", ["a", "b" * 300], "/parameters/groups/1"),
