@@ -363,6 +363,8 @@ def load_sets(document: Mapping[str, Any] | str | Path) -> SetMap:
     head = read_head(document, SET_FAMILIES)
     if document.get("reduction") != SETS:
         raise InvalidDocument.at("/reduction", f"must be {SETS}; load reads other maps")
+    if head.method != head.family:
+        raise InvalidDocument.at("/method", "must be that of the family")
     K = head.n_classes or 2
     if K > MOST_CLASSES:
         raise InvalidDocument.at("/n_classes", f"must be at most {MOST_CLASSES:,}")

@@ -92,6 +92,7 @@ HOSTILE: list[tuple[dict[str, Any], str, Any, str]] = [
     (DOCUMENT, "family", ["raps"], "/family"),
     (DOCUMENT, "reduction", "canonical", "/reduction"),
     (DOCUMENT, "method", "", "/method"),
+    (DOCUMENT, "method", "aps", "/method"),
     (DOCUMENT, "scale", "percent", "/scale"),
     (DOCUMENT, "n_classes", 1, "/n_classes"),
     (DOCUMENT, "n_classes", True, "/n_classes"),
