@@ -234,7 +234,7 @@ class SetFitting:
         always = [strata[i] for i in np.flatnonzero(np.isinf(quantiles)).tolist()]
         diagnostics |= {"rows": rows.tolist()}
         if always:
-            diagnostics |= {"always": always, "warning": self._warning(always, by_class=names is None)}
+            diagnostics |= {"always": always, "warning": self._warning(always, labels, by_class=names is None)}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
         rounding = _ROUNDING if batch.predictions.scale == "logit" else 0.0
@@ -270,15 +270,24 @@ class SetFitting:
         diagnostics = {"clusters": [None if i < 0 else i for i in number.tolist()]}
         return np.concatenate([own, rest])[place], np.concatenate([rows, all_rows])[place], labels, diagnostics
 
+    @property
+    def _counted(self) -> str:
+        return "clusters with positive rows" if self.method.name == "crc" else "rows"
+
     def _too_few(self, conditional: str | None) -> str:
         where = {None: "", "class": " of a class", "cluster": " of a cluster", "group": " of a group"}[conditional]
-        what = "clusters with positive rows" if self.method.name == "crc" else "rows"
-        return f"must have at least {self.needed} {what}{where} for alpha {self.options['alpha']:g}"
+        return f"must have at least {self.needed} {self._counted}{where} for alpha {self.options['alpha']:g}"
 
-    def _warning(self, always: Sequence[str | int], *, by_class: bool) -> str:
-        names = ", ".join(str(name) for name in always[:_NAMED]) + (", ..." if len(always) > _NAMED else "")
-        effect = f"classes in every set: {names}" if by_class else f"groups whose sets have every class: {names}"
-        return f"{effect}; they have too few rows for alpha {self.options['alpha']:g}, which needs {self.needed}"
+    def _warning(self, always: Sequence[str | int], labels: Sequence[str | int], *, by_class: bool) -> str:
+        effect = "classes in every set" if by_class else "groups whose sets have every class"
+        if self.method.name == "crc":
+            effect = f"groups in which every row is class {labels[1]}"
+        few = f"they have too few {self._counted} for alpha {self.options['alpha']:g}, which needs {self.needed}"
+        return f"{effect}: {_listed(always)}; {few}"
+
+
+def _listed(names: Sequence[str | int]) -> str:
+    return ", ".join(str(name) for name in names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 # --- Quantiles of scores, and of risks

@@ -259,6 +259,15 @@ def test_without_clusters_risk_control_covers_the_positive_rows() -> None:
     assert fitted.function.thresholds == pytest.approx(own)
 
 
+def test_of_a_group_with_few_clusters_the_warning_of_risk_control_says_that_every_row_is_class_1() -> None:
+    p, y = _rows(500, 2, 17)
+    arguments: dict[str, Any] = {"method": "crc", "conditional": "group", "groups": ["few"] * 5 + ["many"] * 495}
+    fitted = calibrant.fit_sets(p[:, 1], y, **arguments)
+    assert fitted.apply([0.0], groups=["few"]).to_lists() == [[1]]
+    assert fitted.warning is not None
+    assert fitted.warning.startswith("groups in which every row is class 1: few; they have too few clusters")
+
+
 # --- Errors
 
 P3 = np.full((40, 3), 1 / 3)
