@@ -571,6 +571,9 @@ def prediction_set(document, row, seed, place):
     d, group = document["parameters"], None
     if isinstance(row, dict):
         row, group = row["predictions"], row["group"]
+    if document["family"] == "crc" and isinstance(row, list):  # labels that need not exclude each other
+        event, rows = {**document, "class_names": None}, [{"predictions": x, "group": group} for x in row]
+        return [k for k, x in enumerate(rows) if prediction_set(event, x, seed, place) == [1]]
     if document["scale"] == "logit":
         p = softmax(row) if isinstance(row, list) else [logistic(-row), logistic(row)]
     else:
