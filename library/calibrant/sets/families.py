@@ -73,6 +73,8 @@ class SetFamily(Parametric):
     family: ClassVar[str]
     #: Whether the score is the probability itself, so that a class is in the set from its threshold on.
     of_probability: ClassVar[bool] = False
+    #: Whether a set has the label with probability 1 - alpha; otherwise alpha is not that of sets.
+    covers: ClassVar[bool] = True
 
     alpha: Annotated[float, Probability("error level")]
     by: Annotated[By, ParameterChoice("what has a threshold of its own", choices=BY)]
@@ -177,6 +179,7 @@ class RiskControl(SetFamily):
     family: ClassVar[str] = "crc"
     formula: ClassVar[str] = "class 1 if p is at least its threshold, otherwise class 0"
     of_probability: ClassVar[bool] = True
+    covers: ClassVar[bool] = False
     thresholds: Annotated[
         Floats, Thresholds("one number, or one for each group", "probability", "q", 0.0, 1.0, always=-np.inf)
     ]
