@@ -441,6 +441,7 @@ const predictionSet = (document, row, seed, place) => {
   if (!SETS.includes(family)) refuse(`unknown family: ${family}`);
   const named = typeof row === "object" && !Array.isArray(row), x = named ? row.predictions : row;
   if (family === "crc" && Array.isArray(x)) { // labels that need not exclude each other
+    if (x.length !== (d.n_labels ?? x.length)) refuse("a row must have as many labels as those of the fit");
     const event = { ...document, class_names: null }, group = named ? row.group : undefined;
     return [...x.keys()].filter((k) => predictionSet(event, { predictions: x[k], group }, seed, place)[0] === 1);
   }

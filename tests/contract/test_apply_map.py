@@ -206,6 +206,8 @@ def test_the_scripts_give_every_label_of_a_row_whose_labels_need_not_exclude_eac
     named = [{"predictions": row, "group": group} for row, group in zip(p.tolist(), groups.tolist(), strict=True)]
     done = _run(script, fitted.to_document(), named, tmp_path)
     assert json.loads(done.stdout) == fitted.apply(p, groups=groups).to_lists()
+    named[0]["predictions"] = [0.5, 0.5]
+    assert "as many labels" in _run(script, fitted.to_document(), named, tmp_path).stderr
 
 
 @pytest.mark.parametrize("script", COMMANDS)

@@ -185,6 +185,9 @@ class RiskControl(SetFamily):
     ]
     loss: Annotated[str, ParameterChoice("loss whose expectation is at most alpha", choices=(LOSS,))] = LOSS
     groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
+    n_labels: Annotated[
+        int | None, WholeNumber("number of labels that need not exclude each other, 1 for an event", low=1, high=1e9)
+    ] = None
 
     def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:  # noqa: ARG002 - nothing is random
         """Return the sets of probabilities (h, 2)."""

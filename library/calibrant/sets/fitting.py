@@ -209,8 +209,9 @@ class SetFitting:
         groups: Sequence[str] | None = None,
         seed: int = 0,
         class_names: tuple[str, ...] | None = None,
+        n_labels: int = 1,
     ) -> SetMap:
-        """Fit the map to rows; raises ``TooFewRows`` if every set would have every class."""
+        """Fit the map to rows, of ``n_labels`` for each prediction; ``TooFewRows`` if every set had every class."""
         self.check(batch, groups)
         conditional, alpha, family = self.options["conditional"], self.options["alpha"], self.method.family
         n_classes = batch.predictions.n_classes or 2
@@ -239,6 +240,8 @@ class SetFitting:
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
         rounding = _ROUNDING if batch.predictions.scale == "logit" else 0.0
         own["groups"] = None if names is None else tuple(names)
+        if self.method.name == "crc":
+            own["n_labels"] = n_labels
         function = family(
             by="all" if conditional is None else "group" if names is not None else "class",
             thresholds=-quantiles * (1.0 - rounding) if family.of_probability else quantiles + rounding,
@@ -423,7 +426,9 @@ def fit_sets(
     except InvalidOption:
         refuse_misspelt("fit_sets", options, list(signature(fit_sets).parameters)[:-1])
         raise
+    n_labels = 1
     if fitting.method.name == "crc" and np.ndim(labels) == 2:
+        n_labels = np.shape(labels)[1]
         predictions, labels, groups, clusters = _of_each_label(predictions, labels, groups, clusters)
     rows = read_rows(
         predictions,
@@ -435,7 +440,7 @@ def fit_sets(
         scale=scale,
     )
     rows.warn_of_kind()
-    return fitting.run(rows.batch, rows.groups, seed, rows.class_names)
+    return fitting.run(rows.batch, rows.groups, seed, rows.class_names, n_labels)
 
 
 def _of_each_label(predictions: Any, labels: Any, groups: Any, clusters: Any) -> tuple[Any, Any, Any, Any]:

@@ -162,6 +162,9 @@ class SetMap(ShownMap):
         names = None if groups is None else group_names(groups)
         if self.n_classes is None and isinstance(self.function, RiskControl) and values.ndim == 2:
             n, n_labels = values.shape
+            if self.function.n_labels not in (None, n_labels):
+                wanted = "(n,)" if self.function.n_labels == 1 else f"(n, {self.function.n_labels})"
+                raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
             own = None if names is None else list(np.repeat(names, n_labels))
             flat = self.apply_checked(read_predictions(values.ravel(), scale=self.scale), groups=own)
             labels = tuple(range(n_labels)) if columns is None else tuple(columns)

@@ -56,6 +56,20 @@ def test_a_frame_of_labels_that_need_not_exclude_each_other_keeps_its_columns() 
         calibrant.fit_sets(p, y[["soft", "red", "round"]], method="crc")
 
 
+def test_risk_control_refuses_another_number_of_labels_than_that_of_the_fit() -> None:
+    p = np.random.default_rng(2).random((100, 3))
+    y = (p > 0.5).astype(int)
+    labels = calibrant.fit_sets(p, y, method="crc", alpha=0.2)
+    event = calibrant.fit_sets(p[:, 0], y[:, 0], method="crc", alpha=0.2)
+    for fitted, wrong, shape in ((labels, p[:, :2], r"\(n, 3\)"), (event, p, r"\(n,\)")):
+        with pytest.raises(calibrant.CalibrationError, match=shape) as error:
+            calibrant.load_sets(fitted.to_document()).apply(wrong)
+        assert error.value.offences[0].pointer == "/predictions"
+    unknown = event.to_document()
+    del unknown["parameters"]["n_labels"]  # as documents had it before
+    assert calibrant.load_sets(unknown).apply(p).members.shape == (100, 3)
+
+
 def test_logits_of_an_event_have_both_tails() -> None:
     z = np.concatenate([np.linspace(-60.0, 60.0, 99), [800.0, -800.0]])
     y = (z > 0).astype(int)
@@ -127,6 +141,8 @@ HOSTILE: list[tuple[dict[str, Any], str, Any, str]] = [
     (EVENT, "n_classes", 2, "/n_classes"),
     (EVENT, "parameters/by", "class", "/parameters/by"),
     (EVENT, "parameters/loss", "miscoverage", "/parameters/loss"),
+    (EVENT, "parameters/n_labels", 0, "/parameters/n_labels"),
+    (EVENT, "parameters/n_labels", 2.5, "/parameters/n_labels"),
 ]
 
 
