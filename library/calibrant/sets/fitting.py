@@ -235,7 +235,8 @@ class SetFitting:
         always = [strata[i] for i in np.flatnonzero(np.isinf(quantiles)).tolist()]
         diagnostics |= {"rows": rows.tolist()}
         if always:
-            diagnostics |= {"always": always, "warning": self._warning(always, labels, by_class=names is None)}
+            warnings = [diagnostics.get("warning"), self._warning(always, labels, by_class=names is None)]
+            diagnostics |= {"always": always, "warning": "; ".join(filter(None, warnings))}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
         rounding = _ROUNDING if batch.predictions.scale == "logit" else 0.0
@@ -264,13 +265,19 @@ class SetFitting:
     ) -> tuple[Floats, Integers, Sequence[str | int], dict[str, Any]]:
         """Return the quantile of the cluster of each class, or that of all rows that did not choose the clusters."""
         clusters = cluster_classes(scores, y, len(labels), self.needed, seed)
+        if not clusters.count:
+            text = "are of too few classes, or too few rows of them, to choose clusters; use conditional class, or none"
+            raise TooFewRows.at("/labels", text)
         left, number = clusters.left, clusters.of_class
         inside = left & (number[y] >= 0)
         own, rows = _quantiles(scores[inside], number[y[inside]], clusters.count, self.options["alpha"])
         rest, all_rows = _quantiles(scores[left], np.zeros(int(left.sum()), np.int64), 1, self.options["alpha"])
         last = clusters.count
         place = np.where(number < 0, last, number)
-        diagnostics = {"clusters": [None if i < 0 else i for i in number.tolist()]}
+        diagnostics: dict[str, Any] = {"clusters": [None if i < 0 else i for i in number.tolist()]}
+        if alone := [labels[k] for k in np.flatnonzero(number < 0).tolist()]:
+            text = f"classes without a cluster, which use the threshold of all rows: {_listed(alone)}"
+            diagnostics["warning"] = f"{text}; they have too few rows to choose one"
         return np.concatenate([own, rest])[place], np.concatenate([rows, all_rows])[place], labels, diagnostics
 
     @property
@@ -399,7 +406,7 @@ def fit_sets(
     ------
     CalibrationError
         If an argument is invalid (``UnknownMethod``, ``InvalidOption``), labels are of one class (``OneClass``,
-        ``MissingClass``), or there are fewer than 1 / alpha - 1 rows (``TooFewRows``).
+        ``MissingClass``), or there are fewer than 1 / alpha - 1 rows, or too few to choose clusters (``TooFewRows``).
 
     See Also
     --------

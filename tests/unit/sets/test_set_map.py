@@ -16,14 +16,14 @@ import calibrant
 from calibrant.core.errors import InvalidDocument
 from calibrant.sets.scores import uniform_numbers
 
-Z, Y, _ = calibrant.logistic_normal(400, n_classes=4, seed=0)
-GROUPS = np.array(["north", "south"])[np.arange(400) % 2]
+Z, Y, _ = calibrant.logistic_normal(1000, n_classes=4, seed=0)
+GROUPS = np.array(["north", "south"])[np.arange(1000) % 2]
 FITS: dict[str, dict[str, Any]] = {
     "lac": {},
     "lac-class": {"conditional": "class", "class_names": ["a", "b", "c", "d"]},
     "lac-group": {"conditional": "group", "groups": GROUPS},
     "aps": {"method": "aps", "randomised": True, "allow_empty": False},
-    "aps-cluster": {"method": "aps", "conditional": "cluster"},
+    "aps-cluster": {"method": "aps", "conditional": "cluster", "alpha": 0.2},
     "raps": {"method": "raps", "penalty": 0.1, "k_reg": 2},
 }
 
