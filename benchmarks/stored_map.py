@@ -78,7 +78,7 @@ def _with_features(random: np.random.Generator) -> tuple[Any, Any, dict[str, Any
 #: Options of the stored set maps, by the end of their name.
 _SETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "lac": [("", {}), (".class", {"conditional": "class"}), (".group", {"conditional": "group"})],
-    "aps": [("", {"randomised": True, "allow_empty": False}), (".cluster", {"conditional": "cluster"})],
+    "aps": [("", {"randomised": True, "allow_empty": False}), (".cluster", {"conditional": "cluster", "alpha": 0.2})],
     "raps": [("", {"k_reg": 1}), (".logits", {"scale": "logit", "penalty": 0.1})],
     "crc": [("", {}), (".group", {"conditional": "group"})],
 }

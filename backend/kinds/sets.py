@@ -103,7 +103,7 @@ class SetsRequest:
         if options.batch is not None and self.fitted.groups is None:
             groups = None  # those of the batch have another purpose
         sets = self.fitted.apply_checked(rows.predictions, groups=groups, seed=options.seed)
-        fields = {**self.held.named, "alpha": sets.alpha, "classes": list(sets.classes)}
+        fields = {**self.held.named, "alpha": self.fitted.alpha, "classes": list(sets.classes)}
         return Calibrated(fields, {"members": sets.members})
 
 

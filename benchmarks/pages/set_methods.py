@@ -16,7 +16,8 @@ one.
 
 `conditional` is null, `class`, `cluster` or `group`: what has a threshold of its own. A threshold needs 1 / alpha - 1
 rows of its class or group: 9 for alpha 0.1, and 19 for 0.05. A class with fewer is in every set, a group with fewer
-has sets of all classes; both are listed in `diagnostics["always"]`. Weights are not supported.
+has sets of all classes, with `crc` of class 1 alone; both are listed in `diagnostics["always"]`. Weights are not
+supported.
 
 ## Methods
 """

@@ -436,9 +436,15 @@ const limitsOf = ({ by, thresholds, groups }, p, group) => {
   return p.map(() => thresholds[i]);
 };
 const SETS = ["lac", "aps", "raps", "crc"];
-const predictionSet = ({ family, scale, parameters: d, class_names: names }, row, seed, place) => {
+const predictionSet = (document, row, seed, place) => {
+  const { family, scale, parameters: d, class_names: names } = document;
   if (!SETS.includes(family)) refuse(`unknown family: ${family}`);
   const named = typeof row === "object" && !Array.isArray(row), x = named ? row.predictions : row;
+  if (family === "crc" && Array.isArray(x)) { // labels that need not exclude each other
+    if (x.length !== (d.n_labels ?? x.length)) refuse("a row must have as many labels as those of the fit");
+    const event = { ...document, class_names: null }, group = named ? row.group : undefined;
+    return [...x.keys()].filter((k) => predictionSet(event, { predictions: x[k], group }, seed, place)[0] === 1);
+  }
   const both = scale === "logit" ? [logistic(-x), logistic(x)] : [1 - x, x];
   const p = !Array.isArray(x) ? both : scale === "logit" ? softmax(x) : x;
   const limits = limitsOf(d, p, named ? row.group : undefined);

@@ -571,6 +571,11 @@ def prediction_set(document, row, seed, place):
     d, group = document["parameters"], None
     if isinstance(row, dict):
         row, group = row["predictions"], row["group"]
+    if document["family"] == "crc" and isinstance(row, list):  # labels that need not exclude each other
+        if len(row) != d.get("n_labels", len(row)):
+            raise ValueError("a row must have as many labels as those of the fit")
+        event, rows = {**document, "class_names": None}, [{"predictions": x, "group": group} for x in row]
+        return [k for k, x in enumerate(rows) if prediction_set(event, x, seed, place) == [1]]
     if document["scale"] == "logit":
         p = softmax(row) if isinstance(row, list) else [logistic(-row), logistic(row)]
     else:

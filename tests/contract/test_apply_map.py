@@ -191,6 +191,26 @@ def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on
 
 
 @pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_give_every_label_of_a_row_whose_labels_need_not_exclude_each_other(
+    script: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(4)
+    p = random.random((100, 3))
+    y, groups = (random.random((100, 3)) < p).astype(int), np.array(["north", "south"])[np.arange(100) % 2]
+    for rows, scale in ((p, "probability"), (np.log(p / (1.0 - p)), "logit")):
+        fitted = calibrant.fit_sets(rows, y, method="crc", alpha=0.2, scale=scale)
+        done = _run(script, fitted.to_document(), rows.tolist(), tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == fitted.apply(rows).to_lists()
+    fitted = calibrant.fit_sets(p, y, method="crc", alpha=0.2, conditional="group", groups=groups)
+    named = [{"predictions": row, "group": group} for row, group in zip(p.tolist(), groups.tolist(), strict=True)]
+    done = _run(script, fitted.to_document(), named, tmp_path)
+    assert json.loads(done.stdout) == fitted.apply(p, groups=groups).to_lists()
+    named[0]["predictions"] = [0.5, 0.5]
+    assert "as many labels" in _run(script, fitted.to_document(), named, tmp_path).stderr
+
+
+@pytest.mark.parametrize("script", COMMANDS)
 def test_the_scripts_refuse_rows_of_unknown_groups_and_randomised_maps_without_a_seed(
     script: str, tmp_path: Path
 ) -> None:

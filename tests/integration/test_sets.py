@@ -135,7 +135,7 @@ def test_risk_control_takes_the_clusters_of_the_rows(http: httpx.Client) -> None
     local = calibrant.fit_sets(p, y, method="crc", alpha=0.2, clusters=cluster)
     assert calibrant.load_sets(record["document"]) == local
     answer = body_of(http.post("/calibrate", json={"map": record["id"], "predictions": [0.0, 1.0]}))
-    assert answer["sets"] == [[0], [1]]
+    assert (answer["alpha"], answer["sets"]) == (0.2, [[0], [1]])
 
 
 FITS: dict[str, tuple[dict[str, Any], str, str]] = {

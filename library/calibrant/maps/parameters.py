@@ -114,6 +114,18 @@ class Knots(Probability):
 
 
 @dataclass(frozen=True)
+class WholeNumber(Parameter):
+    """A whole number."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
+        """Read the number; 5.0 is one."""
+        value = super().read(parameters, name, sizes)
+        if not value.is_integer():
+            raise InvalidDocument.at(f"/parameters/{name}", "must be a whole number")
+        return int(value)
+
+
+@dataclass(frozen=True)
 class Flag(Parameter):
     """True or false."""
 

@@ -215,7 +215,7 @@ def lowest(rows: Sequence[StratumCoverage], most: int) -> list[StratumCoverage]:
 
 
 @dataclass(frozen=True)
-class _Weighed:
+class _WeightedRows:
     """Rows with their weights ``w (n,)``; of ``frequency`` weights the number of rows is their sum."""
 
     rows: CoveredRows
@@ -253,17 +253,17 @@ def evaluate_covered(
     w = np.ones(len(rows)) if weights is None else read_weights(weights, len(rows), kind)
     kept = w > 0.0
     rows = CoveredRows(rows.sizes[kept], rows.covered[kept], rows.labels[kept], rows.class_names, rows.alpha)
-    weighed = _Weighed(rows, w[kept], kind, level)
-    (total,) = weighed.strata(np.zeros(len(rows), np.int64), ["all"])
+    weighted = _WeightedRows(rows, w[kept], kind, level)
+    (total,) = weighted.strata(np.zeros(len(rows), np.int64), ["all"])
     classes, of_class = np.unique(rows.labels, return_inverse=True)
     names = classes.astype(np.str_).tolist() if rows.class_names is None else [rows.class_names[k] for k in classes]
-    by_class = weighed.strata(of_class, names)
+    by_class = weighted.strata(of_class, names)
     sizes, of_size = np.unique(rows.sizes, return_inverse=True)
-    by_size = weighed.strata(of_size, sizes.astype(np.str_).tolist())
+    by_size = weighted.strata(of_size, sizes.astype(np.str_).tolist())
     share = np.bincount(np.minimum(rows.sizes, 2), w[kept], 3) / w[kept].sum()
     violation = gap = by_chance = sizes_of = None
     if alpha is not None:
-        violation, sizes_of = _violation(weighed, alpha)
+        violation, sizes_of = _violation(weighted, alpha)
         coverage = np.array([row.coverage for row in by_class])
         gap = float(np.abs(coverage - (1.0 - alpha)).mean())
         if kind == "frequency":
@@ -280,7 +280,7 @@ def evaluate_covered(
         class_gap_by_chance=by_chance,
         by_class=by_class,
         by_size=by_size,
-        by_group=[] if groups is None else _by_group(weighed, group_members(groups, len(kept)), kept),
+        by_group=[] if groups is None else _by_group(weighted, group_members(groups, len(kept)), kept),
     )
 
 
@@ -294,12 +294,12 @@ def read_alpha(alpha: float | None, own: float | None) -> float | None:
     return float(alpha)
 
 
-def _violation(weighed: _Weighed, alpha: float) -> tuple[float, str]:
+def _violation(weighted: _WeightedRows, alpha: float) -> tuple[float, str]:
     """Return the largest distance of the coverage of a stratum of sizes from the nominal one, and the sizes."""
     starts = np.array([low for low, _ in SIZE_STRATA])
-    strata, of_stratum = np.unique(np.searchsorted(starts, weighed.rows.sizes, side="right") - 1, return_inverse=True)
+    strata, of_stratum = np.unique(np.searchsorted(starts, weighted.rows.sizes, side="right") - 1, return_inverse=True)
     names = [f"{low}-{high}" if high is not None else f"{low}+" for low, high in (SIZE_STRATA[k] for k in strata)]
-    distances = [abs(row.coverage - (1.0 - alpha)) for row in weighed.strata(of_stratum, names)]
+    distances = [abs(row.coverage - (1.0 - alpha)) for row in weighted.strata(of_stratum, names)]
     place = int(np.argmax(distances))
     return distances[place], names[place]
 
@@ -313,12 +313,12 @@ def _chance_gap(n: Floats, alpha: float) -> Floats:
     return deviation
 
 
-def _by_group(weighed: _Weighed, members: Members, kept: npt.NDArray[np.bool_]) -> list[StratumCoverage]:
+def _by_group(weighted: _WeightedRows, members: Members, kept: npt.NDArray[np.bool_]) -> list[StratumCoverage]:
     names = [name for name, rows in members.items() if kept[rows].any()]
     codes = np.empty(len(kept), np.int64)
     for code, name in enumerate(names):
         codes[members[name]] = code
-    return weighed.strata(codes[kept], names)
+    return weighted.strata(codes[kept], names)
 
 
 @explained

@@ -13,13 +13,15 @@ from calibrant.core.batch import MAX_NAME
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
 from calibrant.core.groups import MAX_GROUPS
-from calibrant.maps.parameters import Flag, Parameter, ParameterChoice, Parametric, Probability, read_array
+from calibrant.maps.parameters import Flag, Parameter, ParameterChoice, Parametric, Probability, WholeNumber, read_array
 from calibrant.sets.scores import Booleans, within, within_by_class
 
 By = Literal["all", "class", "group"]
 BY: tuple[By, ...] = ("all", "class", "group")
 #: The only loss whose risk is controlled.
 LOSS = "false-negative-rate"
+#: The most ranks without a penalty.
+MOST_FREE_RANKS = 100_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class SetFamily(Parametric):
     family: ClassVar[str]
     #: Whether the score is the probability itself, so that a class is in the set from its threshold on.
     of_probability: ClassVar[bool] = False
+    #: Whether a set has the label with probability 1 - alpha; otherwise alpha is not that of sets.
+    covers: ClassVar[bool] = True
 
     alpha: Annotated[float, Probability("error level")]
     by: Annotated[By, ParameterChoice("what has a threshold of its own", choices=BY)]
@@ -160,12 +164,12 @@ class RegularisedSets(AdaptiveSets):
     family: ClassVar[str] = "raps"
     formula: ClassVar[str] = "as aps, with penalty (r - k_reg) added to E_k of the class with rank r above k_reg"
     penalty: Annotated[float, Parameter("added to E_k for each rank above k_reg", low=0.0, high=1e6)] = 0.01
-    k_reg: Annotated[float, Parameter("number of ranks without a penalty", low=0.0, high=1e6)] = 5
+    k_reg: Annotated[int, WholeNumber("number of ranks without a penalty", low=0.0, high=MOST_FREE_RANKS)] = 5
 
     @property
     def penalties(self) -> tuple[float, int]:
         """The penalty, and the number of classes without one."""
-        return self.penalty, int(self.k_reg)
+        return self.penalty, self.k_reg
 
 
 @dataclass(frozen=True)
@@ -175,11 +179,15 @@ class RiskControl(SetFamily):
     family: ClassVar[str] = "crc"
     formula: ClassVar[str] = "class 1 if p is at least its threshold, otherwise class 0"
     of_probability: ClassVar[bool] = True
+    covers: ClassVar[bool] = False
     thresholds: Annotated[
         Floats, Thresholds("one number, or one for each group", "probability", "q", 0.0, 1.0, always=-np.inf)
     ]
     loss: Annotated[str, ParameterChoice("loss whose expectation is at most alpha", choices=(LOSS,))] = LOSS
     groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
+    n_labels: Annotated[
+        int | None, WholeNumber("number of labels that need not exclude each other, 1 for an event", low=1, high=1e9)
+    ] = None
 
     def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:  # noqa: ARG002 - nothing is random
         """Return the sets of probabilities (h, 2)."""

@@ -22,7 +22,7 @@ from calibrant.core.inputs import read_rows
 from calibrant.core.options import OFF, ON, Catalogue, Described, Option, known_name, read_seed, read_values
 from calibrant.core.progress import report
 from calibrant.sets.class_clusters import cluster_classes
-from calibrant.sets.families import LOSS, SET_FAMILIES, SetFamily
+from calibrant.sets.families import LOSS, MOST_FREE_RANKS, SET_FAMILIES, SetFamily
 from calibrant.sets.scores import label_scores, probability_scores
 from calibrant.sets.set_map import SetMap
 
@@ -132,7 +132,7 @@ SET_METHODS = Catalogue[SetMethod](
                 {
                     **_ADAPTIVE,
                     "penalty": Option(0.01, low=0.0, high=1e6, real=True),
-                    "k_reg": Option(5, low=0, high=100_000),
+                    "k_reg": Option(5, low=0, high=MOST_FREE_RANKS),
                 },
             ),
             SetMethod(
@@ -209,8 +209,9 @@ class SetFitting:
         groups: Sequence[str] | None = None,
         seed: int = 0,
         class_names: tuple[str, ...] | None = None,
+        n_labels: int = 1,
     ) -> SetMap:
-        """Fit the map to rows; raises ``TooFewRows`` if every set would have every class."""
+        """Fit the map to rows, of ``n_labels`` for each prediction; ``TooFewRows`` if every set had every class."""
         self.check(batch, groups)
         conditional, alpha, family = self.options["conditional"], self.options["alpha"], self.method.family
         n_classes = batch.predictions.n_classes or 2
@@ -234,11 +235,14 @@ class SetFitting:
         always = [strata[i] for i in np.flatnonzero(np.isinf(quantiles)).tolist()]
         diagnostics |= {"rows": rows.tolist()}
         if always:
-            diagnostics |= {"always": always, "warning": self._warning(always, by_class=names is None)}
+            warnings = [diagnostics.get("warning"), self._warning(always, labels, by_class=names is None)]
+            diagnostics |= {"always": always, "warning": "; ".join(filter(None, warnings))}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
         rounding = _ROUNDING if batch.predictions.scale == "logit" else 0.0
         own["groups"] = None if names is None else tuple(names)
+        if self.method.name == "crc":
+            own["n_labels"] = n_labels
         function = family(
             by="all" if conditional is None else "group" if names is not None else "class",
             thresholds=-quantiles * (1.0 - rounding) if family.of_probability else quantiles + rounding,
@@ -261,24 +265,39 @@ class SetFitting:
     ) -> tuple[Floats, Integers, Sequence[str | int], dict[str, Any]]:
         """Return the quantile of the cluster of each class, or that of all rows that did not choose the clusters."""
         clusters = cluster_classes(scores, y, len(labels), self.needed, seed)
+        if not clusters.count:
+            text = "are of too few classes, or too few rows of them, to choose clusters; use conditional class, or none"
+            raise TooFewRows.at("/labels", text)
         left, number = clusters.left, clusters.of_class
         inside = left & (number[y] >= 0)
         own, rows = _quantiles(scores[inside], number[y[inside]], clusters.count, self.options["alpha"])
         rest, all_rows = _quantiles(scores[left], np.zeros(int(left.sum()), np.int64), 1, self.options["alpha"])
         last = clusters.count
         place = np.where(number < 0, last, number)
-        diagnostics = {"clusters": [None if i < 0 else i for i in number.tolist()]}
+        diagnostics: dict[str, Any] = {"clusters": [None if i < 0 else i for i in number.tolist()]}
+        if alone := [labels[k] for k in np.flatnonzero(number < 0).tolist()]:
+            text = f"classes without a cluster, which use the threshold of all rows: {_listed(alone)}"
+            diagnostics["warning"] = f"{text}; they have too few rows to choose one"
         return np.concatenate([own, rest])[place], np.concatenate([rows, all_rows])[place], labels, diagnostics
+
+    @property
+    def _counted(self) -> str:
+        return "clusters with positive rows" if self.method.name == "crc" else "rows"
 
     def _too_few(self, conditional: str | None) -> str:
         where = {None: "", "class": " of a class", "cluster": " of a cluster", "group": " of a group"}[conditional]
-        what = "clusters with positive rows" if self.method.name == "crc" else "rows"
-        return f"must have at least {self.needed} {what}{where} for alpha {self.options['alpha']:g}"
+        return f"must have at least {self.needed} {self._counted}{where} for alpha {self.options['alpha']:g}"
 
-    def _warning(self, always: Sequence[str | int], *, by_class: bool) -> str:
-        names = ", ".join(str(name) for name in always[:_NAMED]) + (", ..." if len(always) > _NAMED else "")
-        effect = f"classes in every set: {names}" if by_class else f"groups whose sets have every class: {names}"
-        return f"{effect}; they have too few rows for alpha {self.options['alpha']:g}, which needs {self.needed}"
+    def _warning(self, always: Sequence[str | int], labels: Sequence[str | int], *, by_class: bool) -> str:
+        effect = "classes in every set" if by_class else "groups whose sets have every class"
+        if self.method.name == "crc":
+            effect = f"groups in which every row is class {labels[1]}"
+        few = f"they have too few {self._counted} for alpha {self.options['alpha']:g}, which needs {self.needed}"
+        return f"{effect}: {_listed(always)}; {few}"
+
+
+def _listed(names: Sequence[str | int]) -> str:
+    return ", ".join(str(name) for name in names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 # --- Quantiles of scores, and of risks
@@ -387,7 +406,7 @@ def fit_sets(
     ------
     CalibrationError
         If an argument is invalid (``UnknownMethod``, ``InvalidOption``), labels are of one class (``OneClass``,
-        ``MissingClass``), or there are fewer than 1 / alpha - 1 rows (``TooFewRows``).
+        ``MissingClass``), or there are fewer than 1 / alpha - 1 rows, or too few to choose clusters (``TooFewRows``).
 
     See Also
     --------
@@ -414,7 +433,9 @@ def fit_sets(
     except InvalidOption:
         refuse_misspelt("fit_sets", options, list(signature(fit_sets).parameters)[:-1])
         raise
+    n_labels = 1
     if fitting.method.name == "crc" and np.ndim(labels) == 2:
+        n_labels = np.shape(labels)[1]
         predictions, labels, groups, clusters = _of_each_label(predictions, labels, groups, clusters)
     rows = read_rows(
         predictions,
@@ -426,7 +447,7 @@ def fit_sets(
         scale=scale,
     )
     rows.warn_of_kind()
-    return fitting.run(rows.batch, rows.groups, seed, rows.class_names)
+    return fitting.run(rows.batch, rows.groups, seed, rows.class_names, n_labels)
 
 
 def _of_each_label(predictions: Any, labels: Any, groups: Any, clusters: Any) -> tuple[Any, Any, Any, Any]:

@@ -26,8 +26,9 @@ class PredictionSets(Framed):
         Whether the set of a row has a class.
     classes : tuple of str or int, length K
         Names of the classes in the order of the columns, or their numbers 0 to K - 1.
-    alpha : float
-        Error level, in (0, 1): about 1 - alpha of the sets have the label of their row.
+    alpha : float or None
+        Error level, in (0, 1): about 1 - alpha of the sets have the label of their row. None if no coverage is
+        promised, as by ``crc``.
 
     See Also
     --------
@@ -47,7 +48,7 @@ class PredictionSets(Framed):
 
     members: Booleans
     classes: tuple[str | int, ...]
-    alpha: float
+    alpha: float | None
 
     def __len__(self) -> int:
         return len(self.members)
@@ -144,4 +145,5 @@ class PredictionSets(Framed):
             ("sets of one class", str(np.count_nonzero(sizes == 1))),
             ("empty sets", str(np.count_nonzero(sizes == 0))),
         ]
-        return Table(f"Prediction sets of {len(self):,} rows, alpha {self.alpha:g}", ("property", "value"), rows)
+        alpha = "" if self.alpha is None else f", alpha {self.alpha:g}"
+        return Table(f"Prediction sets of {len(self):,} rows{alpha}", ("property", "value"), rows)

@@ -86,7 +86,7 @@ class SetMap(ShownMap):
 
     @property
     def alpha(self) -> float:
-        """Error level: about 1 - alpha of the sets have the label of their row.
+        """Error level: about 1 - alpha of the sets have the label of their row; of ``crc``, the largest expected loss.
 
         See Also
         --------
@@ -162,10 +162,13 @@ class SetMap(ShownMap):
         names = None if groups is None else group_names(groups)
         if self.n_classes is None and isinstance(self.function, RiskControl) and values.ndim == 2:
             n, n_labels = values.shape
+            if self.function.n_labels not in (None, n_labels):
+                wanted = "(n,)" if self.function.n_labels == 1 else f"(n, {self.function.n_labels})"
+                raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
             own = None if names is None else list(np.repeat(names, n_labels))
             flat = self.apply_checked(read_predictions(values.ravel(), scale=self.scale), groups=own)
             labels = tuple(range(n_labels)) if columns is None else tuple(columns)
-            return PredictionSets(flat.members[:, 1].reshape(n, n_labels), labels, self.alpha)
+            return PredictionSets(flat.members[:, 1].reshape(n, n_labels), labels, flat.alpha)
         return self.apply_checked(read_predictions(values, scale=self.scale), groups=names, seed=seed)
 
     def apply_checked(
@@ -208,7 +211,8 @@ class SetMap(ShownMap):
         members = np.empty((n, self.n_classes or 2), np.bool_)
         for rows, p in blocks(predictions):
             members[rows] = self.function.members(p, limits[rows] if limits.ndim == 2 else limits, u[rows])
-        return PredictionSets(members, self.class_names or tuple(range(members.shape[1])), self.alpha)
+        alpha = self.alpha if self.function.covers else None
+        return PredictionSets(members, self.class_names or tuple(range(members.shape[1])), alpha)
 
     def _limits(self, groups: Sequence[str] | None, n: int) -> Floats:
         """The thresholds of the rows, (n, 1), or those of the classes, (K,)."""
@@ -363,6 +367,8 @@ def load_sets(document: Mapping[str, Any] | str | Path) -> SetMap:
     head = read_head(document, SET_FAMILIES)
     if document.get("reduction") != SETS:
         raise InvalidDocument.at("/reduction", f"must be {SETS}; load reads other maps")
+    if head.method != head.family:
+        raise InvalidDocument.at("/method", "must be that of the family")
     K = head.n_classes or 2
     if K > MOST_CLASSES:
         raise InvalidDocument.at("/n_classes", f"must be at most {MOST_CLASSES:,}")

@@ -204,6 +204,21 @@ def test_maps_by_cluster_use_rows_that_did_not_choose_the_clusters() -> None:
     assert sets.members[np.arange(4000), y].mean() > 0.88
 
 
+def test_classes_without_a_cluster_are_named_and_no_clusters_at_all_are_refused() -> None:
+    p, y = _rows(4000, 40, 12)
+    rare = (y != 7) | (np.cumsum(y == 7) <= 15)
+    fitted = calibrant.fit_sets(p[rare], y[rare], conditional="cluster", seed=1)
+    assert fitted.diagnostics["clusters"][7] is None
+    assert fitted.warning is not None
+    assert "without a cluster, which use the threshold of all rows: " in fitted.warning
+    assert "7" in fitted.warning
+    for n, n_classes in ((300, 10), (4000, 2), (4000, 4)):
+        p, y = _rows(n, n_classes, 12)
+        with pytest.raises(CalibrationError, match="to choose clusters") as error:
+            calibrant.fit_sets(p, y, conditional="cluster")
+        assert (error.value.code, error.value.offences[0].pointer) == ("too-few-rows", "/labels")
+
+
 def test_a_set_without_a_class_gets_the_most_probable_one_if_it_may_not_be_empty() -> None:
     p, y = _rows(300, 3, 13)
     for method in ("lac", "aps"):
@@ -257,6 +272,15 @@ def test_without_clusters_risk_control_covers_the_positive_rows() -> None:
     fitted = calibrant.fit_sets(p[:, 1], y, method="crc")
     own = by_class.function.thresholds[1]
     assert fitted.function.thresholds == pytest.approx(own)
+
+
+def test_of_a_group_with_few_clusters_the_warning_of_risk_control_says_that_every_row_is_class_1() -> None:
+    p, y = _rows(500, 2, 17)
+    arguments: dict[str, Any] = {"method": "crc", "conditional": "group", "groups": ["few"] * 5 + ["many"] * 495}
+    fitted = calibrant.fit_sets(p[:, 1], y, **arguments)
+    assert fitted.apply([0.0], groups=["few"]).to_lists() == [[1]]
+    assert fitted.warning is not None
+    assert fitted.warning.startswith("groups in which every row is class 1: few; they have too few clusters")
 
 
 # --- Errors

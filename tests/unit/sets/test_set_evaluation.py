@@ -165,6 +165,17 @@ def test_without_alpha_there_is_no_distance_from_a_nominal_coverage() -> None:
     assert "violation" not in repr(found)
 
 
+def test_sets_of_risk_control_have_no_nominal_coverage() -> None:
+    p, y = np.linspace(0.0, 1.0, 200), np.arange(200) // 100
+    fitted = calibrant.fit_sets(p, y, method="crc", alpha=0.2)
+    sets = fitted.apply(p)
+    assert (fitted.alpha, sets.alpha, evaluate_sets(sets, y).class_gap) == (0.2, None, None)
+    assert str(sets).startswith("Prediction sets of 200 rows\n")
+    labels = np.column_stack([y, 1 - y])
+    both = calibrant.fit_sets(np.column_stack([p, 1 - p]), labels, method="crc", alpha=0.2)
+    assert both.apply(np.column_stack([p, 1 - p])).alpha is None
+
+
 def test_the_result_is_json_a_frame_and_a_table() -> None:
     found = evaluate_sets(MEMBERS, LABELS, alpha=0.2, groups=list("xyxyy"))
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()

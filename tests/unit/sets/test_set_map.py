@@ -16,14 +16,14 @@ import calibrant
 from calibrant.core.errors import InvalidDocument
 from calibrant.sets.scores import uniform_numbers
 
-Z, Y, _ = calibrant.logistic_normal(400, n_classes=4, seed=0)
-GROUPS = np.array(["north", "south"])[np.arange(400) % 2]
+Z, Y, _ = calibrant.logistic_normal(1000, n_classes=4, seed=0)
+GROUPS = np.array(["north", "south"])[np.arange(1000) % 2]
 FITS: dict[str, dict[str, Any]] = {
     "lac": {},
     "lac-class": {"conditional": "class", "class_names": ["a", "b", "c", "d"]},
     "lac-group": {"conditional": "group", "groups": GROUPS},
     "aps": {"method": "aps", "randomised": True, "allow_empty": False},
-    "aps-cluster": {"method": "aps", "conditional": "cluster"},
+    "aps-cluster": {"method": "aps", "conditional": "cluster", "alpha": 0.2},
     "raps": {"method": "raps", "penalty": 0.1, "k_reg": 2},
 }
 
@@ -54,6 +54,20 @@ def test_a_frame_of_labels_that_need_not_exclude_each_other_keeps_its_columns() 
     assert np.array_equal(sets.members, p.to_numpy() >= fitted.function.thresholds)
     with pytest.raises(calibrant.CalibrationError, match="columns of the predictions"):
         calibrant.fit_sets(p, y[["soft", "red", "round"]], method="crc")
+
+
+def test_risk_control_refuses_another_number_of_labels_than_that_of_the_fit() -> None:
+    p = np.random.default_rng(2).random((100, 3))
+    y = (p > 0.5).astype(int)
+    labels = calibrant.fit_sets(p, y, method="crc", alpha=0.2)
+    event = calibrant.fit_sets(p[:, 0], y[:, 0], method="crc", alpha=0.2)
+    for fitted, wrong, shape in ((labels, p[:, :2], r"\(n, 3\)"), (event, p, r"\(n,\)")):
+        with pytest.raises(calibrant.CalibrationError, match=shape) as error:
+            calibrant.load_sets(fitted.to_document()).apply(wrong)
+        assert error.value.offences[0].pointer == "/predictions"
+    unknown = event.to_document()
+    del unknown["parameters"]["n_labels"]  # as documents had it before
+    assert calibrant.load_sets(unknown).apply(p).members.shape == (100, 3)
 
 
 def test_logits_of_an_event_have_both_tails() -> None:
@@ -92,6 +106,7 @@ HOSTILE: list[tuple[dict[str, Any], str, Any, str]] = [
     (DOCUMENT, "family", ["raps"], "/family"),
     (DOCUMENT, "reduction", "canonical", "/reduction"),
     (DOCUMENT, "method", "", "/method"),
+    (DOCUMENT, "method", "aps", "/method"),
     (DOCUMENT, "scale", "percent", "/scale"),
     (DOCUMENT, "n_classes", 1, "/n_classes"),
     (DOCUMENT, "n_classes", True, "/n_classes"),
@@ -115,6 +130,8 @@ HOSTILE: list[tuple[dict[str, Any], str, Any, str]] = [
     (DOCUMENT, "parameters/randomised", None, "/parameters/randomised"),
     (DOCUMENT, "parameters/penalty", 1e300, "/parameters/penalty"),
     (DOCUMENT, "parameters/k_reg", -1, "/parameters/k_reg"),
+    (DOCUMENT, "parameters/k_reg", 1.5, "/parameters/k_reg"),
+    (DOCUMENT, "parameters/k_reg", 100_001, "/parameters/k_reg"),
     (GROUPED, "parameters/groups", ["a", "a"], "/parameters/groups"),
     (GROUPED, "parameters/groups", ["a", 1], "/parameters/groups/1"),
     (GROUPED, "parameters/groups", ["a", "b" * 300], "/parameters/groups/1"),
@@ -124,6 +141,8 @@ HOSTILE: list[tuple[dict[str, Any], str, Any, str]] = [
     (EVENT, "n_classes", 2, "/n_classes"),
     (EVENT, "parameters/by", "class", "/parameters/by"),
     (EVENT, "parameters/loss", "miscoverage", "/parameters/loss"),
+    (EVENT, "parameters/n_labels", 0, "/parameters/n_labels"),
+    (EVENT, "parameters/n_labels", 2.5, "/parameters/n_labels"),
 ]
 
 
