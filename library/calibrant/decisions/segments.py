@@ -214,7 +214,8 @@ def _axis(feature: Feature, name: str | None, n_bins: int, least: int) -> tuple[
         known = numbers[~missing]
         inner = np.unique(np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
         inner = inner[inner < known.max()]
-        ends = [None, *inner.tolist(), None]
+        # A single bin ends at its largest value, as a condition without ends is that the value is missing.
+        ends = [None, *inner.tolist(), None if len(inner) else float(known.max())]
         conditions = [Condition(name, above=a, up_to=b) for a, b in pairwise(ends)]
         codes, bins = np.searchsorted(inner, numbers), len(conditions)
     else:

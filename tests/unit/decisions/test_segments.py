@@ -76,6 +76,16 @@ def test_missing_values_are_a_segment() -> None:
     assert _names(result)[0] == "age missing"
 
 
+def test_the_known_rows_of_a_feature_with_one_value_are_not_called_missing() -> None:
+    p, _, random = _rows()
+    known = random.random(4000) < 0.5
+    features = {"x": np.where(known, 1.0, np.nan)}
+    result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * known, features, max_order=1)
+    assert _names(result) == ["x <= 1"]
+    assert result.segments[0].conditions == (Condition("x", up_to=1.0),)
+    assert result.segments[0].n == known.sum()
+
+
 def test_a_gap_of_all_rows_is_one_segment_and_does_not_hide_a_larger_one() -> None:
     p, features, random = _rows()
     y = random.random(4000) < p + 0.1 + 0.2 * (features["site"] == "c")
