@@ -206,14 +206,28 @@ class _Axis:
         return replace(self.conditions[first], up_to=self.conditions[end - 1].up_to)
 
 
+def _cuts(known: Floats, n_bins: int) -> Floats:
+    """Return the inner ends of at most ``n_bins`` bins: of few distinct values all but the largest, else quantiles.
+
+    Two quantiles are equal at a frequent value. Then the values below it have a bin of their own.
+    """
+    distinct = np.unique(known)
+    if len(distinct) <= n_bins:
+        return distinct[:-1]
+    quantiles = np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
+    cuts, times = np.unique(quantiles, return_counts=True)
+    below = distinct[np.maximum(np.searchsorted(distinct, cuts[times > 1]) - 1, 0)]
+    cuts = np.union1d(cuts, below)
+    return cuts[cuts < distinct[-1]]
+
+
 def _axis(feature: Feature, name: str | None, n_bins: int, least: int) -> tuple[_Axis, int]:
     """Return the levels of a feature, and how many categories have fewer than ``least`` rows or are too many."""
     missing, rare = feature.missing, 0
     if feature.codes is None:
         numbers = np.zeros(0) if feature.numbers is None else feature.numbers
         known = numbers[~missing]
-        inner = np.unique(np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
-        inner = inner[inner < known.max()]
+        inner = _cuts(known, n_bins)
         # A single bin ends at its largest value, as a condition without ends is that the value is missing.
         ends = [None, *inner.tolist(), None if len(inner) else float(known.max())]
         conditions = [Condition(name, above=a, up_to=b) for a, b in pairwise(ends)]
@@ -639,7 +653,8 @@ def find_segments(
     max_order : int, default 2
         The most features of a segment, from 0 to 3; the prediction counts as a feature.
     n_bins : int, default 10
-        Bins between quantiles of numbers and of the prediction. Segments of one feature are also ranges of bins.
+        Bins of numbers and of the prediction: a value each if there are no more values, else between quantiles.
+        Segments of one feature are also ranges of bins.
     min_rows : int, optional
         Rows that a segment needs, at least 10; by default 50, and of many rows a thousandth.
     n_segments : int, default 20

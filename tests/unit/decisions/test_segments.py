@@ -67,6 +67,18 @@ def test_a_range_of_the_prediction_is_found() -> None:
     assert _names(result)[0].startswith("prediction > 0.")
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_rare_low_values_are_found_as_rare_high_values_are(many: bool) -> None:
+    p, _, random = _rows()
+    rare = random.random(4000) < 0.05
+    usual = np.where(random.random(4000) < 0.01, random.integers(2, 40, 4000), 1) if many else np.ones(4000)
+    y = random.random(4000) < p + 0.3 * rare
+    low = calibrant.find_segments(p, y, {"x": np.where(rare, 0.0, usual)}, max_order=1)
+    high = calibrant.find_segments(p, y, {"x": np.where(rare, 0.0, -usual)}, max_order=1)
+    assert (_names(low), _names(high)) == (["x <= 0"], ["x > -1"])
+    assert low.segments[0].n == high.segments[0].n == rare.sum()
+
+
 def test_missing_values_are_a_segment() -> None:
     p, features, random = _rows()
     unknown = random.random(4000) < 0.1
