@@ -570,7 +570,8 @@ def _adjusted(
     maxima.sort()
     beyond = _DRAWS - np.searchsorted(maxima, np.abs(roots), side="left")
     p_values = np.minimum((1 + beyond) / (_DRAWS + 1), 2.0 * len(roots) * ndtr(-np.abs(roots)))
-    highest = maxima[_DRAWS - max(int(alpha * (_DRAWS + 1)), 1)]
+    beyond_most = int(alpha * (_DRAWS + 1))  # 0 if the draws are too few for the confidence
+    highest = maxima[_DRAWS - beyond_most] if beyond_most else np.inf
     return np.minimum(p_values, 1.0), float(min(highest, -ndtri(alpha / (2 * len(roots)))))
 
 

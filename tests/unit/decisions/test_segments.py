@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import calibrant
 from calibrant.core.errors import CalibrationError
@@ -124,6 +125,13 @@ def test_a_segment_is_found_in_at_most_5_percent_of_calibrated_samples(a: float,
         event = Event(p, (random.random(400) < p).astype(np.int8))
         errors += search(event, features, SegmentOptions.read(min_rows=20, seed=run)).significant > 0
     assert errors <= 8  # 3 are expected; more than 8 in 4 of 1,000 cases
+
+
+def test_a_confidence_beyond_the_draws_is_that_of_bonferroni() -> None:
+    p, features, random = _rows(1000)
+    y = random.random(1000) < p
+    result = calibrant.find_segments(p, y, features, confidence=0.99999)
+    assert result.critical == pytest.approx(norm.isf(1e-5 / (2 * result.tested)))
 
 
 def test_intervals_contain_the_gaps_of_all_segments_together() -> None:
