@@ -91,10 +91,10 @@ class SegmentSearch(Framed, Plotted):
     Attributes
     ----------
     segments : tuple of Segment
-        Segments with a gap, the clearest first. Each has its ``conditions``, ``n`` rows, their ``share`` of all,
-        ``mean_prediction``, ``mean_label``, the ``gap`` (mean label minus mean prediction), the ``interval`` of the gap
-        and its ``p_value``. With the confidence, all intervals contain the gaps of their segments, and the p-values
-        are adjusted for all segments that were tested.
+        Segments with a gap, the clearest first. Each has its ``conditions``, ``n`` rows, their ``share`` of all (with
+        ``held_out``, both of the rows held out), ``mean_prediction``, ``mean_label``, the ``gap`` (mean label minus
+        mean prediction), the ``interval`` of the gap and its ``p_value``. With the confidence, all intervals contain
+        the gaps of their segments, and the p-values are adjusted for all segments that were tested.
     n : int
         Number of rows.
     tested : int
@@ -530,15 +530,21 @@ def search(event: Event, features: Features, options: SegmentOptions) -> Segment
     )
     significant = int(np.count_nonzero(np.abs(statistics.root) > critical))
     if options.held_out is not None:
-        places = [places[i] for i in listed]
+        counts = rows.counts * (finding == 0.0)
+        candidates = [places[i] for i in listed]
+        places = [place for place in candidates if counts[place.rows(len(order))].sum() >= least]
+        if len(places) < len(candidates):
+            few = counted(len(candidates) - len(places), "segment")
+            notes.append(f"not tested: {few} with fewer than {least:,} rows held out")
         statistics, p_values, critical = _on_held_out_rows(rows, places, finding == 0.0, alpha)
         listed = np.flatnonzero(p_values <= alpha).tolist()
         significant = len(listed)
+    tested_rows = total if options.held_out is None else float(rows.counts[finding == 0.0].sum())
     segments = [
         Segment(
             tuple(axis.condition(first, end) for axis, first, end in places[i].levels()),
             round(statistics.n[i]),
-            float(statistics.n[i] / total),
+            float(statistics.n[i] / tested_rows),
             float(statistics.mean[i]),
             float(np.clip(statistics.mean[i] + statistics.gap[i], 0.0, 1.0)),
             float(statistics.gap[i]),

@@ -159,7 +159,17 @@ def test_segments_found_in_some_rows_are_tested_on_the_others() -> None:
     assert _names(result)[0] == "site = b"
     assert result.held_out == 0.5
     assert result.segments[0].n < 0.6 * (features["site"] == "b").sum()
+    assert result.segments[0].share == pytest.approx((features["site"] == "b").mean(), abs=0.03)
     assert _names(calibrant.find_segments(p, random.random(4000) < p, features, held_out=0.5)) == []
+
+
+def test_a_segment_with_few_rows_held_out_is_not_tested() -> None:
+    p, features, random = _rows()
+    y = random.random(4000) < p + 0.3 * (features["site"] == "b")
+    result = calibrant.find_segments(p, y, features, held_out=0.5, min_rows=800, max_order=1)
+    assert "site = b" not in _names(result)
+    assert all(segment.n >= 800 for segment in result.segments)
+    assert any(note.startswith("not tested: 1 segment with fewer than 800 rows") for note in result.notes)
 
 
 def test_a_frequency_weight_is_so_many_rows() -> None:
