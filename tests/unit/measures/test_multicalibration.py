@@ -107,8 +107,8 @@ def test_features_with_more_combinations_of_values_than_any_array_has_cells_are_
     pair = np.arange(1000) // 2
     features = {f"f{i}": pair + i for i in range(7)}
     y = np.where(pair == 321, 1, np.arange(1000) % 2)
-    options = {"max_depth": 7, "max_values": 1000, "min_rows": 2, "n_segments": 100_000}
-    result = error_of(Event(np.full(1000, 0.5), y.astype(np.int8)), read_features(features), **options)
+    event = Event(np.full(1000, 0.5), y.astype(np.int8))
+    result = error_of(event, read_features(features), max_depth=7, max_values=1000, min_rows=2, n_segments=100_000)
     assert result.n_segments == 1 + (2**7 - 1) * 500
     assert result.segment == {"f0": "321"}
 
