@@ -211,13 +211,13 @@ def _cuts(known: Floats, n_bins: int) -> Floats:
 
     Two quantiles are equal at a frequent value. Then the values below it have a bin of their own.
     """
-    distinct = np.unique(known)
+    distinct: Floats = np.unique(known)
     if len(distinct) <= n_bins:
         return distinct[:-1]
     quantiles = np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
-    cuts, times = np.unique(quantiles, return_counts=True)
-    below = distinct[np.maximum(np.searchsorted(distinct, cuts[times > 1]) - 1, 0)]
-    cuts = np.union1d(cuts, below)
+    ends, times = np.unique(quantiles, return_counts=True)
+    below = distinct[np.maximum(np.searchsorted(distinct, ends[times > 1]) - 1, 0)]
+    cuts: Floats = np.union1d(ends, below)
     return cuts[cuts < distinct[-1]]
 
 
@@ -321,11 +321,14 @@ def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -
             ordered = tuple(sorted(chosen, key=lambda axis: axis.n_bins > 0))
             codes, most = _codes(ordered, len(counts)), math.prod(map(len, ordered))
             sizes = np.bincount(codes, counts, minlength=most).astype(np.float64, copy=False)
-            spans = _spans(ordered, sizes, least)
-            tested += len(spans)
-            if tested > _MOST_TESTED:
-                text = f"gives more than {_MOST_TESTED:,} segments; raise it, or lower max_order"
-                raise InvalidOption.at("/min_rows", text)
+            large = list[Integers]()
+            for spans in _spans(ordered, sizes, least):
+                large.append(spans)
+                tested += len(spans)
+                if tested > _MOST_TESTED:
+                    text = f"gives more than {_MOST_TESTED:,} segments; raise it, or lower max_order"
+                    raise InvalidOption.at("/min_rows", text)
+            spans = np.concatenate(large)
             for part in np.split(spans, range(_PART, len(spans), _PART)) if len(spans) else ():
                 inside = np.zeros(len(sizes) + 1, dtype=np.int64)
                 np.add.at(inside, part[:, 0], 1)
@@ -336,18 +339,21 @@ def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -
     return tables
 
 
-def _spans(axes: Sequence[_Axis], sizes: Floats, least: int) -> Integers:
-    """Return the first cell of each segment with enough rows, and the one after its last: ``(m, 2)``."""
-    spans = np.array([[0, 1]])
+def _spans(axes: Sequence[_Axis], sizes: Floats, least: int) -> Iterator[Integers]:
+    """Yield the first cell of segments with enough rows, and the one after their last: ``(m, 2)``, of few at a time."""
+    width, own, starts = 1, np.array([[0, 1]]), np.zeros(1, dtype=np.int64)
     for axis in axes[:-1]:
-        spans = (spans[:, :1] * len(axis) + np.arange(len(axis.conditions))).reshape(-1, 1) + np.array([0, 1])
+        starts = (starts[:, None] * len(axis) + np.arange(len(axis.conditions))).ravel()
     if axes:
         ranged = sum(axis.n_bins > 0 for axis in axes) == 1
-        own = np.array(axes[-1].spans if ranged else [(k, k + 1) for k in range(len(axes[-1].conditions))])
-        spans = (spans[:, :1] * len(axes[-1]) + own.ravel()).reshape(-1, 2)
+        levels = [(k, k + 1) for k in range(len(axes[-1].conditions))]
+        width, own = len(axes[-1]), np.array(axes[-1].spans if ranged else levels)
+    starts = starts[sizes.reshape(-1, width).sum(axis=1)[starts] >= least]
     rows = np.append(0.0, np.cumsum(sizes))
-    large: Integers = spans[rows[spans[:, 1]] - rows[spans[:, 0]] >= least]
-    return large
+    step = max(_MOST_TESTED // len(own), 1)
+    for part in np.split(starts, range(step, len(starts), step)):
+        spans = (part[:, None] * width + own.ravel()).reshape(-1, 2)
+        yield spans[rows[spans[:, 1]] - rows[spans[:, 0]] >= least]
 
 
 # --- Statistics

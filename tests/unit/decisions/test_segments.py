@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,22 @@ def test_thousands_of_categories_are_searched_by_their_frequent_ones() -> None:
     y = (random.random(n) < p + 0.2 * (city == 0)).astype(np.int8)
     features = Features((Feature("city", codes=city, categories=tuple(f"c{i}" for i in range(5000))),))
     assert _names(search(Event(p, y), features, SegmentOptions()))[0] == "city = c0"
+
+
+def test_the_memory_of_a_search_does_not_grow_with_segments_that_have_no_rows() -> None:
+    random, n = np.random.default_rng(8), 4000
+    p = random.random(n)
+    codes = [random.permutation(np.arange(n) % 100).astype(np.int32) for _ in range(2)]
+    names = tuple(f"c{i}" for i in range(100))
+    features = Features(tuple(Feature(f"f{i}", codes=code, categories=names) for i, code in enumerate(codes)))
+    event = Event(p, (random.random(n) < p).astype(np.int8))
+    tracemalloc.start()
+    try:
+        search(event, features, SegmentOptions.read(max_order=3, n_bins=100, min_rows=40))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3e8  # 100 x 100 x 5,049 spans have 8e8 bytes
 
 
 @pytest.mark.parametrize("label", [0, 1])
