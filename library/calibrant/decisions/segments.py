@@ -217,8 +217,9 @@ def _cuts(known: Floats, n_bins: int) -> Floats:
     quantiles = np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
     ends, times = np.unique(quantiles, return_counts=True)
     below = distinct[np.maximum(np.searchsorted(distinct, ends[times > 1]) - 1, 0)]
-    cuts: Floats = np.union1d(ends, below)
-    return cuts[cuts < distinct[-1]]
+    cuts = np.union1d(ends, below)
+    inner: Floats = cuts[cuts < distinct[-1]]
+    return inner
 
 
 def _axis(feature: Feature, name: str | None, n_bins: int, least: int) -> tuple[_Axis, int]:
