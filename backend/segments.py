@@ -35,7 +35,7 @@ def multicalibration(requester: Requester, arrays: Arrays, options: Multicalibra
     from calibrant.measures.intervals import Resampling
     from calibrant.measures.multicalibration import error_of
 
-    event, features = _rows(requester, arrays, options, _RESAMPLE * (1 + (options.resamples or 0)), 1)
+    event, features = _rows(requester, arrays, options, _RESAMPLE * (1 + (options.resamples or 0)), options.max_depth)
     names = ("max_depth", "max_values", "min_rows", "n_segments", "ties")
     resampling = None if options.resamples is None else Resampling.read(None, options.resamples, options.seed)
     given = {name: getattr(options, name) for name in names}

@@ -91,10 +91,10 @@ class SegmentSearch(Framed, Plotted):
     Attributes
     ----------
     segments : tuple of Segment
-        Segments with a gap, the clearest first. Each has its ``conditions``, ``n`` rows, their ``share`` of all,
-        ``mean_prediction``, ``mean_label``, the ``gap`` (mean label minus mean prediction), the ``interval`` of the gap
-        and its ``p_value``. With the confidence, all intervals contain the gaps of their segments, and the p-values
-        are adjusted for all segments that were tested.
+        Segments with a gap, the clearest first. Each has its ``conditions``, ``n`` rows, their ``share`` of all (with
+        ``held_out``, both of the rows held out), ``mean_prediction``, ``mean_label``, the ``gap`` (mean label minus
+        mean prediction), the ``interval`` of the gap and its ``p_value``. With the confidence, all intervals contain
+        the gaps of their segments, and the p-values are adjusted for all segments that were tested.
     n : int
         Number of rows.
     tested : int
@@ -206,15 +206,31 @@ class _Axis:
         return replace(self.conditions[first], up_to=self.conditions[end - 1].up_to)
 
 
+def _cuts(known: Floats, n_bins: int) -> Floats:
+    """Return the inner ends of at most ``n_bins`` bins: of few distinct values all but the largest, else quantiles.
+
+    Two quantiles are equal at a frequent value. Then the values below it have a bin of their own.
+    """
+    distinct: Floats = np.unique(known)
+    if len(distinct) <= n_bins:
+        return distinct[:-1]
+    quantiles = np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
+    ends, times = np.unique(quantiles, return_counts=True)
+    below = distinct[np.maximum(np.searchsorted(distinct, ends[times > 1]) - 1, 0)]
+    cuts = np.union1d(ends, below)
+    inner: Floats = cuts[cuts < distinct[-1]]
+    return inner
+
+
 def _axis(feature: Feature, name: str | None, n_bins: int, least: int) -> tuple[_Axis, int]:
     """Return the levels of a feature, and how many categories have fewer than ``least`` rows or are too many."""
     missing, rare = feature.missing, 0
     if feature.codes is None:
         numbers = np.zeros(0) if feature.numbers is None else feature.numbers
         known = numbers[~missing]
-        inner = np.unique(np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
-        inner = inner[inner < known.max()]
-        ends = [None, *inner.tolist(), None]
+        inner = _cuts(known, n_bins)
+        # A single bin ends at its largest value, as a condition without ends is that the value is missing.
+        ends = [None, *inner.tolist(), None if len(inner) else float(known.max())]
         conditions = [Condition(name, above=a, up_to=b) for a, b in pairwise(ends)]
         codes, bins = np.searchsorted(inner, numbers), len(conditions)
     else:
@@ -306,11 +322,14 @@ def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -
             ordered = tuple(sorted(chosen, key=lambda axis: axis.n_bins > 0))
             codes, most = _codes(ordered, len(counts)), math.prod(map(len, ordered))
             sizes = np.bincount(codes, counts, minlength=most).astype(np.float64, copy=False)
-            spans = _spans(ordered, sizes, least)
-            tested += len(spans)
-            if tested > _MOST_TESTED:
-                text = f"gives more than {_MOST_TESTED:,} segments; raise it, or lower max_order"
-                raise InvalidOption.at("/min_rows", text)
+            large = list[Integers]()
+            for spans in _spans(ordered, sizes, least):
+                large.append(spans)
+                tested += len(spans)
+                if tested > _MOST_TESTED:
+                    text = f"gives more than {_MOST_TESTED:,} segments; raise it, or lower max_order"
+                    raise InvalidOption.at("/min_rows", text)
+            spans = np.concatenate(large)
             for part in np.split(spans, range(_PART, len(spans), _PART)) if len(spans) else ():
                 inside = np.zeros(len(sizes) + 1, dtype=np.int64)
                 np.add.at(inside, part[:, 0], 1)
@@ -321,18 +340,21 @@ def _tables(axes: Sequence[_Axis], counts: Floats, max_order: int, least: int) -
     return tables
 
 
-def _spans(axes: Sequence[_Axis], sizes: Floats, least: int) -> Integers:
-    """Return the first cell of each segment with enough rows, and the one after its last: ``(m, 2)``."""
-    spans = np.array([[0, 1]])
+def _spans(axes: Sequence[_Axis], sizes: Floats, least: int) -> Iterator[Integers]:
+    """Yield the first cell of segments with enough rows, and the one after their last: ``(m, 2)``, of few at a time."""
+    width, own, starts = 1, np.array([[0, 1]]), np.zeros(1, dtype=np.int64)
     for axis in axes[:-1]:
-        spans = (spans[:, :1] * len(axis) + np.arange(len(axis.conditions))).reshape(-1, 1) + np.array([0, 1])
+        starts = (starts[:, None] * len(axis) + np.arange(len(axis.conditions))).ravel()
     if axes:
         ranged = sum(axis.n_bins > 0 for axis in axes) == 1
-        own = np.array(axes[-1].spans if ranged else [(k, k + 1) for k in range(len(axes[-1].conditions))])
-        spans = (spans[:, :1] * len(axes[-1]) + own.ravel()).reshape(-1, 2)
+        levels = [(k, k + 1) for k in range(len(axes[-1].conditions))]
+        width, own = len(axes[-1]), np.array(axes[-1].spans if ranged else levels)
+    starts = starts[sizes.reshape(-1, width).sum(axis=1)[starts] >= least]
     rows = np.append(0.0, np.cumsum(sizes))
-    large: Integers = spans[rows[spans[:, 1]] - rows[spans[:, 0]] >= least]
-    return large
+    step = max(_MOST_TESTED // len(own), 1)
+    for part in np.split(starts, range(step, len(starts), step)):
+        spans = (part[:, None] * width + own.ravel()).reshape(-1, 2)
+        yield spans[rows[spans[:, 1]] - rows[spans[:, 0]] >= least]
 
 
 # --- Statistics
@@ -515,15 +537,21 @@ def search(event: Event, features: Features, options: SegmentOptions) -> Segment
     )
     significant = int(np.count_nonzero(np.abs(statistics.root) > critical))
     if options.held_out is not None:
-        places = [places[i] for i in listed]
+        counts = rows.counts * (finding == 0.0)
+        candidates = [places[i] for i in listed]
+        places = [place for place in candidates if counts[place.rows(len(order))].sum() >= least]
+        if len(places) < len(candidates):
+            few = counted(len(candidates) - len(places), "segment")
+            notes.append(f"not tested: {few} with fewer than {least:,} rows held out")
         statistics, p_values, critical = _on_held_out_rows(rows, places, finding == 0.0, alpha)
         listed = np.flatnonzero(p_values <= alpha).tolist()
         significant = len(listed)
+    tested_rows = total if options.held_out is None else float(rows.counts[finding == 0.0].sum())
     segments = [
         Segment(
             tuple(axis.condition(first, end) for axis, first, end in places[i].levels()),
             round(statistics.n[i]),
-            float(statistics.n[i] / total),
+            float(statistics.n[i] / tested_rows),
             float(statistics.mean[i]),
             float(np.clip(statistics.mean[i] + statistics.gap[i], 0.0, 1.0)),
             float(statistics.gap[i]),
@@ -555,7 +583,8 @@ def _adjusted(
     maxima.sort()
     beyond = _DRAWS - np.searchsorted(maxima, np.abs(roots), side="left")
     p_values = np.minimum((1 + beyond) / (_DRAWS + 1), 2.0 * len(roots) * ndtr(-np.abs(roots)))
-    highest = maxima[_DRAWS - max(int(alpha * (_DRAWS + 1)), 1)]
+    beyond_most = int(alpha * (_DRAWS + 1))  # 0 if the draws are too few for the confidence
+    highest = maxima[_DRAWS - beyond_most] if beyond_most else np.inf
     return np.minimum(p_values, 1.0), float(min(highest, -ndtri(alpha / (2 * len(roots)))))
 
 
@@ -638,7 +667,8 @@ def find_segments(
     max_order : int, default 2
         The most features of a segment, from 0 to 3; the prediction counts as a feature.
     n_bins : int, default 10
-        Bins between quantiles of numbers and of the prediction. Segments of one feature are also ranges of bins.
+        Bins of numbers and of the prediction: a value each if there are no more values, else between quantiles.
+        Segments of one feature are also ranges of bins.
     min_rows : int, optional
         Rows that a segment needs, at least 10; by default 50, and of many rows a thousandth.
     n_segments : int, default 20

@@ -186,16 +186,29 @@ def _partitions(
     left = -(-n_segments // _PART) * _PART if n_segments > _PART else n_segments
     for depth in range(min(max_depth, len(levels)) + 1):
         for chosen in combinations(levels, depth):
-            code = np.zeros(len(ends), dtype=np.int64)
-            for _, names, places in chosen:
-                code = code * len(names) + places
+            code = _cells([(len(names), places) for _, names, places in chosen], len(ends))
             sizes = np.bincount(code)
             large = np.flatnonzero(sizes >= min_rows)[:left]
             left -= len(large)
             if len(large):
-                yield _partition(code, sizes, large, ends, [(name, names) for name, names, _ in chosen])
+                yield _partition(code, sizes, large, ends, chosen)
             if left == 0:
                 return
+
+
+def _cells(levels: Sequence[tuple[int, Integers]], n: int) -> Integers:
+    """Return the number of the cell of each of ``n`` rows, in the order of their values.
+
+    ``levels`` are the number of values of each feature, and the value of each row. The cells are the products of the
+    values, at most 2 n; if there are more, the cells that have rows are numbered anew.
+    """
+    code, size = np.zeros(n, dtype=np.int64), 1
+    for values, places in levels:
+        code, size = code * values + places, size * values
+        if size > 2 * n:
+            distinct, code = np.unique(code, return_inverse=True)
+            size = len(distinct)
+    return code
 
 
 def _partition(
@@ -203,7 +216,7 @@ def _partition(
     sizes: Integers,
     large: Integers,
     ends: npt.NDArray[np.bool_],
-    chosen: Sequence[tuple[str, Sequence[str]]],
+    chosen: Sequence[tuple[str, Sequence[str], Integers]],
 ) -> _Partition:
     number = np.full(len(sizes), len(large), dtype=np.int32)
     number[large] = np.arange(len(large))
@@ -217,13 +230,7 @@ def _partition(
         last[first[1:] - 1] = True
         read = np.flatnonzero(last)
         first_end = np.searchsorted(read, first)
-    segments = []
-    for cell in large.tolist():
-        values = {}
-        for name, names in reversed(chosen):
-            cell, place = divmod(cell, len(names))
-            values[name] = names[place]
-        segments.append(dict(reversed(values.items())))
+    segments = [{name: names[places[row]] for name, names, places in chosen} for row in order[first].tolist()]
     return _Partition(order, first, read, first_end, segments)
 
 

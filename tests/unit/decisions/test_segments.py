@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import calibrant
 from calibrant.core.errors import CalibrationError
@@ -67,6 +69,18 @@ def test_a_range_of_the_prediction_is_found() -> None:
     assert _names(result)[0].startswith("prediction > 0.")
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_rare_low_values_are_found_as_rare_high_values_are(many: bool) -> None:
+    p, _, random = _rows()
+    rare = random.random(4000) < 0.05
+    usual = np.where(random.random(4000) < 0.01, random.integers(2, 40, 4000), 1) if many else np.ones(4000)
+    y = random.random(4000) < p + 0.3 * rare
+    low = calibrant.find_segments(p, y, {"x": np.where(rare, 0.0, usual)}, max_order=1)
+    high = calibrant.find_segments(p, y, {"x": np.where(rare, 0.0, -usual)}, max_order=1)
+    assert (_names(low), _names(high)) == (["x <= 0"], ["x > -1"])
+    assert low.segments[0].n == high.segments[0].n == rare.sum()
+
+
 def test_missing_values_are_a_segment() -> None:
     p, features, random = _rows()
     unknown = random.random(4000) < 0.1
@@ -74,6 +88,16 @@ def test_missing_values_are_a_segment() -> None:
     result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * unknown, features)
     assert result.segments[0].conditions == (Condition("age"),)
     assert _names(result)[0] == "age missing"
+
+
+def test_the_known_rows_of_a_feature_with_one_value_are_not_called_missing() -> None:
+    p, _, random = _rows()
+    known = random.random(4000) < 0.5
+    features = {"x": np.where(known, 1.0, np.nan)}
+    result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * known, features, max_order=1)
+    assert _names(result) == ["x <= 1"]
+    assert result.segments[0].conditions == (Condition("x", up_to=1.0),)
+    assert result.segments[0].n == known.sum()
 
 
 def test_a_gap_of_all_rows_is_one_segment_and_does_not_hide_a_larger_one() -> None:
@@ -104,6 +128,13 @@ def test_a_segment_is_found_in_at_most_5_percent_of_calibrated_samples(a: float,
     assert errors <= 8  # 3 are expected; more than 8 in 4 of 1,000 cases
 
 
+def test_a_confidence_beyond_the_draws_is_that_of_bonferroni() -> None:
+    p, features, random = _rows(1000)
+    y = random.random(1000) < p
+    result = calibrant.find_segments(p, y, features, confidence=0.99999)
+    assert result.critical == pytest.approx(norm.isf(1e-5 / (2 * result.tested)))
+
+
 def test_intervals_contain_the_gaps_of_all_segments_together() -> None:
     random = np.random.default_rng(4)
     lost = 0
@@ -129,7 +160,17 @@ def test_segments_found_in_some_rows_are_tested_on_the_others() -> None:
     assert _names(result)[0] == "site = b"
     assert result.held_out == 0.5
     assert result.segments[0].n < 0.6 * (features["site"] == "b").sum()
+    assert result.segments[0].share == pytest.approx((features["site"] == "b").mean(), abs=0.03)
     assert _names(calibrant.find_segments(p, random.random(4000) < p, features, held_out=0.5)) == []
+
+
+def test_a_segment_with_few_rows_held_out_is_not_tested() -> None:
+    p, features, random = _rows()
+    y = random.random(4000) < p + 0.3 * (features["site"] == "b")
+    result = calibrant.find_segments(p, y, features, held_out=0.5, min_rows=800, max_order=1)
+    assert "site = b" not in _names(result)
+    assert all(segment.n >= 800 for segment in result.segments)
+    assert any(note.startswith("not tested: 1 segment with fewer than 800 rows") for note in result.notes)
 
 
 def test_a_frequency_weight_is_so_many_rows() -> None:
@@ -186,6 +227,22 @@ def test_thousands_of_categories_are_searched_by_their_frequent_ones() -> None:
     y = (random.random(n) < p + 0.2 * (city == 0)).astype(np.int8)
     features = Features((Feature("city", codes=city, categories=tuple(f"c{i}" for i in range(5000))),))
     assert _names(search(Event(p, y), features, SegmentOptions()))[0] == "city = c0"
+
+
+def test_the_memory_of_a_search_does_not_grow_with_segments_that_have_no_rows() -> None:
+    random, n = np.random.default_rng(8), 4000
+    p = random.random(n)
+    codes = [random.permutation(np.arange(n) % 100).astype(np.int32) for _ in range(2)]
+    names = tuple(f"c{i}" for i in range(100))
+    features = Features(tuple(Feature(f"f{i}", codes=code, categories=names) for i, code in enumerate(codes)))
+    event = Event(p, (random.random(n) < p).astype(np.int8))
+    tracemalloc.start()
+    try:
+        search(event, features, SegmentOptions.read(max_order=3, n_bins=100, min_rows=40))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3e8  # 100 x 100 x 5,049 spans have 8e8 bytes
 
 
 @pytest.mark.parametrize("label", [0, 1])

@@ -103,6 +103,16 @@ def test_missing_values_are_a_value_and_rare_categories_are_merged() -> None:
     assert (result.segment, result.n_segments) == ({"age": "(missing)"}, 3)
 
 
+def test_features_with_more_combinations_of_values_than_any_array_has_cells_are_measured() -> None:
+    pair = np.arange(1000) // 2
+    features = {f"f{i}": pair + i for i in range(7)}
+    y = np.where(pair == 321, 1, np.arange(1000) % 2)
+    event = Event(np.full(1000, 0.5), y.astype(np.int8))
+    result = error_of(event, read_features(features), max_depth=7, max_values=1000, min_rows=2, n_segments=100_000)
+    assert result.n_segments == 1 + (2**7 - 1) * 500
+    assert result.segment == {"f0": "321"}
+
+
 def test_certain_predictions_that_are_wrong_have_no_value_but_a_small_p_value() -> None:
     p, y = [1.0] * 20 + [0.5] * 20, [1] * 19 + [0] + [0, 1] * 10
     result = calibrant.multicalibration_error(p, y, {"site": ["a"] * 20 + ["b"] * 20}, resamples=100)
