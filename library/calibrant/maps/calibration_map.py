@@ -357,7 +357,7 @@ class CalibrationMap(ShownMap):
         0
         """
         if not isinstance(self.function, Segments):
-            if self.method == Segments.family:  # no term improved the predictions
+            if self.method == Segments.family:  # the identity, as earlier fits without terms were stored
                 return {"rows": 0, "features": {}}
             raise InvalidOption.at("/features", f"are not used by {self.method}")
         return self.function.fallbacks(features, 0 if features is None else len(features))

@@ -227,8 +227,8 @@ class _TermList(Parameter):
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
         """Read the terms; ``Segments.check`` compares them with the features."""
         given, where = parameters.get(name), f"/parameters/{name}"
-        if not isinstance(given, list) or not 0 < len(given) <= MOST_TERMS:
-            raise InvalidDocument.at(where, f"must contain from 1 to {MOST_TERMS} terms")
+        if not isinstance(given, list) or not len(given) <= MOST_TERMS:
+            raise InvalidDocument.at(where, f"must be an array of at most {MOST_TERMS} terms")
         return tuple(_read_term(document, f"{where}/{i}") for i, document in enumerate(given))
 
     def plain(self, value: Any) -> Any:

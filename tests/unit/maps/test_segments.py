@@ -63,6 +63,22 @@ def test_calibrated_predictions_stay_as_they_are(n: int) -> None:
     assert fit.diagnostics["terms"] == []
 
 
+def test_a_map_without_terms_checks_and_counts_its_features_and_keeps_predictions_of_0_and_1() -> None:
+    random = np.random.default_rng(0)
+    p, features = random.uniform(0.0, 1.0, 300), {"a": ["x", "y", "z"] * 100, "b": random.normal(size=300)}
+    p[:2] = 0.0, 1.0
+    fit = calibrant.fit("segments", p, (random.random(300) < p).astype(int), features=features)
+    assert fit.diagnostics["terms"] == []
+    assert calibrant.load(json.loads(json.dumps(fit.to_document()))) == fit
+    applied = fit.apply([0.0, 0.3, 1.0], features={"a": list("xyz"), "b": [0.0] * 3})
+    np.testing.assert_allclose(applied, [0.0, 0.3, 1.0], rtol=0, atol=1e-12)
+    assert fit.fallbacks({"a": ["w", None], "b": [0.0, 0.0]})["rows"] == 2
+    for other in (None, {"a": ["x"]}, {"a": ["x"], "b": [0.0], "c": ["x"]}):
+        with pytest.raises(CalibrationError) as caught:
+            fit.apply([0.3], features=other)
+        assert caught.value.offences[0].pointer.startswith("/features")
+
+
 def test_logits_and_probabilities_give_the_same_map() -> None:
     p, y, features, _ = _rows(1000)
     one = calibrant.fit("segments", p, y, features=features).apply(p, features=features)

@@ -15,7 +15,7 @@ from calibrant.core.options import Option
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import Event
 from calibrant.core.validation import folds_of, mean_gain
-from calibrant.maps.curves import PROBABILITY_CLIP, Identity, logit_of
+from calibrant.maps.curves import PROBABILITY_CLIP, logit_of
 from calibrant.maps.segment_search import (
     SCREENED_ROWS,
     CandidateTerm,
@@ -77,7 +77,9 @@ def _segments(event: Event, context: FitContext, *, order: int) -> FittedCurve:
         | ({} if term.shape == "level" else {"along": None if term.along is None else names[term.along]})
         for term in terms
     ]
-    return replace(reading, terms=terms) if terms else Identity(), diagnostics
+    if not terms:  # predictions stay as they are, also those of 0 and 1
+        return replace(reading, clip=PROBABILITY_CLIP), diagnostics
+    return replace(reading, terms=terms), diagnostics
 
 
 def _clip_of(event: Event) -> float:
