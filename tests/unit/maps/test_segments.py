@@ -13,6 +13,8 @@ from scipy.special import expit, logit
 
 import calibrant
 from calibrant.core.errors import CalibrationError, InvalidDocument
+from calibrant.core.features import Feature
+from calibrant.maps.segment_search import read_feature as read_segment_feature
 
 N = 4000
 
@@ -166,6 +168,23 @@ def test_bad_fits_are_refused_with_their_place(change: dict[str, Any], code: str
     with pytest.raises(CalibrationError) as caught:
         calibrant.fit(**given)
     assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+@pytest.mark.parametrize(
+    ("used", "code", "pointer"),
+    [(slice(0, 12), "too-few-rows", "/predictions"), (slice(30, None), "invalid-option", "/features/x")],
+)
+def test_rows_of_weight_0_do_not_count_in_the_checks_of_a_fit(used: slice, code: str, pointer: str) -> None:
+    weights, x = np.zeros(90), np.arange(90.0)
+    weights[used], x[30:] = 1.0, np.nan
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.fit("segments", np.linspace(0.1, 0.9, 90), [0, 1] * 45, features={"x": x}, weights=weights)
+    assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+def test_a_feature_that_no_row_of_a_part_knows_is_read() -> None:
+    read = read_segment_feature(Feature("x", numbers=np.full(3, np.nan)))
+    assert read.codes(Feature("x", numbers=np.array([np.nan, -1.0, 7.0]))).tolist() == [1, 0, 0]
 
 
 def test_fits_to_fewer_than_50_rows_are_refused() -> None:

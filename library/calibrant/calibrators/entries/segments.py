@@ -35,8 +35,14 @@ _FEWEST = 50
 _FOLDS, _MOST_IN_FOLDS = 5, 30_000
 
 
+def _weighted(event: Event) -> Event:
+    """Return the event without rows of weight 0, which change nothing."""
+    return event if event.w is None or event.w.all() else event.rows(np.flatnonzero(event.w > 0.0))
+
+
 def _check(event: Event, *, order: int) -> None:
     """Raise the errors of features and of few rows."""
+    event = _weighted(event)
     features = event.features
     if features is None:
         raise InvalidOption.at("/features", "are missing; segments needs named columns that tell rows apart")
@@ -48,10 +54,9 @@ def _check(event: Event, *, order: int) -> None:
 
 
 def _segments(event: Event, context: FitContext, *, order: int) -> FittedCurve:
+    event = _weighted(event)
     if context.diagnose:
         _check(event, order=order)
-    if event.w is not None and not event.w.all():
-        event = event.rows(np.flatnonzero(event.w > 0.0))
     if event.features is None:
         raise InvalidOption.at("/features", "are missing")
     names, y = event.features.names, event.y.astype(np.float64)
