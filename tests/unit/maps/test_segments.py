@@ -71,6 +71,7 @@ def test_a_map_without_terms_checks_and_counts_its_features_and_keeps_prediction
     p[:2] = 0.0, 1.0
     fit = calibrant.fit("segments", p, (random.random(300) < p).astype(int), features=features)
     assert fit.diagnostics["terms"] == []
+    assert "leaves the predictions as they are" in fit.diagnostics["warning"]
     assert calibrant.load(json.loads(json.dumps(fit.to_document()))) == fit
     applied = fit.apply([0.0, 0.3, 1.0], features={"a": list("xyz"), "b": [0.0] * 3})
     np.testing.assert_allclose(applied, [0.0, 0.3, 1.0], rtol=0, atol=1e-12)
