@@ -309,7 +309,7 @@ class CalibrationMap(ShownMap):
         -------
         dict
             ``rows``, how many rows have a fallback, and by feature how many are ``missing``, and ``unseen`` in the fit
-            or ``outside`` the range of its knots.
+            or ``outside`` its knots: of more than 8 distinct values, beyond their quantiles at 1 % and 99 %.
 
         Raises
         ------
@@ -318,7 +318,7 @@ class CalibrationMap(ShownMap):
 
         See Also
         --------
-        apply : Categories that are unseen add nothing, and numbers outside count as the end of the range.
+        apply : Categories that are unseen add nothing, and numbers outside count as the outer knot.
 
         Examples
         --------

@@ -99,7 +99,10 @@ class SegmentFeature:
         return places_among(_numbers(self.knots), _numbers(feature.numbers))
 
     def fallbacks(self, feature: Feature) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return which rows are missing, and of a category not in the fit or beyond the outer knots."""
+        """Return which rows are missing, and of a category not in the fit or beyond the outer knots.
+
+        Of more than 8 distinct numbers, the outer knots of a fit are the quantiles at 1 % and 99 % of its rows.
+        """
         if self.categories is not None:
             return {"missing": feature.missing, "unseen": self.codes(feature) < 0}
         values, knots = _numbers(feature.numbers), _numbers(self.knots)

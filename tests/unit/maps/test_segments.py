@@ -54,6 +54,10 @@ def test_terms_and_the_gain_are_in_the_diagnostics(fitted: calibrant.Calibration
     assert fitted.diagnostics["held_out_gain"]["log_loss"] > 0.03
 
 
+def test_the_definition_names_the_number_of_rows_from_which_no_fold_refuses_the_terms() -> None:
+    assert "at most 30,000 rows" in calibrant.METHODS["segments"].definition
+
+
 @pytest.mark.parametrize("n", [60, 500])
 def test_calibrated_predictions_stay_as_they_are(n: int) -> None:
     random = np.random.default_rng(0)
@@ -133,6 +137,13 @@ def test_fallbacks_are_counted(fitted: calibrant.CalibrationMap) -> None:
     assert np.isfinite(q).all()
     far = fitted.apply([0.3, 0.3], features={"country": ["US"] * 2, "size": ["L"] * 2, "age": [1e9, 1e5]})
     assert far[0] == far[1]
+
+
+def test_numbers_are_outside_beyond_the_quantiles_at_1_and_99_percent_as_the_guide_says() -> None:
+    p, y, features, _ = _rows(1000)
+    fit = calibrant.fit("segments", p, y, features={"age": features["age"]})
+    assert fit.fallbacks({"age": features["age"]})["features"]["age"] == {"missing": 0, "outside": 20}
+    assert "quantiles at 1 % and 99 %" in str(calibrant.CalibrationMap.fallbacks.__doc__)
 
 
 def test_features_of_every_type_give_the_same_probabilities(fitted: calibrant.CalibrationMap) -> None:

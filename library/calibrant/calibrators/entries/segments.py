@@ -139,7 +139,8 @@ METHODS = (
         "segments",
         "Segments of features",
         f"c(p, x) = {Segments.formula}; terms are levels, slopes and curves in cells of up to order features, chosen "
-        "by their evidence and shrunk by empirical Bayes; none if they do not improve the log loss in 5 folds",
+        "by their evidence and shrunk by empirical Bayes; none if they do not improve the log loss in "
+        f"{_FOLDS} folds, which are made of at most {_MOST_IN_FOLDS:,} rows; of more rows all chosen terms stay",
         "Hebert-Johnson et al. (2018) for the aim; Stephens (2017) for the shrinkage",
         Traits(
             "the probability of an event, or its logit, with the features of its row",
