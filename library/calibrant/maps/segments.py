@@ -22,6 +22,8 @@ Codes = npt.NDArray[np.int64]
 Shape = Literal["level", "slope", "curve"]
 #: The most features that a term combines, the most terms, cells and knots, and the largest effect in a document.
 MOST_COMBINED, MOST_TERMS, MOST_CELLS, MOST_KNOTS, LARGEST_EFFECT = 3, 1000, 1_000_000, 1000, 1e3
+#: The largest size of a knot in a document.
+LARGEST_KNOT = 1e300
 #: Positions are uniform on an interval of variance 1.
 _WIDTH = float(np.sqrt(12.0))
 #: Up to this many combinations of codes, cells are found by a table.
@@ -208,7 +210,9 @@ def _is_category(value: object) -> bool:
 
 
 def _read_knots(document: Any, where: str) -> Floats:
-    knots = read_array(document, "knots", numeric=True, where=where, low=-1e300, high=1e300, increasing=True)
+    knots = read_array(
+        document, "knots", numeric=True, where=where, low=-LARGEST_KNOT, high=LARGEST_KNOT, increasing=True
+    )
     if not 2 <= len(knots) <= MOST_KNOTS:
         raise InvalidDocument.at(f"{where}/knots", f"must contain from 2 to {MOST_KNOTS} numbers")
     return knots

@@ -164,6 +164,7 @@ def test_features_of_every_type_give_the_same_probabilities(fitted: calibrant.Ca
         ({"features": {"a": [None] * 60}}, "invalid-option", "/features/a"),
         ({"features": {"a": ["x", "y"]}}, "length-mismatch", "/features/a"),
         ({"features": {"a": [object()] * 60}}, "not-a-number", "/features/a/0"),
+        ({"features": {"a": [0.0, 1e299, -1.1e299] * 20}}, "out-of-range", "/features/a/2"),
         ({"labels": [0] * 60}, "one-class", "/labels"),
         ({"order": 4}, "invalid-option", "/order"),
         ({"method": "platt"}, "invalid-option", "/features"),
@@ -192,6 +193,13 @@ def test_rows_of_weight_0_do_not_count_in_the_checks_of_a_fit(used: slice, code:
     with pytest.raises(CalibrationError) as caught:
         calibrant.fit("segments", np.linspace(0.1, 0.9, 90), [0, 1] * 45, features={"x": x}, weights=weights)
     assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+def test_the_largest_numbers_of_a_fit_give_a_document_that_can_be_read() -> None:
+    y, x = np.arange(400) % 2, np.where(np.arange(400) % 4 < 2, 1e299, np.nan)
+    for numbers in (x, np.where(np.isnan(x), -1e299, x)):
+        fit = calibrant.fit("segments", np.where(np.isnan(x), 0.2, 0.8), y, features={"x": numbers})
+        assert calibrant.load(json.loads(json.dumps(fit.to_document()))) == fit
 
 
 def test_a_feature_that_no_row_of_a_part_knows_is_read() -> None:

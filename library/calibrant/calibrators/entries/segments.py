@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.core.cells import Floats, effective, take
-from calibrant.core.errors import InvalidOption, OneClass, TooFewRows, token
+from calibrant.core.errors import InvalidOption, OneClass, OutOfRange, TooFewRows, token
 from calibrant.core.options import Option
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import Event
@@ -27,10 +27,10 @@ from calibrant.maps.segment_search import (
     search,
     settled,
 )
-from calibrant.maps.segments import Segments, SegmentTerm
+from calibrant.maps.segments import LARGEST_KNOT, Segments, SegmentTerm
 
-#: The fewest rows of a fit.
-_FEWEST = 50
+#: The fewest rows of a fit, and the largest size of a number, whose knots are below the largest one of a document.
+_FEWEST, _LARGEST = 50, LARGEST_KNOT / 10.0
 #: Folds that show whether the terms improve predictions, and the most rows of which folds are made.
 _FOLDS, _MOST_IN_FOLDS = 5, 30_000
 
@@ -42,6 +42,11 @@ def _weighted(event: Event) -> Event:
 
 def _check(event: Event, *, order: int) -> None:
     """Raise the errors of features and of few rows."""
+    for feature in event.features or ():
+        large = () if feature.numbers is None else np.flatnonzero(np.abs(feature.numbers) > _LARGEST)
+        if len(large):
+            where = f"/features/{token(feature.name)}/{large[0]}"
+            raise OutOfRange.at(where, f"must be between {-_LARGEST:g} and {_LARGEST:g}")
     event = _weighted(event)
     features = event.features
     if features is None:
@@ -54,9 +59,9 @@ def _check(event: Event, *, order: int) -> None:
 
 
 def _segments(event: Event, context: FitContext, *, order: int) -> FittedCurve:
-    event = _weighted(event)
     if context.diagnose:
         _check(event, order=order)
+    event = _weighted(event)
     if event.features is None:
         raise InvalidOption.at("/features", "are missing")
     names, y = event.features.names, event.y.astype(np.float64)
