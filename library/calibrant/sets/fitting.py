@@ -234,7 +234,7 @@ class SetFitting:
         always = [strata[i] for i in np.flatnonzero(np.isinf(quantiles)).tolist()]
         diagnostics |= {"rows": rows.tolist()}
         if always:
-            diagnostics |= {"always": always, "warning": self._warning(always, by_class=names is None)}
+            diagnostics |= {"always": always, "warning": self._warning(always, batch, by_class=names is None)}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
         rounding = _ROUNDING if batch.predictions.scale == "logit" else 0.0
@@ -275,10 +275,14 @@ class SetFitting:
         what = "clusters with positive rows" if self.method.name == "crc" else "rows"
         return f"must have at least {self.needed} {what}{where} for alpha {self.options['alpha']:g}"
 
-    def _warning(self, always: Sequence[str | int], *, by_class: bool) -> str:
+    def _warning(self, always: Sequence[str | int], batch: Batch, *, by_class: bool) -> str:
         names = ", ".join(str(name) for name in always[:_NAMED]) + (", ..." if len(always) > _NAMED else "")
-        effect = f"classes in every set: {names}" if by_class else f"groups whose sets have every class: {names}"
-        return f"{effect}; they have too few rows for alpha {self.options['alpha']:g}, which needs {self.needed}"
+        effect = "classes in every set" if by_class else "groups whose sets have every class"
+        if self.method.name == "crc" and batch.predictions.n_classes is None:
+            effect = "groups in which every row is class 1"
+        return (
+            f"{effect}: {names}; they have too few rows for alpha {self.options['alpha']:g}, which needs {self.needed}"
+        )
 
 
 # --- Quantiles of scores, and of risks
