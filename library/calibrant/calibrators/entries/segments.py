@@ -43,7 +43,8 @@ def _weighted(event: Event) -> Event:
 def _check(event: Event, *, order: int) -> None:
     """Raise the errors of features and of few rows."""
     for feature in event.features or ():
-        large = () if feature.numbers is None else np.flatnonzero(np.abs(feature.numbers) > _LARGEST)
+        numbers = np.zeros(0) if feature.numbers is None else feature.numbers
+        large = np.flatnonzero(np.abs(numbers) > _LARGEST)
         if len(large):
             where = f"/features/{token(feature.name)}/{large[0]}"
             raise OutOfRange.at(where, f"must be between {-_LARGEST:g} and {_LARGEST:g}")
