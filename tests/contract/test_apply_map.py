@@ -61,6 +61,17 @@ def test_the_ecmascript_script_applies_every_stored_document(path: Path, tmp_pat
 
 
 @pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_apply_a_map_of_segments_without_terms(script: str, tmp_path: Path) -> None:
+    stored = json.loads((STORED / "map-v1-segments.json").read_text("utf-8"))
+    document = stored["record"]["document"]
+    document["parameters"]["terms"] = []
+    rows = _of_features(stored["predictions"], stored["features"])
+    done = _run(script, document, rows, tmp_path)
+    expected = calibrant.load(document).apply(stored["predictions"], features=stored["features"])
+    np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("script", COMMANDS)
 def test_the_scripts_keep_the_order_that_the_average_of_an_event_keeps(script: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     c = random.random(1000)

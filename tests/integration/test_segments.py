@@ -174,6 +174,21 @@ def test_features_are_inputs_of_a_model(http: httpx.Client, expected: calibrant.
     np.testing.assert_allclose(answer.json()["outputs"][0]["data"], wanted, atol=1e-15)
 
 
+def test_a_map_without_terms_has_the_inputs_and_fallbacks_of_its_features(http: httpx.Client) -> None:
+    labels = (np.random.default_rng(5).random(N) < P).astype(int).tolist()
+    body = {"predictions": P.tolist(), "labels": labels, "features": FEATURES, "method": "segments"}
+    fitted = http.post("/maps", json=body)
+    assert fitted.status_code == 201, fitted.text
+    map_id = fitted.json()["id"]
+    assert http.get(f"/maps/{map_id}/document").json()["parameters"]["terms"] == []
+    inputs = http.get(f"/v2/models/{map_id}").json()["inputs"]
+    assert [own["name"] for own in inputs] == ["predictions", "country", "age/years"]
+    answer = http.post("/calibrate", json={"predictions": [0.3] * 4, "features": NEW, "map": map_id}).json()
+    np.testing.assert_allclose(answer["predictions"], [0.3] * 4, atol=1e-12)
+    assert answer["fallbacks"] == 3
+    assert http.post("/calibrate", json={"predictions": [0.3], "map": map_id}).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("change", "pointer"),
     [

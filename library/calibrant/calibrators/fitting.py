@@ -328,9 +328,9 @@ def _cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping
     return mean_gain(gain, batch.weights, batch.clusters, GAIN_FOLDS)
 
 
-def _warning_of(gain: dict[str, Any], family: str) -> dict[str, str]:
+def _warning_of(gain: dict[str, Any], fitted: CalibrationMap) -> dict[str, str]:
     """Return the warning of a map without a gain, if any, by its name in the diagnostics."""
-    if family in ("identity", "vector-identity"):
+    if fitted.function.family in ("identity", "vector-identity") or fitted.diagnostics.get("terms") == []:
         return {"warning": _UNCHANGED}
     return {"warning": _NO_GAIN} if gain["log_loss"] <= 0.0 else {}
 
@@ -370,7 +370,7 @@ def with_training(
     if gain is None:
         gain = _cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed, diagnostics)
     if gain is not None:
-        diagnostics |= {"held_out_gain": gain} | _warning_of(gain, fitted.function.family)
+        diagnostics |= {"held_out_gain": gain} | _warning_of(gain, fitted)
     return replace(fitted, diagnostics=diagnostics, training_digest=digest(batch), class_names=class_names)
 
 

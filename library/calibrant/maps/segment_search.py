@@ -296,6 +296,8 @@ def read_feature(feature: Feature) -> SegmentFeature:
         return SegmentFeature(feature.name, feature.categories)
     values = feature.numbers[~feature.missing]  # type: ignore[index]
     distinct = np.unique(values)
+    if not len(distinct):  # in a part of the rows
+        return SegmentFeature(feature.name, cuts=distinct, knots=np.array([0.0, 1.0]))
     if len(distinct) <= _BINS:
         knots = distinct if len(distinct) > 1 else distinct[0] + np.array([0.0, 1.0]) * max(1.0, abs(distinct[0]))
         return SegmentFeature(feature.name, cuts=distinct[1:], knots=knots)

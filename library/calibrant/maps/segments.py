@@ -22,6 +22,8 @@ Codes = npt.NDArray[np.int64]
 Shape = Literal["level", "slope", "curve"]
 #: The most features that a term combines, the most terms, cells and knots, and the largest effect in a document.
 MOST_COMBINED, MOST_TERMS, MOST_CELLS, MOST_KNOTS, LARGEST_EFFECT = 3, 1000, 1_000_000, 1000, 1e3
+#: The largest size of a knot in a document.
+LARGEST_KNOT = 1e300
 #: Positions are uniform on an interval of variance 1.
 _WIDTH = float(np.sqrt(12.0))
 #: Up to this many combinations of codes, cells are found by a table.
@@ -99,7 +101,10 @@ class SegmentFeature:
         return places_among(_numbers(self.knots), _numbers(feature.numbers))
 
     def fallbacks(self, feature: Feature) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return which rows are missing, and of a category not in the fit or beyond the outer knots."""
+        """Return which rows are missing, and of a category not in the fit or beyond the outer knots.
+
+        Of more than 8 distinct numbers, the outer knots of a fit are the quantiles at 1 % and 99 % of its rows.
+        """
         if self.categories is not None:
             return {"missing": feature.missing, "unseen": self.codes(feature) < 0}
         values, knots = _numbers(feature.numbers), _numbers(self.knots)
@@ -205,7 +210,9 @@ def _is_category(value: object) -> bool:
 
 
 def _read_knots(document: Any, where: str) -> Floats:
-    knots = read_array(document, "knots", numeric=True, where=where, low=-1e300, high=1e300, increasing=True)
+    knots = read_array(
+        document, "knots", numeric=True, where=where, low=-LARGEST_KNOT, high=LARGEST_KNOT, increasing=True
+    )
     if not 2 <= len(knots) <= MOST_KNOTS:
         raise InvalidDocument.at(f"{where}/knots", f"must contain from 2 to {MOST_KNOTS} numbers")
     return knots
@@ -227,8 +234,8 @@ class _TermList(Parameter):
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
         """Read the terms; ``Segments.check`` compares them with the features."""
         given, where = parameters.get(name), f"/parameters/{name}"
-        if not isinstance(given, list) or not 0 < len(given) <= MOST_TERMS:
-            raise InvalidDocument.at(where, f"must contain from 1 to {MOST_TERMS} terms")
+        if not isinstance(given, list) or not len(given) <= MOST_TERMS:
+            raise InvalidDocument.at(where, f"must be an array of at most {MOST_TERMS} terms")
         return tuple(_read_term(document, f"{where}/{i}") for i, document in enumerate(given))
 
     def plain(self, value: Any) -> Any:

@@ -130,7 +130,8 @@ def report(
     groups, clusters : array_like, shape (n,), or frame, optional
         As for ``evaluate``.
     features : frame, or mapping of str to array_like, optional
-        As for ``find_segments``; the report then shows segments in which predictions are too high or too low.
+        As for ``find_segments``; the report then shows segments in which predictions are too high or too low. A map of
+        ``segments`` needs those of its fit.
     map : CalibrationMap, optional
         Map to apply; the report then shows the predictions before and after it, and recommends none. Not for models.
     scale : {"probability", "percent", "logit"}, default "probability"
@@ -190,7 +191,8 @@ def report(
         rows = next(iter(models.values()))
         found, options = report_of_models(models, reduction_by_name(reduction, rows.class_names), seed=seed)
     else:
-        rows = read_rows(predictions, labels, **given, known=None if map is None else map.class_names)
+        known = None if map is None else map.class_names
+        rows = read_rows(predictions, labels, **given, features=features, known=known)
         check_class_names(map, rows.class_names)
         rows.warn_of_kind()
         warn_of_training(predictions, rows.batch)
@@ -200,9 +202,8 @@ def report(
         found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind)}
     elif alpha is not None:
         raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
-    if features is not None:
-        check_aligned({"predictions": predictions, "features": features})
-        found["segments"] = segments_document(rows.batch, features, reduction, seed=seed)
+    if rows.batch.predictions.features is not None:
+        found["segments"] = segments_document(rows.batch, rows.batch.predictions.features, reduction, seed=seed)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,

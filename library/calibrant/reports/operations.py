@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import BySize
 from calibrant.core.batch import Batch
-from calibrant.core.features import read_features
+from calibrant.core.features import Features
 from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import MANY
@@ -385,11 +385,11 @@ def report_of_rows(
     return found, options if reduction is None else {**options, "reduction": reduction}
 
 
-def segments_document(batch: Batch, features: Any, reduction: str | None, *, seed: int = 0) -> dict[str, Any]:
+def segments_document(batch: Batch, features: Features, reduction: str | None, *, seed: int = 0) -> dict[str, Any]:
     """Return the segments of a report as plain JSON; of several classes, the event is that the decision is correct."""
     one_event = reduction not in MANY and reduction != "pooled"
     event = independent_event(batch, reduction if one_event else None, None)
-    return search(event, read_features(features, len(batch)), SegmentOptions(seed=seed)).to_dict()
+    return search(event, features, SegmentOptions(seed=seed)).to_dict()
 
 
 def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:

@@ -186,3 +186,11 @@ def test_more_models_than_a_comparison_has_are_refused(run: Run, tmp_path: Path)
     path.write_text("\n".join([f"y,{','.join(names)}", *(f"{i % 2},{line}" for i in range(20)), ""]), encoding="utf-8")
     flags = [word for name in names for word in ("--prediction", name)]
     assert "2 to 20 models" in error_of(run("report", path, *flags), 1)
+
+
+def test_a_report_with_a_map_of_segments_applies_it_to_the_features_of_the_file(run: Run, csv: Path) -> None:
+    document = csv.with_name("map.json")
+    fitted = run("fit", csv, "--method", "segments", "--feature", "site", "--out", document)
+    assert fitted.exit_code == 0, fitted.stderr
+    page = made(run, csv, "--map", document)
+    assert any(part.attributes.get("id") == "report-segments" for part in page.elements)

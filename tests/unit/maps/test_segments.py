@@ -13,6 +13,8 @@ from scipy.special import expit, logit
 
 import calibrant
 from calibrant.core.errors import CalibrationError, InvalidDocument
+from calibrant.core.features import Feature
+from calibrant.maps.segment_search import read_feature as read_segment_feature
 
 N = 4000
 
@@ -52,6 +54,10 @@ def test_terms_and_the_gain_are_in_the_diagnostics(fitted: calibrant.Calibration
     assert fitted.diagnostics["held_out_gain"]["log_loss"] > 0.03
 
 
+def test_the_definition_names_the_number_of_rows_from_which_no_fold_refuses_the_terms() -> None:
+    assert "at most 30,000 rows" in calibrant.METHODS["segments"].definition
+
+
 @pytest.mark.parametrize("n", [60, 500])
 def test_calibrated_predictions_stay_as_they_are(n: int) -> None:
     random = np.random.default_rng(0)
@@ -61,6 +67,23 @@ def test_calibrated_predictions_stay_as_they_are(n: int) -> None:
     fit = calibrant.fit("segments", p, (random.random(n) < p).astype(int), features=features)
     np.testing.assert_allclose(fit.apply(p, features=features), p, atol=1e-12)
     assert fit.diagnostics["terms"] == []
+
+
+def test_a_map_without_terms_checks_and_counts_its_features_and_keeps_predictions_of_0_and_1() -> None:
+    random = np.random.default_rng(0)
+    p, features = random.uniform(0.0, 1.0, 300), {"a": ["x", "y", "z"] * 100, "b": random.normal(size=300)}
+    p[:2] = 0.0, 1.0
+    fit = calibrant.fit("segments", p, (random.random(300) < p).astype(int), features=features)
+    assert fit.diagnostics["terms"] == []
+    assert "leaves the predictions as they are" in fit.diagnostics["warning"]
+    assert calibrant.load(json.loads(json.dumps(fit.to_document()))) == fit
+    applied = fit.apply([0.0, 0.3, 1.0], features={"a": list("xyz"), "b": [0.0] * 3})
+    np.testing.assert_allclose(applied, [0.0, 0.3, 1.0], rtol=0, atol=1e-12)
+    assert fit.fallbacks({"a": ["w", None], "b": [0.0, 0.0]})["rows"] == 2
+    for other in (None, {"a": ["x"]}, {"a": ["x"], "b": [0.0], "c": ["x"]}):
+        with pytest.raises(CalibrationError) as caught:
+            fit.apply([0.3], features=other)
+        assert caught.value.offences[0].pointer.startswith("/features")
 
 
 def test_logits_and_probabilities_give_the_same_map() -> None:
@@ -116,6 +139,13 @@ def test_fallbacks_are_counted(fitted: calibrant.CalibrationMap) -> None:
     assert far[0] == far[1]
 
 
+def test_numbers_are_outside_beyond_the_quantiles_at_1_and_99_percent_as_the_guide_says() -> None:
+    p, y, features, _ = _rows(1000)
+    fit = calibrant.fit("segments", p, y, features={"age": features["age"]})
+    assert fit.fallbacks({"age": features["age"]})["features"]["age"] == {"missing": 0, "outside": 20}
+    assert "quantiles at 1 % and 99 %" in str(calibrant.CalibrationMap.fallbacks.__doc__)
+
+
 def test_features_of_every_type_give_the_same_probabilities(fitted: calibrant.CalibrationMap) -> None:
     p, _, features, _ = _rows(50, seed=3)
     frame = pd.DataFrame({**features, "country": pd.Categorical(features["country"])})
@@ -134,6 +164,7 @@ def test_features_of_every_type_give_the_same_probabilities(fitted: calibrant.Ca
         ({"features": {"a": [None] * 60}}, "invalid-option", "/features/a"),
         ({"features": {"a": ["x", "y"]}}, "length-mismatch", "/features/a"),
         ({"features": {"a": [object()] * 60}}, "not-a-number", "/features/a/0"),
+        ({"features": {"a": [0.0, 1e299, -1.1e299] * 20}}, "out-of-range", "/features/a/2"),
         ({"labels": [0] * 60}, "one-class", "/labels"),
         ({"order": 4}, "invalid-option", "/order"),
         ({"method": "platt"}, "invalid-option", "/features"),
@@ -150,6 +181,30 @@ def test_bad_fits_are_refused_with_their_place(change: dict[str, Any], code: str
     with pytest.raises(CalibrationError) as caught:
         calibrant.fit(**given)
     assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+@pytest.mark.parametrize(
+    ("used", "code", "pointer"),
+    [(slice(0, 12), "too-few-rows", "/predictions"), (slice(30, None), "invalid-option", "/features/x")],
+)
+def test_rows_of_weight_0_do_not_count_in_the_checks_of_a_fit(used: slice, code: str, pointer: str) -> None:
+    weights, x = np.zeros(90), np.arange(90.0)
+    weights[used], x[30:] = 1.0, np.nan
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.fit("segments", np.linspace(0.1, 0.9, 90), [0, 1] * 45, features={"x": x}, weights=weights)
+    assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
+
+
+def test_the_largest_numbers_of_a_fit_give_a_document_that_can_be_read() -> None:
+    y, x = np.arange(400) % 2, np.where(np.arange(400) % 4 < 2, 1e299, np.nan)
+    for numbers in (x, np.where(np.isnan(x), -1e299, x)):
+        fit = calibrant.fit("segments", np.where(np.isnan(x), 0.2, 0.8), y, features={"x": numbers})
+        assert calibrant.load(json.loads(json.dumps(fit.to_document()))) == fit
+
+
+def test_a_feature_that_no_row_of_a_part_knows_is_read() -> None:
+    read = read_segment_feature(Feature("x", numbers=np.full(3, np.nan)))
+    assert read.codes(Feature("x", numbers=np.array([np.nan, -1.0, 7.0]))).tolist() == [1, 0, 0]
 
 
 def test_fits_to_fewer_than_50_rows_are_refused() -> None:

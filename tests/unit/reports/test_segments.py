@@ -41,6 +41,26 @@ def test_segments_of_a_report_with_a_map_are_those_before_it() -> None:
     assert "have a significant gap before the map" in made.html
 
 
+def test_a_report_with_a_map_of_segments_shows_its_predictions() -> None:
+    p, y, features = _rows(0.3)
+    fitted = calibrant.fit("segments", p[:300], y[:300], features={"site": features["site"][:300]})
+    p, y, features = p[300:], y[300:], {"site": features["site"][300:]}
+    made = calibrant.report(p, y, features=features, map=fitted).document
+    q = fitted.apply(p, features=features)
+    expected = -np.log(np.where(y == 1, q, 1.0 - q)).mean()
+    assert made["after"]["measures"]["log-loss"]["value"] == pytest.approx(expected, abs=1e-9)
+    assert made["segments"] == calibrant.find_segments(p, y, features).to_dict()
+
+
+@pytest.mark.parametrize("features", [None, {"site": ["a"] * 600, "other": ["a"] * 600}])
+def test_a_report_with_a_map_of_segments_needs_the_features_of_the_map(features: Any) -> None:
+    p, y, own = _rows(0.3)
+    fitted = calibrant.fit("segments", p, y, features=own)
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.report(p, y, features=features, map=fitted)
+    assert caught.value.offences[0].pointer.startswith("/features")
+
+
 def test_names_of_segments_are_text_in_a_report() -> None:
     p, y, features = _rows(0.3)
     features = {"<b>": np.where(features["site"] == "b", "<script>alert(1)</script>", "a")}

@@ -266,6 +266,13 @@ def test_the_expected_loss_of_risk_control_is_at_most_alpha() -> None:
     assert np.mean(losses) > 0.1
 
 
+def test_the_warning_of_risk_control_says_that_every_row_of_a_small_group_is_class_1() -> None:
+    p, y, groups = np.linspace(0.1, 0.9, 90), np.arange(90) % 2, np.repeat(["large", "small"], [84, 6])
+    fitted = calibrant.fit_sets(p, y, method="crc", alpha=0.1, groups=groups, conditional="group")
+    assert fitted.diagnostics["warning"].startswith("groups in which every row is class 1: small; ")
+    assert fitted.apply([0.01], groups=["small"]).to_lists() == [[1]]
+
+
 def test_without_clusters_risk_control_covers_the_positive_rows() -> None:
     p, y = _rows(500, 2, 16)
     by_class = calibrant.fit_sets(p[:, 1], y, conditional="class")

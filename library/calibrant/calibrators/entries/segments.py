@@ -10,12 +10,12 @@ import numpy as np
 
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.core.cells import Floats, effective, take
-from calibrant.core.errors import InvalidOption, OneClass, TooFewRows, token
+from calibrant.core.errors import InvalidOption, OneClass, OutOfRange, TooFewRows, token
 from calibrant.core.options import Option
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import Event
 from calibrant.core.validation import folds_of, mean_gain
-from calibrant.maps.curves import PROBABILITY_CLIP, Identity, logit_of
+from calibrant.maps.curves import PROBABILITY_CLIP, logit_of
 from calibrant.maps.segment_search import (
     SCREENED_ROWS,
     CandidateTerm,
@@ -27,16 +27,28 @@ from calibrant.maps.segment_search import (
     search,
     settled,
 )
-from calibrant.maps.segments import Segments, SegmentTerm
+from calibrant.maps.segments import LARGEST_KNOT, Segments, SegmentTerm
 
-#: The fewest rows of a fit.
-_FEWEST = 50
+#: The fewest rows of a fit, and the largest size of a number, whose knots are below the largest one of a document.
+_FEWEST, _LARGEST = 50, LARGEST_KNOT / 10.0
 #: Folds that show whether the terms improve predictions, and the most rows of which folds are made.
 _FOLDS, _MOST_IN_FOLDS = 5, 30_000
 
 
+def _weighted(event: Event) -> Event:
+    """Return the event without rows of weight 0, which change nothing."""
+    return event if event.w is None or event.w.all() else event.rows(np.flatnonzero(event.w > 0.0))
+
+
 def _check(event: Event, *, order: int) -> None:
     """Raise the errors of features and of few rows."""
+    for feature in event.features or ():
+        numbers = np.zeros(0) if feature.numbers is None else feature.numbers
+        large = np.flatnonzero(np.abs(numbers) > _LARGEST)
+        if len(large):
+            where = f"/features/{token(feature.name)}/{large[0]}"
+            raise OutOfRange.at(where, f"must be between {-_LARGEST:g} and {_LARGEST:g}")
+    event = _weighted(event)
     features = event.features
     if features is None:
         raise InvalidOption.at("/features", "are missing; segments needs named columns that tell rows apart")
@@ -50,8 +62,7 @@ def _check(event: Event, *, order: int) -> None:
 def _segments(event: Event, context: FitContext, *, order: int) -> FittedCurve:
     if context.diagnose:
         _check(event, order=order)
-    if event.w is not None and not event.w.all():
-        event = event.rows(np.flatnonzero(event.w > 0.0))
+    event = _weighted(event)
     if event.features is None:
         raise InvalidOption.at("/features", "are missing")
     names, y = event.features.names, event.y.astype(np.float64)
@@ -77,7 +88,9 @@ def _segments(event: Event, context: FitContext, *, order: int) -> FittedCurve:
         | ({} if term.shape == "level" else {"along": None if term.along is None else names[term.along]})
         for term in terms
     ]
-    return replace(reading, terms=terms) if terms else Identity(), diagnostics
+    if not terms:  # predictions stay as they are, also those of 0 and 1
+        return replace(reading, clip=PROBABILITY_CLIP), diagnostics
+    return replace(reading, terms=terms), diagnostics
 
 
 def _clip_of(event: Event) -> float:
@@ -132,7 +145,8 @@ METHODS = (
         "segments",
         "Segments of features",
         f"c(p, x) = {Segments.formula}; terms are levels, slopes and curves in cells of up to order features, chosen "
-        "by their evidence and shrunk by empirical Bayes; none if they do not improve the log loss in 5 folds",
+        "by their evidence and shrunk by empirical Bayes; none if they do not improve the log loss in "
+        f"{_FOLDS} folds, which are made of at most {_MOST_IN_FOLDS:,} rows; of more rows all chosen terms stay",
         "Hebert-Johnson et al. (2018) for the aim; Stephens (2017) for the shrinkage",
         Traits(
             "the probability of an event, or its logit, with the features of its row",

@@ -138,9 +138,11 @@ def report(
             reduction = reduction_of(rows, reduction)
             found, options = _measured(engine, rows, reduction, seed, applied)
             if rows.features is not None:
+                from calibrant.core.features import read_features
                 from calibrant.reports.operations import segments_document
 
-                found["segments"] = segments_document(batch_of(rows), rows.features, reduction, seed=seed)
+                batch = batch_of(rows)
+                found["segments"] = segments_document(batch, read_features(rows.features), reduction, seed=seed)
         elif map_of is not None:
             raise typer.BadParameter("cannot be combined with several models", param_hint="--map")
         elif rows.features is not None:
@@ -216,7 +218,8 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
-    rows = replace(rows, features=None)
+    if engine.client is not None:
+        rows = replace(rows, features=None)  # which an evaluation by a server does not take
     found = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
