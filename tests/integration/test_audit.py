@@ -23,7 +23,7 @@ from backend.store.pages import PageRequest, Place, write_cursor
 from backend.store.store import Store
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
-from schemas.audit import Actor, AuditFact, AuditQuery, Author
+from schemas.audit import Actor, AuditFact, AuditQuery, Author, ChangeAction
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.visiting import Visitor
@@ -310,6 +310,20 @@ def _add(redis: Redis, trail: AuditTrail, *facts: AuditFact) -> None:
     with redis.pipeline() as pipe:
         trail.add(pipe, *facts)
         pipe.execute()
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["monitor-created", "monitor-changed", "monitor-deleted", "recalibration-requested", "alarm-acknowledged"],
+)
+def test_a_key_for_monitors_does_not_push_out_promotions_and_keys(redis: Redis, action: ChangeAction) -> None:
+    trail = _trail(redis, "crowded")
+    lasting: tuple[ChangeAction, ...] = ("alias-moved", "key-created", "proposal-accepted", "audit-hook-set")
+    _add(redis, trail, *(AuditFact(action=other) for other in lasting * 10))
+    for _ in range(2):
+        _add(redis, trail, *(AuditFact(action=action, monitor="m") for _ in range(100)))
+    actions = [entry.action for entry in _page(redis, "crowded")]
+    assert (len(actions), sum(action in lasting for action in actions)) == (100, 40)
 
 
 def test_the_log_is_bounded_and_fits_do_not_push_out_promotions(redis: Redis) -> None:
