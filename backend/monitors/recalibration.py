@@ -216,7 +216,7 @@ def request_challenger(
         chore = Chore("recalibrate", store.keys.tenant, record.id)
         return StandingChange(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
 
-    Standings(store.redis, store.keys, record, store.author).change(change)
+    Standings(store.redis, store.keys, record, store.audit).change(change)
     return RecalibrationRequested(
         monitor=record.name,
         number=number,

@@ -14,10 +14,12 @@ import pytest
 from redis import Redis
 from typer.testing import CliRunner
 
+from backend.monitors.recalibration import request_challenger
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.audit import AuditBounds, AuditTrail
 from backend.store.backup.contents import write_backup
 from backend.store.backup.restoring import restore
+from backend.store.budget import Quotas
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.pages import PageRequest, Place, write_cursor
 from backend.store.store import Store
@@ -26,6 +28,7 @@ from calibrant.client import Calibrant
 from schemas.audit import Actor, AuditFact, AuditQuery, Author, ChangeAction
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.monitors.stored import monitor
 from tests.integration.visiting import Visitor
 
 FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -340,6 +343,24 @@ def test_the_log_is_bounded_and_fits_do_not_push_out_promotions(redis: Redis) ->
     keys = Keyspace("bounded")
     assert redis.hlen(keys.audit_entries()) == redis.zcard(keys.audit()) == 100
     assert redis.zcard(keys.audit_routine()) <= 50
+
+
+def test_commands_and_decisions_do_not_remove_what_the_service_keeps(
+    redis: Redis, keys: ApiKeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIBRANT_AUDIT_ENTRIES", "100")
+    store = Store.of(redis, "wide", Quotas(audit=AuditBounds(1000, 400)))
+    record = monitor(store)
+    _add(redis, store.audit, *(AuditFact(action="key-created", key="k") for _ in range(150)))
+    keys.create("one", tenant="wide", scope="read")
+    request_challenger(store, record, None, 0.0)
+    file = io.BytesIO()
+    write_backup(redis, file)
+    redis.delete(Shared.api_keys())
+    restore(redis, file, merge=True, author=Author())
+    entries = _page(redis, "wide")
+    latest = [entry.action for entry in entries[:3]]
+    assert (len(entries), latest) == (154, ["backup-restored", "recalibration-requested", "key-created"])
 
 
 def test_entries_that_are_too_old_are_removed(redis: Redis) -> None:
