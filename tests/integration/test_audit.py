@@ -171,6 +171,20 @@ def test_changes_of_a_monitor_are_in_the_log_without_the_secrets_of_its_hooks(
     assert b"token-of-the-path" not in stored
 
 
+def test_who_repeats_a_definition_has_not_configured_the_monitor(url: str, keys: ApiKeyStore, redis: Redis) -> None:
+    first, second = (keys.create(name, tenant="default", scope="write") for name in ("first", "second"))
+    definition = {"description": "mail", "hooks": [HOOK], "recalibration": {"least_rows": 500}}
+    assert _call(url, first, "POST", "/monitors", {"name": "inbox", **definition}).status_code == 201
+    monitors = Store.of(redis).monitors
+    before = monitors.get("inbox")
+    for body in (definition, {"description": "mail"}, {}):
+        assert _call(url, second, "PATCH", "/monitors/inbox", body).status_code == 200
+        assert monitors.get("inbox") == before
+    assert [entry["action"] for entry in _entries(url, first, "?monitor=inbox")] == ["monitor-created"]
+    assert _call(url, second, "PATCH", "/monitors/inbox", {"description": "post"}).status_code == 200
+    assert (before.configured_by, monitors.get("inbox").configured_by) == (first.record.id, second.record.id)
+
+
 def test_no_tenant_reads_the_log_of_another(url: str, keys: ApiKeyStore, team: dict[str, NewKey]) -> None:
     stranger = keys.create("stranger", tenant="other", scope="admin")
     assert _call(url, team["training"], "POST", "/maps", FIT).status_code == 201
