@@ -46,15 +46,18 @@ class AuditHooks:
     def put(self, hook: StoredHook) -> None:
         """Store a hook; a new one gets the entries from now on, the first of which is its own.
 
-        Raises ``QuotaExceeded``.
+        A hook that changes nothing adds no entry. Raises ``QuotaExceeded``.
         """
         keys = self._keys
 
         def write(pipe: Pipeline) -> None:
             known = cast(dict[bytes, bytes], pipe.hgetall(keys.audit_hooks()))
-            before = known.get(hook.name.encode())
+            stored = known.get(hook.name.encode())
+            before = None if stored is None else read_stored(StoredHook, stored)
             latest = cast(list[bytes], pipe.zrange(keys.audit(), -1, -1))
             pipe.multi()
+            if hook == before:
+                return
             if before is None and len(known) >= MAX_AUDIT_HOOKS:
                 raise QuotaExceeded(f"an audit log may have at most {MAX_AUDIT_HOOKS} hooks; delete some")
             pipe.sadd(Shared.tenants(), keys.tenant)
@@ -62,7 +65,7 @@ class AuditHooks:
             if before is None:
                 progress = HookProgress(sent=latest[0].decode() if latest else "")
                 pipe.hset(keys.audit_positions(), hook.name, progress.model_dump_json())
-            old = None if before is None else _audited(read_stored(StoredHook, before))
+            old = None if before is None else _audited(before)
             self._trail.add(pipe, AuditFact(action="audit-hook-set", before=old, after=_audited(hook)))
 
         transact(self._redis, write, keys.audit_hooks(), keys.audit())

@@ -154,7 +154,8 @@ def test_changes_of_a_monitor_are_in_the_log_without_the_secrets_of_its_hooks(
     created = _call(url, writer, "POST", "/monitors", {"name": "inbox", "hooks": [HOOK]}, calibrant_note="go live")
     assert created.status_code == 201
     assert _call(url, writer, "PATCH", "/monitors/inbox", {"description": "mail"}).status_code == 200
-    assert _call(url, writer, "POST", "/monitors/inbox/recalibrate", {}).status_code == 202
+    for _ in range(2):  # the second one changes nothing
+        assert _call(url, writer, "POST", "/monitors/inbox/recalibrate", {}).status_code == 202
     assert _call(url, writer, "DELETE", "/monitors/inbox", calibrant_note="replaced").status_code == 204
     entries = _entries(url, writer, "?monitor=inbox")
     assert [(entry["action"], entry["note"]) for entry in entries] == [

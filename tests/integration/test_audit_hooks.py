@@ -144,7 +144,12 @@ def test_hooks_need_the_scope_admin_and_never_show_their_secrets(redis: Redis, r
             assert [hook.secret for hook in (again, *listed)] == [None, None]
             assert {hook.url for hook in (made, again, *listed)} == {f"https://{NAME}/..."}
             log = list(client.audit_log())
-            assert [entry.action for entry in log[:2]] == ["audit-hook-set"] * 2
+            assert [entry.action for entry in log[:2]] == [
+                "audit-hook-set",
+                "key-created",
+            ]  # the second changed nothing
+            client.audit_hook("siem", url, secret=SECRET)
+            assert [entry.action for entry in client.audit_log()][:2] == ["audit-hook-set"] * 2
         for key, path in ((writer, "/audit/hooks"), (writer, "/audit/hooks/siem")):
             refused = httpx.delete(served + path, headers={"Authorization": f"Bearer {key}"}, timeout=60)
             assert refused.status_code in (403, 405)
