@@ -8,6 +8,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.audit import AuditTrail
+from backend.store.chores import Chore, schedule
 from backend.store.errors import QuotaExceeded, UnknownHook
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared
@@ -43,10 +44,10 @@ class AuditHooks:
                 return hook, progress
         raise UnknownHook("the audit log has no such hook")
 
-    def put(self, hook: StoredHook) -> None:
+    def put(self, hook: StoredHook, *chores: Chore) -> None:
         """Store a hook; a new one gets the entries from now on, the first of which is its own.
 
-        A hook that changes nothing adds no entry. Raises ``QuotaExceeded``.
+        ``chores`` are scheduled with it. A hook that changes nothing adds no entry. Raises ``QuotaExceeded``.
         """
         keys = self._keys
 
@@ -55,11 +56,13 @@ class AuditHooks:
             stored = known.get(hook.name.encode())
             before = None if stored is None else read_stored(StoredHook, stored)
             latest = cast(list[bytes], pipe.zrange(keys.audit(), -1, -1))
-            pipe.multi()
-            if hook == before:
-                return
             if before is None and len(known) >= MAX_AUDIT_HOOKS:
                 raise QuotaExceeded(f"an audit log may have at most {MAX_AUDIT_HOOKS} hooks; delete some")
+            pipe.multi()
+            for chore in chores:
+                schedule(pipe, chore)
+            if hook == before:
+                return
             pipe.sadd(Shared.tenants(), keys.tenant)
             pipe.hset(keys.audit_hooks(), hook.name, hook.model_dump_json())
             if before is None:
