@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -39,10 +39,22 @@ ChangeAction = Literal[
     "audit-hook-deleted",
     "backup-restored",
 ]
-#: Actions that a tenant may perform in any number; the others stay in the log although these are many.
-ROUTINE: frozenset[ChangeAction] = frozenset(
-    {"map-fitted", "map-imported", "map-described", "map-deleted", "recalibration-declined", "recalibration-failed"}
+#: Actions that change what is served, who may do what, or the log itself; the others make room for them.
+_LASTING: Final[tuple[ChangeAction, ...]] = (
+    "alias-moved",
+    "alias-deleted",
+    "alias-not-moved",
+    "key-created",
+    "key-rotated",
+    "key-revoked",
+    "proposal-accepted",
+    "proposal-rejected",
+    "audit-hook-set",
+    "audit-hook-deleted",
+    "backup-restored",
 )
+#: Actions that callers without ``maps:promote`` and ``admin`` can cause in any number.
+ROUTINE: frozenset[ChangeAction] = frozenset(get_args(ChangeAction)) - frozenset(_LASTING)
 
 ActorKind = Literal["key", "subject", "local", "monitor", "command", "service"]
 

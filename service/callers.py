@@ -53,7 +53,7 @@ _NOBODY = ("0" * 64, float("inf"))
 def require_scope(caller: Caller, needed: KeyScope | None) -> None:
     """Raise ``Forbidden`` unless a caller has a scope, if one is needed; the response names it (RFC 6750)."""
     if needed is not None and not caller.may(needed):
-        message = f"this call needs a key with the scope {needed}; the key has the scope {caller.scope}"
+        message = f"this call needs the scope {needed}; the caller has the scope {caller.scope}"
         challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
         raise Forbidden(message).with_headers({"WWW-Authenticate": challenge})
 

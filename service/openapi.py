@@ -86,7 +86,7 @@ def common_problems(call: Call) -> list[str]:
         codes += REPEATED
     if call.conditional:
         codes += CONDITIONAL
-    if call.needed_scope in _NOTED:
+    if _is_noted(call):
         codes.append("invalid-field")
     if call.method == "POST" or call.stores:
         codes.append("store-full")
@@ -146,7 +146,12 @@ _KEY = _header(
 
 _NOTE = _header(NOTE, f"why the caller makes the change, for the audit log: UTF-8, at most {MAX_NOTE} characters")
 #: Scopes of calls whose changes are in the audit log.
-_NOTED = ("maps:write", "maps:promote", "monitors:write")
+_NOTED = ("maps:write", "maps:promote", "monitors:write", "admin")
+
+
+def _is_noted(call: Call) -> bool:
+    """Whether a call changes what has entries in the audit log."""
+    return call.needed_scope in _NOTED and call.method != "GET"
 
 
 def _located(what: str) -> Schema:
@@ -307,7 +312,7 @@ def _request_headers(call: Call) -> Iterator[Schema]:
         yield _PREFER
     if call.conditional:
         yield from _CONDITIONS
-    if call.needed_scope in _NOTED and call.method != "GET":
+    if _is_noted(call):
         yield _NOTE
 
 

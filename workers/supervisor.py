@@ -166,7 +166,8 @@ def supervise(plan: WorkerSettings) -> None:
     check_telemetry(plan.otlp_endpoint, os.environ)
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
     webhooks = ("webhook_hosts", "webhook_private_addresses", "public_url")
-    for name in (*webhooks, "quota_maps", "store_budget", "otlp_endpoint", "sources"):
+    audit = ("audit_entries", "audit_days")
+    for name in (*webhooks, *audit, "quota_maps", "store_budget", "otlp_endpoint", "sources"):
         if (value := getattr(plan, name)) is not None:
             os.environ[variable_of(name)] = str(value)
     # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.

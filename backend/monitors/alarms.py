@@ -119,7 +119,7 @@ def acknowledge(store: Store, record: MonitorRecord, name: str, who: str | None,
         left = standing.model_copy(update={"rules": standing.rules | {name: after}})
         return StandingChange(left, [event], entries, started_at, [look])
 
-    changed = Standings(store.redis, store.keys, record, store.author).change(change)
+    changed = Standings(store.redis, store.keys, record, store.audit).change(change)
     if changed is None:
         raise NoAlarm("the alarm of the rule is not raised")
     return changed.standing.rules[name]

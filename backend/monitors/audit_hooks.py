@@ -9,7 +9,7 @@ from backend.monitors.webhook_targets import TargetRefused, Targets
 from backend.monitors.webhooks import MOST_SECONDS, Means, keys_of, prepare_hook
 from backend.requester import Requester
 from backend.store.audit_hooks import AuditHooks
-from backend.store.chores import Chore, schedule
+from backend.store.chores import Chore
 from backend.store.clock import now, stamp
 from backend.store.errors import UnknownHook
 from backend.store.store import Store
@@ -31,11 +31,15 @@ def set_hook(requester: Requester, targets: Targets, name: str, body: AuditHookB
     before = next((hook for hook, _ in hooks.all() if hook.name == name), None)
     spec, moment = HookSpec(name=name, url=body.url, secret=body.secret), now().timestamp()
     hook = prepare_hook(spec, before, targets, moment, lambda name: made_secret(requester.seed, f"audit {name}"), "")
-    hooks.put(StoredHook(**{field: getattr(hook, field) for field in HookSpec.model_fields}))
-    target = hashlib.sha256(hook.origin.lower().encode()).hexdigest()[:16]
-    schedule(store.redis, Chore("deliver", store.keys.tenant, f"{target}/{AUDIT}/{name}"))
+    chore = Chore("deliver", store.keys.tenant, f"{line_of(hook)}/{AUDIT}/{name}")
+    hooks.put(StoredHook(**{field: getattr(hook, field) for field in HookSpec.model_fields}), chore)
     stored, progress = hooks.get(name)
     return answer_of(stored, progress, fresh=body.secret is None and before is None)
+
+
+def line_of(hook: HookSpec) -> str:
+    """The line in which the task of a hook waits: one for each scheme, host and port."""
+    return hashlib.sha256(hook.origin.lower().encode()).hexdigest()[:16]
 
 
 def answer_of(hook: StoredHook, progress: HookProgress, *, fresh: bool = False) -> AuditHookAnswer:
@@ -48,13 +52,18 @@ def hooks_of(store: Store) -> AuditHooks:
     return AuditHooks(store.redis, store.keys, store.audit)
 
 
-def send_entries(store: Store, name: str, means: Means) -> float | None:
-    """Send entries to a hook, from its position on; returns the seconds until the next look, None without the hook."""
+def send_entries(store: Store, name: str, target: str, means: Means) -> float | None:
+    """Send entries to a hook, from its position on; returns the seconds until the next look.
+
+    None without the hook, and if its target is another, which has a task of its own.
+    """
     hooks = hooks_of(store)
     for _ in range(_AT_ONCE):
         try:
             hook, progress = hooks.get(name)
         except UnknownHook:
+            return None
+        if line_of(hook) != target:
             return None
         entry = store.audit.next_after(progress.sent)
         if entry is None:

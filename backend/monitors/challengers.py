@@ -168,7 +168,7 @@ def accept(
     If this process ends in between, a worker completes the move. Raises ``UnknownProposal``, ``ProposalOutdated``, and
     the errors of ``require``.
     """
-    standings = Standings(store.redis, store.keys, record, store.author)
+    standings = Standings(store.redis, store.keys, record, store.audit)
     proposal = waiting(standings.read())
     require(proposal)
     check_unmoved(_alias(store, proposal), proposal)
@@ -194,7 +194,7 @@ def reject(
 
     Raises ``UnknownProposal``, and the errors of ``require``.
     """
-    standings = Standings(store.redis, store.keys, record, store.author)
+    standings = Standings(store.redis, store.keys, record, store.audit)
     proposal = waiting(standings.read())
     require(proposal)
     occasion, data = proposal.occasion, proposal.found.model_copy(update={"code": "rejected"})
@@ -223,8 +223,8 @@ def move(store: Store, record: MonitorRecord, now: float) -> bool:
     proposal = standing.moving
     if proposal is None:
         return True
-    author = standing.moved_for or author_of(record)
-    standings = Standings(store.redis, store.keys, record, author)
+    trail = store.by(standing.moved_for or author_of(record)).audit
+    standings = Standings(store.redis, store.keys, record, trail)
     try:
         alias = promote(
             store.redis,
@@ -234,7 +234,7 @@ def move(store: Store, record: MonitorRecord, now: float) -> bool:
             proposal.alias,
             who=standing.moved_by,
             check=lambda before: check_unmoved(before, proposal),
-            trail=store.by(author).audit,
+            trail=trail,
         )
         version, why, code = alias.version, None, None
     except ProposalOutdated as error:

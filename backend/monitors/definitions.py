@@ -285,6 +285,7 @@ def _change(
 ) -> tuple[MonitorRecord, Fresh]:
     """Store the changed monitor with its reference; raises ``_Changed`` if it is no longer as ``before``.
 
+    Without a difference nothing is stored, so that the caller does not become the one who configured it.
     Secrets and the tally of a reference depend on the monitor before, and take long to read and count.
     """
     hooks, fresh = _with_secrets(requester, targets, given.get("hooks", []), before.hooks)
@@ -292,7 +293,9 @@ def _change(
     if "recalibration" in given:
         given["recalibration"] = kind_of_monitor(before).with_method(given["recalibration"])
     merged = {field: _merged(getattr(before, field), change) for field, change in given.items()}
-    changed = before.model_copy(update=merged | {"configured_by": requester.store.author.actor.id})
+    changed = before.model_copy(update=merged)
+    if changed != before:
+        changed = changed.model_copy(update={"configured_by": requester.store.author.actor.id})
     again = changed.reference != before.reference
     reference, vectors = None, None
     if again:

@@ -18,10 +18,10 @@ from backend.store.store import Store
 
 def deliver(redis: Redis, chore: Chore) -> float | None:
     """Attempt the delivery of a task; returns the seconds until the next attempt, None for never."""
-    uid, delivery_id = chore.id.split("/")[-2:]  # tasks of earlier releases have no target
+    *target, uid, delivery_id = chore.id.split("/")  # tasks of earlier releases have no target
     store = Store.of(redis, chore.tenant)
     if uid == AUDIT:
-        return send_entries(store, delivery_id, _means())
+        return send_entries(store, delivery_id, target[0], _means())
     return attempt(store, uid, delivery_id, _means())
 
 

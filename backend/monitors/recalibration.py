@@ -195,28 +195,28 @@ def request_challenger(
 
     Samples and intervals have no challengers, and forecasts no ``correction``.
 
-    Concurrent requests create one challenger, and each has an audit entry.
+    Concurrent requests create one challenger; only the first has an entry, because the others change nothing.
     """
     kind_of_monitor(record).check_request(correction)
     requested, number = record, 0
 
-    def change(record: MonitorRecord, standing: Standing) -> StandingChange:
+    def change(record: MonitorRecord, standing: Standing) -> StandingChange | None:
         nonlocal requested, number
         requested = record
         if correction is not None and record.recalibration.policy == "online":
             raise InvalidField.at("/correction", "is not supported with online recalibration")
-        entry = AuditEntry(at=at(now), action="recalibration-requested", who=who)
         pending = [each for each in standing.asked if each.rule is None and each.correction == correction]
         if pending:
             number = pending[0].number
-            return StandingChange(standing, [], [entry.model_copy(update={"alarm": number})])
+            return None
         number = standing.requests + 1
         occasion = Occasion(number=number, correction=correction)
         after = standing.model_copy(update={"asked": [*standing.asked, occasion], "requests": occasion.number})
         chore = Chore("recalibrate", store.keys.tenant, record.id)
-        return StandingChange(after, [], [entry.model_copy(update={"alarm": occasion.number})], chores=[chore])
+        entry = AuditEntry(at=at(now), action="recalibration-requested", who=who, alarm=number)
+        return StandingChange(after, [], [entry], chores=[chore])
 
-    Standings(store.redis, store.keys, record, store.author).change(change)
+    Standings(store.redis, store.keys, record, store.audit).change(change)
     return RecalibrationRequested(
         monitor=record.name,
         number=number,

@@ -10,7 +10,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.client import Pipeline
 
-from backend.store.audit import SERVICE, AuditTrail
+from backend.store.audit import SERVICE, UNBOUNDED, AuditTrail
 from backend.store.clock import seconds, stamp
 from backend.store.errors import KeyConflict, UnknownKey
 from backend.store.formats import read_stored
@@ -123,7 +123,7 @@ class ApiKeyStore:
     def _audit(self, pipe: Pipeline, action: ChangeAction, before: KeyRecord | None, after: KeyRecord) -> None:
         old = None if before is None else _audited(before)
         fact = AuditFact(action=action, key=after.id, before=old, after=_audited(after))
-        AuditTrail(self._redis, Keyspace(after.tenant), self._author).add(pipe, fact)
+        AuditTrail(self._redis, Keyspace(after.tenant), self._author, UNBOUNDED).add(pipe, fact)
 
     @staticmethod
     def _write(pipe: Pipeline, record: KeyRecord) -> None:

@@ -37,7 +37,7 @@ _PREFIX, _TIME = len("audit_"), 12
 
 @dataclass(frozen=True)
 class AuditBounds:
-    """The maximum number of entries of a tenant, and the days that they are kept."""
+    """The maximum number of entries of a tenant, and the days that they are kept; 0: nothing is removed."""
 
     entries: int = SharedSettings.audit_entries
     days: int = SharedSettings.audit_days
@@ -48,6 +48,10 @@ class AuditBounds:
         values = (os.environ.get(variable_of(name)) for name in ("audit_entries", "audit_days"))
         defaults = (SharedSettings.audit_entries, SharedSettings.audit_days)
         return cls(*(int(value) if value else default for value, default in zip(values, defaults, strict=True)))
+
+
+#: The bounds of a command, which does not know those of the service: the next change removes what is too much.
+UNBOUNDED = AuditBounds(0, 0)
 
 
 class AuditTrail:

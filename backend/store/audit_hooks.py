@@ -8,6 +8,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.audit import AuditTrail
+from backend.store.chores import Chore, schedule
 from backend.store.errors import QuotaExceeded, UnknownHook
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared
@@ -43,26 +44,31 @@ class AuditHooks:
                 return hook, progress
         raise UnknownHook("the audit log has no such hook")
 
-    def put(self, hook: StoredHook) -> None:
+    def put(self, hook: StoredHook, *chores: Chore) -> None:
         """Store a hook; a new one gets the entries from now on, the first of which is its own.
 
-        Raises ``QuotaExceeded``.
+        ``chores`` are scheduled with it. A hook that changes nothing adds no entry. Raises ``QuotaExceeded``.
         """
         keys = self._keys
 
         def write(pipe: Pipeline) -> None:
             known = cast(dict[bytes, bytes], pipe.hgetall(keys.audit_hooks()))
-            before = known.get(hook.name.encode())
+            stored = known.get(hook.name.encode())
+            before = None if stored is None else read_stored(StoredHook, stored)
             latest = cast(list[bytes], pipe.zrange(keys.audit(), -1, -1))
-            pipe.multi()
             if before is None and len(known) >= MAX_AUDIT_HOOKS:
                 raise QuotaExceeded(f"an audit log may have at most {MAX_AUDIT_HOOKS} hooks; delete some")
+            pipe.multi()
+            for chore in chores:
+                schedule(pipe, chore)
+            if hook == before:
+                return
             pipe.sadd(Shared.tenants(), keys.tenant)
             pipe.hset(keys.audit_hooks(), hook.name, hook.model_dump_json())
             if before is None:
                 progress = HookProgress(sent=latest[0].decode() if latest else "")
                 pipe.hset(keys.audit_positions(), hook.name, progress.model_dump_json())
-            old = None if before is None else _audited(read_stored(StoredHook, before))
+            old = None if before is None else _audited(before)
             self._trail.add(pipe, AuditFact(action="audit-hook-set", before=old, after=_audited(hook)))
 
         transact(self._redis, write, keys.audit_hooks(), keys.audit())

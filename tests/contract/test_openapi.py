@@ -47,6 +47,14 @@ def test_every_post_honours_an_idempotency_key(openapi: dict[str, Any]) -> None:
         assert "Idempotency-Key" in {p["name"] for p in post["parameters"] if p["in"] == "header"}
 
 
+def test_every_change_with_an_entry_of_the_audit_log_takes_a_note(openapi: dict[str, Any]) -> None:
+    for path, method in (("/audit/hooks/{hook}", "put"), ("/audit/hooks/{hook}", "delete"), ("/maps/{map}", "delete")):
+        assert "Calibrant-Note" in {parameter.get("name") for parameter in openapi["paths"][path][method]["parameters"]}
+    for path in ("/audit/hooks", "/metrics"):
+        parameters = openapi["paths"][path]["get"].get("parameters", [])
+        assert "Calibrant-Note" not in {parameter.get("name") for parameter in parameters}
+
+
 def test_bodies_are_described_for_every_content_type(openapi: dict[str, Any]) -> None:
     for path in ("/batches", "/evaluate", "/diagrams", "/maps", "/calibrate"):
         content = openapi["paths"][path]["post"]["requestBody"]["content"]

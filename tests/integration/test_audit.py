@@ -14,18 +14,21 @@ import pytest
 from redis import Redis
 from typer.testing import CliRunner
 
+from backend.monitors.recalibration import request_challenger
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.audit import AuditBounds, AuditTrail
 from backend.store.backup.contents import write_backup
 from backend.store.backup.restoring import restore
+from backend.store.budget import Quotas
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.pages import PageRequest, Place, write_cursor
 from backend.store.store import Store
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
-from schemas.audit import Actor, AuditFact, AuditQuery, Author
+from schemas.audit import Actor, AuditFact, AuditQuery, Author, ChangeAction
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.monitors.stored import monitor
 from tests.integration.visiting import Visitor
 
 FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -151,7 +154,8 @@ def test_changes_of_a_monitor_are_in_the_log_without_the_secrets_of_its_hooks(
     created = _call(url, writer, "POST", "/monitors", {"name": "inbox", "hooks": [HOOK]}, calibrant_note="go live")
     assert created.status_code == 201
     assert _call(url, writer, "PATCH", "/monitors/inbox", {"description": "mail"}).status_code == 200
-    assert _call(url, writer, "POST", "/monitors/inbox/recalibrate", {}).status_code == 202
+    for _ in range(2):  # the second one changes nothing
+        assert _call(url, writer, "POST", "/monitors/inbox/recalibrate", {}).status_code == 202
     assert _call(url, writer, "DELETE", "/monitors/inbox", calibrant_note="replaced").status_code == 204
     entries = _entries(url, writer, "?monitor=inbox")
     assert [(entry["action"], entry["note"]) for entry in entries] == [
@@ -166,6 +170,20 @@ def test_changes_of_a_monitor_are_in_the_log_without_the_secrets_of_its_hooks(
     stored = b"".join(redis.hvals(Keyspace().audit_entries()))  # type: ignore[arg-type]
     assert HOOK["secret"].encode() not in stored
     assert b"token-of-the-path" not in stored
+
+
+def test_who_repeats_a_definition_has_not_configured_the_monitor(url: str, keys: ApiKeyStore, redis: Redis) -> None:
+    first, second = (keys.create(name, tenant="default", scope="write") for name in ("first", "second"))
+    definition = {"description": "mail", "hooks": [HOOK], "recalibration": {"least_rows": 500}}
+    assert _call(url, first, "POST", "/monitors", {"name": "inbox", **definition}).status_code == 201
+    monitors = Store.of(redis).monitors
+    before = monitors.get("inbox")
+    for body in (definition, {"description": "mail"}, {}):
+        assert _call(url, second, "PATCH", "/monitors/inbox", body).status_code == 200
+        assert monitors.get("inbox") == before
+    assert [entry["action"] for entry in _entries(url, first, "?monitor=inbox")] == ["monitor-created"]
+    assert _call(url, second, "PATCH", "/monitors/inbox", {"description": "post"}).status_code == 200
+    assert (before.configured_by, monitors.get("inbox").configured_by) == (first.record.id, second.record.id)
 
 
 def test_no_tenant_reads_the_log_of_another(url: str, keys: ApiKeyStore, team: dict[str, NewKey]) -> None:
@@ -312,6 +330,20 @@ def _add(redis: Redis, trail: AuditTrail, *facts: AuditFact) -> None:
         pipe.execute()
 
 
+@pytest.mark.parametrize(
+    "action",
+    ["monitor-created", "monitor-changed", "monitor-deleted", "recalibration-requested", "alarm-acknowledged"],
+)
+def test_a_key_for_monitors_does_not_push_out_promotions_and_keys(redis: Redis, action: ChangeAction) -> None:
+    trail = _trail(redis, "crowded")
+    lasting: tuple[ChangeAction, ...] = ("alias-moved", "key-created", "proposal-accepted", "audit-hook-set")
+    _add(redis, trail, *(AuditFact(action=other) for other in lasting * 10))
+    for _ in range(2):
+        _add(redis, trail, *(AuditFact(action=action, monitor="m") for _ in range(100)))
+    actions = [entry.action for entry in _page(redis, "crowded")]
+    assert (len(actions), sum(action in lasting for action in actions)) == (100, 40)
+
+
 def test_the_log_is_bounded_and_fits_do_not_push_out_promotions(redis: Redis) -> None:
     trail = _trail(redis, "bounded")
     _add(redis, trail, *(AuditFact(action="alias-moved", map="m", after={"version": i}) for i in range(40)))
@@ -326,6 +358,24 @@ def test_the_log_is_bounded_and_fits_do_not_push_out_promotions(redis: Redis) ->
     keys = Keyspace("bounded")
     assert redis.hlen(keys.audit_entries()) == redis.zcard(keys.audit()) == 100
     assert redis.zcard(keys.audit_routine()) <= 50
+
+
+def test_commands_and_decisions_do_not_remove_what_the_service_keeps(
+    redis: Redis, keys: ApiKeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIBRANT_AUDIT_ENTRIES", "100")
+    store = Store.of(redis, "wide", Quotas(audit=AuditBounds(1000, 400)))
+    record = monitor(store)
+    _add(redis, store.audit, *(AuditFact(action="key-created", key="k") for _ in range(150)))
+    keys.create("one", tenant="wide", scope="read")
+    request_challenger(store, record, None, 0.0)
+    file = io.BytesIO()
+    write_backup(redis, file)
+    redis.delete(Shared.api_keys())
+    restore(redis, file, merge=True, author=Author())
+    entries = _page(redis, "wide")
+    latest = [entry.action for entry in entries[:3]]
+    assert (len(entries), latest) == (154, ["backup-restored", "recalibration-requested", "key-created"])
 
 
 def test_entries_that_are_too_old_are_removed(redis: Redis) -> None:

@@ -14,11 +14,13 @@ import pytest
 from redis import Redis
 from standardwebhooks import Webhook
 
-from backend.monitors.audit_hooks import LONGEST_SECONDS, LOOK_SECONDS, send_entries
+from backend.monitors.audit_hooks import LONGEST_SECONDS, LOOK_SECONDS, line_of, send_entries
+from backend.monitors.webhooks import Means
 from backend.store.api_keys import ApiKeyStore
 from backend.store.audit import AuditTrail
 from backend.store.audit_hooks import AuditHooks
-from backend.store.keyspace import Keyspace
+from backend.store.chores import Chore
+from backend.store.keyspace import Keyspace, Shared
 from backend.store.store import Store
 from calibrant.client import Calibrant
 from schemas.audit import AuditFact
@@ -47,6 +49,15 @@ def store(redis: Redis, receiver: Receiver) -> Store:
     return store
 
 
+def _sent(store: Store, means: Means) -> float | None:
+    """Send entries as the task of the hook does."""
+    return send_entries(store, "siem", line_of(_hooks(store).get("siem")[0]), means)
+
+
+def _hooks(store: Store) -> AuditHooks:
+    return AuditHooks(store.redis, store.keys, store.audit)
+
+
 def _add(store: Store, *versions: int) -> None:
     with store.redis.pipeline() as pipe:
         facts = (AuditFact(action="alias-moved", map="m", alias="a", after={"version": v}) for v in versions)
@@ -55,12 +66,12 @@ def _add(store: Store, *versions: int) -> None:
 
 
 def _progress(store: Store) -> Any:
-    return AuditHooks(store.redis, store.keys, store.audit).get("siem")[1]
+    return _hooks(store).get("siem")[1]
 
 
 def test_a_receiver_gets_every_entry_once_in_order_as_a_signed_cloud_event(store: Store, receiver: Receiver) -> None:
     _add(store, 1, 2)
-    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    assert _sent(store, means()) == LOOK_SECONDS
     got = [receiver.next() for _ in range(3)]
     events = [Webhook(SECRET).verify(request.body, dict(request.headers)) for request in got]
     assert [event["type"] for event in events] == [
@@ -80,7 +91,7 @@ def test_a_receiver_gets_every_entry_once_in_order_as_a_signed_cloud_event(store
     assert (last["id"], last["time"]) == (last["data"]["id"], last["data"]["at"])
     assert got[-1].headers["webhook-id"] == last["id"]
     assert got[-1].headers["content-type"] == "application/cloudevents+json"
-    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    assert _sent(store, means()) == LOOK_SECONDS
     assert receiver.got.empty()
 
 
@@ -88,12 +99,12 @@ def test_a_receiver_that_fails_gets_the_same_entry_again_before_any_other(store:
     _add(store, 1)
     receiver.will(status(204), status(500), status(503, Retry_After="60"), status(410))
     for expected in (5.0, 60.0, 30.0):
-        wait = send_entries(store, "siem", means())
+        wait = _sent(store, means())
         assert wait is not None
         assert 0.7 * expected <= wait <= LONGEST_SECONDS
     assert (_progress(store).failures, _progress(store).status) == (3, 410)
     _add(store, 2)
-    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    assert _sent(store, means()) == LOOK_SECONDS
     ids = [json.loads(receiver.next().body)["id"] for _ in range(6)]
     assert ids[1] == ids[2] == ids[3] == ids[4] < ids[5]
     assert (_progress(store).failures, _progress(store).sent) == (0, ids[5])
@@ -103,21 +114,35 @@ def test_an_entry_that_was_removed_is_passed_over(store: Store, receiver: Receiv
     _add(store, 1, 2)
     first = cast(list[bytes], store.redis.zrange(store.keys.audit(), 0, 1))
     store.redis.zrem(store.keys.audit(), *first)
-    assert send_entries(store, "siem", means()) == LOOK_SECONDS
+    assert _sent(store, means()) == LOOK_SECONDS
     assert json.loads(receiver.next().body)["data"]["after"]["version"] == 2
     assert receiver.got.empty()
 
 
 def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, receiver: Receiver) -> None:
-    assert send_entries(store, "siem", means(private="10.0.0.0/8")) is not None
+    assert _sent(store, means(private="10.0.0.0/8")) is not None
     assert _progress(store).error == "address-refused"
     assert receiver.got.empty()
 
 
+def test_a_hook_is_stored_with_the_task_that_sends_to_it_and_an_earlier_task_ends(
+    store: Store, receiver: Receiver
+) -> None:
+    hooks = _hooks(store)
+    before, _ = hooks.get("siem")
+    moved = before.model_copy(update={"url": f"http://{NAME}:{receiver.port + 1}/in"})
+    task = Chore("deliver", "risk", f"{line_of(moved)}/audit/siem")
+    hooks.put(moved, task)
+    assert store.redis.zscore(Shared.chores_due(), task.field) is not None
+    assert send_entries(store, "siem", line_of(before), means()) is None
+    assert receiver.got.empty()
+
+
 def test_a_deleted_hook_gets_nothing_more(store: Store, receiver: Receiver) -> None:
-    hooks = AuditHooks(store.redis, store.keys, store.audit)
+    hooks = _hooks(store)
+    target = line_of(hooks.get("siem")[0])
     hooks.delete("siem")
-    assert send_entries(store, "siem", means()) is None
+    assert send_entries(store, "siem", target, means()) is None
     hooks.note("siem", _any_progress())
     assert not store.redis.exists(store.keys.audit_positions())
 
@@ -144,7 +169,9 @@ def test_hooks_need_the_scope_admin_and_never_show_their_secrets(redis: Redis, r
             assert [hook.secret for hook in (again, *listed)] == [None, None]
             assert {hook.url for hook in (made, again, *listed)} == {f"https://{NAME}/..."}
             log = list(client.audit_log())
-            assert [entry.action for entry in log[:2]] == ["audit-hook-set"] * 2
+            assert [entry.action for entry in log[:2]] == ["audit-hook-set", "key-created"]
+            client.audit_hook("siem", url, secret=SECRET)
+            assert [entry.action for entry in client.audit_log()][:2] == ["audit-hook-set"] * 2
         for key, path in ((writer, "/audit/hooks"), (writer, "/audit/hooks/siem")):
             refused = httpx.delete(served + path, headers={"Authorization": f"Bearer {key}"}, timeout=60)
             assert refused.status_code in (403, 405)

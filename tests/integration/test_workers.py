@@ -26,6 +26,7 @@ from backend.store.processes import spawn, stop
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
+from schemas.audit import AuditFact
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord, JobsQuery, WorkersRecord
 from schemas.maps import FitSpec
@@ -152,6 +153,18 @@ def test_a_job_whose_worker_is_killed_is_run_by_the_next(store: Store, redis: Re
         until(redis, lambda: ended(horse))
         assert children(process.pid) != [worker]
         store.jobs.cancel(job.id)
+
+
+def test_a_worker_keeps_as_many_entries_of_the_audit_log_as_its_supervisor_says(
+    store: Store, redis: Redis, redis_url: str, log: Path
+) -> None:
+    with redis.pipeline() as pipe:
+        store.audit.add(pipe, *(AuditFact(action="key-created") for _ in range(150)))
+        pipe.execute()
+    job = endless(store, spec={"method": "identity"})
+    with supervisor(redis_url, log, "--audit-entries", "100"):
+        until(redis, lambda: store.jobs.get(job.id).status == "succeeded")
+    assert redis.zcard(store.keys.audit()) == 100
 
 
 def is_healthy(redis_url: str) -> bool:

@@ -16,7 +16,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.api_keys import ApiKeyStore
-from backend.store.audit import AuditTrail
+from backend.store.audit import UNBOUNDED, AuditTrail
 from backend.store.backup.file import read_lines
 from backend.store.clock import seconds
 from backend.store.errors import StorageError, StoreNotEmpty
@@ -89,7 +89,8 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author | Non
 def _note(redis: Redis, tenant: str, counts: Counter[str], author: Author) -> None:
     """Add the entry of a restoration to the audit log of a tenant."""
     with redis.pipeline() as pipe:
-        AuditTrail(redis, Keyspace(tenant), author).add(pipe, AuditFact(action="backup-restored", after=dict(counts)))
+        trail = AuditTrail(redis, Keyspace(tenant), author, UNBOUNDED)
+        trail.add(pipe, AuditFact(action="backup-restored", after=dict(counts)))
         pipe.execute()
 
 

@@ -137,7 +137,7 @@ class Definitions:
         change: Callable[[MonitorRecord], MonitorRecord],
         with_it: Callable[[Pipeline], None] = _nothing,
     ) -> MonitorRecord:
-        """Apply ``change`` to the current monitor; store the result, and what ``with_it`` queues.
+        """Apply ``change`` to the current monitor; store the result, and what ``with_it`` queues, if it differs.
 
         ``change`` is called again after a conflicting write. Raises ``UnknownMonitor`` and the errors of ``change``.
         """
@@ -149,6 +149,8 @@ class Definitions:
             before = _read(found)
             changed = change(before)
             pipe.multi()
+            if changed == before:
+                return before
             self._write(pipe, changed)
             with_it(pipe)
             fields = [

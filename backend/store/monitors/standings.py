@@ -85,15 +85,15 @@ class StandingChange:
 class Standings:
     """The standing of one monitor, its events and its log of actions.
 
-    Decisions are in the audit log of the tenant too, by ``author``, or by the monitor itself.
+    Decisions are in the audit log of the tenant too, by the author of ``trail``, or without it by the monitor itself.
     """
 
-    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, author: Author | None = None) -> None:
+    def __init__(self, redis: Redis, keys: Keyspace, record: MonitorRecord, trail: AuditTrail | None = None) -> None:
         self._redis = redis
         self._of_tenant = keys
         self._keys = keys.monitor(record.id)
         self._record = record
-        self._author = author
+        self._trail = trail
         self._events = Journal(redis, self._keys.alarms(), self._keys.state())
         self._audit = Journal(redis, self._keys.audit(), self._keys.state())
 
@@ -153,7 +153,8 @@ class Standings:
         self._events.append(pipe, [event.model_dump() for event in made.events])
         self._audit.append(pipe, [entry.model_dump() for entry in made.entries])
         facts = [_fact(record, entry) for entry in made.entries if entry.action in _DECISIONS]
-        AuditTrail(self._redis, self._of_tenant, self._author or author_of(record)).add(pipe, *facts)
+        trail = self._trail or AuditTrail(self._redis, self._of_tenant, author_of(record))
+        trail.add(pipe, *facts)
         for event in made.events:
             pipe.rpush(self._keys.unqueued_events(), event.model_dump_json())
         if made.states is not None:

@@ -115,7 +115,6 @@ def test_a_request_is_handled_once_and_without_the_pause(store: Store) -> None:
     recalibrate_at(store, record, NOW + 2)
     assert [(entry.action, entry.who, entry.rule) for entry in entries(store, record)[1:]] == [
         ("recalibration-requested", "anna", None),
-        ("recalibration-requested", "ben", None),
         ("challenger-proposed", None, None),
     ]
     found = entries(store, record)[-1].found

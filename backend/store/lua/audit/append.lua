@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- KEYS: ids by time, entries, ids of routine entries, serial. ARGV: the most entries, the most milliseconds that they
--- are kept, then for each entry a random suffix of its id, 1 if it is routine and its JSON.
+-- are kept (0: nothing is removed because of it), then for each entry a random suffix of its id, 1 if it is routine and its JSON.
 -- Allowed even if Redis is out of memory, so that a deletion, which frees more than this needs, can be recorded.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -21,9 +21,9 @@ local function forget(ids)
     redis.call('HDEL', KEYS[2], unpack(ids))
 end
 -- A bounded number of steps: at least as many as entries were added.
-local most, steps = tonumber(ARGV[1]), 100
-forget(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2], 'LIMIT', 0, steps))
-for _ = 1, math.min(steps, redis.call('ZCARD', KEYS[1]) - most) do
+local most, longest, steps = tonumber(ARGV[1]), tonumber(ARGV[2]), 100
+if longest > 0 then forget(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - longest, 'LIMIT', 0, steps)) end
+for _ = 1, most > 0 and math.min(steps, redis.call('ZCARD', KEYS[1]) - most) or 0 do
     -- Routine entries make room first while they are more than half of the log.
     local crowded = redis.call('ZCARD', KEYS[3]) * 2 > most
     forget(redis.call('ZRANGE', crowded and KEYS[3] or KEYS[1], 0, 0))
