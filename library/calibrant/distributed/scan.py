@@ -247,7 +247,9 @@ class Scan:
             names = None if columns is None else [name for name in columns if name in set(opened.schema.names)]
             for i in range(opened.num_record_batches):
                 batch = opened.get_batch(i)
-                yield batch if names is None else batch.select(names)
+                batch = batch if names is None else batch.select(names)
+                batch.validate(full=True)  # unlike the other readers, this one trusts the offsets and indices of a file
+                yield batch
 
     def _csv_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         with requires("files"):
@@ -299,6 +301,8 @@ def damage() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, EOFError):
+        raise _damaged() from None
+    except (pa.lib.ArrowIndexError, UnicodeDecodeError):
         raise _damaged() from None
     except OSError as error:
         # Errors of the system have a number, those of an object store the name of its provider.

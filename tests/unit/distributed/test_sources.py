@@ -247,6 +247,23 @@ def test_a_damaged_file_is_read_or_raises_another_error(tmp_path: Path, content:
         calibrant.evaluate_source(str(tmp_path), **NAMED)
 
 
+@pytest.mark.parametrize("kind", ["string", "dictionary"])
+def test_an_arrow_file_makes_the_process_read_outside_of_its_buffers(tmp_path: Path, kind: str) -> None:
+    names = pa.array(["ab" * 50, "c", "d"])
+    indices = pa.array([0, 1 << 30, 2], pa.int32())
+    groups = names if kind == "string" else pa.DictionaryArray.from_arrays(indices, names, safe=False)
+    table = pa.table({"p": [0.1, 0.5, 0.9], "y": [0, 1, 1], "g": groups})
+    feather.write_feather(table, str(tmp_path / "x.arrow"), compression="uncompressed")
+    content = (tmp_path / "x.arrow").read_bytes()
+    if kind == "string":
+        offsets = np.array([0, 100, 101, 102], np.int32).tobytes()
+        assert content.count(offsets) == 1
+        content = content.replace(offsets, np.array([0, 1 << 30, 101, 102], np.int32).tobytes())
+        (tmp_path / "x.arrow").write_bytes(content)
+    with pytest.raises(SourceUnreadable):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, group="g")
+
+
 # --- Delta tables
 
 
