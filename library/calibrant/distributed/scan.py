@@ -95,8 +95,10 @@ def _expression(condition: Condition) -> Any:
 def _meets(key: str | None, condition: Condition) -> bool:
     """Return whether a key in the names of folders meets a condition; compared as the type of the value."""
     _, sign, value = condition
-    if value is None or key is None:
-        return (key is None) == (value is None) if sign == "=" else (key is None) != (value is None)
+    if key is None:  # as of a column: null meets only conditions about null, and "not in"
+        return sign == "not in" or (sign == "=" and value is None)
+    if value is None:
+        return sign == "!="
     values = list(value) if isinstance(value, tuple) else [value]
     try:
         typed = [_typed(key, item) for item in values]

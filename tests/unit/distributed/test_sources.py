@@ -234,6 +234,24 @@ def test_a_condition_that_is_none_is_accepted(where: Any) -> None:
         read_conditions(where)
 
 
+@pytest.mark.parametrize(
+    ("sign", "value"),
+    [("=", None), ("!=", None), ("=", "a"), ("!=", "a"), ("<", "a"), (">=", "a"), ("in", ["a"]), ("not in", ["a"])],
+)
+def test_a_null_in_the_name_of_a_folder_meets_other_conditions_than_in_a_column(
+    tmp_path: Path, sign: str, value: Any
+) -> None:
+    for name, key in (("a", "a"), ("b", "b"), ("__HIVE_DEFAULT_PARTITION__", None)):
+        (tmp_path / f"folder={name}").mkdir()
+        rows = pa.table({"p": [0.5], "y": [1], "column": pa.array([key], pa.string())})
+        parquet.write_table(rows, tmp_path / f"folder={name}" / "x.parquet")
+    met = []
+    for name in ("folder", "column"):
+        scan = Scan.of(Folder(tmp_path), "**", where=[[name, sign, value]])
+        met.append([batch["column"].to_pylist() for piece in scan.pieces() for batch in scan.batches(piece, ["column"])])
+    assert [rows for rows in met[0] if rows] == [rows for rows in met[1] if rows]
+
+
 def test_a_bad_row_is_not_named_by_its_file_and_number(folder: Path) -> None:
     parquet.write_table(pa.table({"p": [0.5, 1.5], "y": [0, 1]}), folder / "9.parquet")
     with pytest.raises(OutOfRange, match=r"9\.parquet, row 1"):
