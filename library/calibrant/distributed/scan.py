@@ -262,7 +262,9 @@ class Scan:
         with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
             names = header if columns is None else [name for name in columns if name in set(header)]
             kinds = {name: pa.float64() if name in self.numbers else pa.string() for name in names}
-            convert = csv.ConvertOptions(include_columns=names, column_types=kinds, strings_can_be_null=True)
+            convert = csv.ConvertOptions(
+                include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
+            )
             reading_options = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
             with csv.open_csv(text, reading_options, convert_options=convert) as reader:
                 yield from reader

@@ -207,6 +207,12 @@ def test_a_format_has_other_rows_than_parquet(folder: Path, tmp_path: Path, suff
     assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=1e-12)
 
 
+def test_a_text_of_csv_such_as_that_of_namibia_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("p,y,g\n.1,0,NA\n.5,1,null\n.9,1,nan\n.4,0,\n")
+    found = calibrant.evaluate_source(str(tmp_path), **NAMED, group="g", measures=["brier"])
+    assert set(found.groups or ()) == {"NA", "null", "nan", "(missing)"}
+
+
 @pytest.mark.parametrize(
     ("where", "mask"),
     [
