@@ -233,9 +233,9 @@ class Folder(Storage):
     def publish(self, staged: str, folder: str, names: Sequence[str]) -> None:
         """Rename the folder, so that all of its files appear at once; other files in it are removed before."""
         with self._opened(staged) as at:
-            for name in os.listdir(at):
-                if name not in names:
-                    os.unlink(name, dir_fd=at)
+            others = set(os.listdir(at)) - set(names)
+            for name in sorted(others, key=lambda name: (name.startswith("_"), name)):  # the record of this state last
+                os.unlink(name, dir_fd=at)
         with self._parent(staged) as (source, name), self._parent(folder, create=True) as (target, published):
             try:
                 os.rename(name, published, src_dir_fd=source, dst_dir_fd=target)

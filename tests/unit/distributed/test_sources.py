@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -402,6 +403,26 @@ def test_a_repeated_run_writes_files_again_that_are_complete(folder: Path, tmp_p
     kept = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "scored").glob("part-0000[01].parquet")}
     assert kept.items() <= first.items()
     assert not staged.exists()
+
+
+class _KilledFolder(Folder):
+    """A folder whose process ends when it begins to publish."""
+
+    def publish(self, staged: str, folder: str, names: Sequence[str]) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_file_that_arrives_after_a_kill_in_publication_doubles_rows(folder: Path, tmp_path: Path) -> None:
+    (folder / "1.parquet").rename(tmp_path / "1.parquet")
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
+    with pytest.raises(KeyboardInterrupt):
+        Scoring(_KilledFolder(tmp_path), "scored", "job_1").run(scan, columns, fitted)
+    (tmp_path / "1.parquet").rename(folder / "1.parquet")
+    assert _scored(folder, tmp_path / "scored").rows == 4000
+    ids = _table(tmp_path / "scored")["id"].to_pylist()
+    assert sorted(ids) == [*range(2000), *range(4000, 6000)]
+    assert not (tmp_path / ".calibrant-job_1").exists()
 
 
 def test_a_target_that_exists_is_written_over(folder: Path, tmp_path: Path) -> None:
