@@ -173,20 +173,24 @@ class Folder(Storage):
 
     def below(self, folder: str) -> Iterator[StoredFile]:
         """Yield every file; a symbolic link raises ``RefusedPath``."""
-        try:
-            with self._opened(folder) as top:
-                for parent, folders, names, at in os.fwalk(".", dir_fd=top, onerror=_raise):
-                    inside = PurePosixPath(folder, parent)
-                    folders[:] = sorted(name for name in folders if not _hidden(name))
-                    for name in (*folders, *names):
-                        if not _hidden(name):
+        with contextlib.ExitStack() as stack:
+            try:
+                top = stack.enter_context(self._opened(folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            for parent, folders, names, at in os.fwalk(".", dir_fd=top, onerror=_raise):
+                inside = PurePosixPath(folder, parent)
+                folders[:] = sorted(name for name in folders if not _hidden(name))
+                for name in (*folders, *names):
+                    if not _hidden(name):
+                        try:
                             status = os.stat(name, dir_fd=at, follow_symlinks=False)
-                            if stat.S_ISLNK(status.st_mode):
-                                raise _link()
-                            if stat.S_ISREG(status.st_mode):
-                                yield _described(str(inside / name), status)
-        except (FileNotFoundError, NotADirectoryError):
-            return
+                        except FileNotFoundError:  # removed since the folder was listed
+                            continue
+                        if stat.S_ISLNK(status.st_mode):
+                            raise _link()
+                        if stat.S_ISREG(status.st_mode):
+                            yield _described(str(inside / name), status)
 
     def file(self, path: str) -> StoredFile | None:
         """Return the file with this path."""
@@ -263,7 +267,8 @@ class Folder(Storage):
 
 
 def _raise(error: OSError) -> None:
-    raise error
+    if not isinstance(error, FileNotFoundError):  # a folder that was removed since its parent was listed
+        raise error
 
 
 def _described(path: str, status: os.stat_result) -> StoredFile:

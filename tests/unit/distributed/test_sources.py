@@ -374,6 +374,18 @@ def test_a_path_that_was_not_checked_leads_out_of_a_folder(closed: Folder, path:
     assert direct in (None, b"inside")
 
 
+def test_a_file_that_vanishes_while_a_folder_is_listed_ends_the_list(folder: Path) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    for name in ("a/3.parquet", "a/b/4.parquet"):
+        (folder / name).write_bytes(b"")
+    listed = Folder(folder.parent).below("rows")
+    first = next(listed)
+    left = {f"rows/{i}.parquet" for i in range(3)} - {first.path}
+    gone = min(left)
+    (folder.parent / gone).unlink()
+    assert {file.path for file in listed} == (left - {gone}) | {"rows/a/3.parquet", "rows/a/b/4.parquet"}
+
+
 # --- Data sets
 
 
