@@ -226,12 +226,16 @@ class Scan:
 
     @contextmanager
     def _opened(self, file: StoredFile) -> Iterator[Any]:
-        """Open a file that has not changed since it was listed; raises ``SourceChanged``."""
+        """Open a file that does not change from the list to the end of the block; raises ``SourceChanged``."""
         with reading():
-            if self.storage.file(file.path) != file:
-                raise SourceChanged("a file of the source was replaced or removed while the source was read")
+            self._check(file)
             with self.storage.open(file.path) as opened:
                 yield opened
+            self._check(file)
+
+    def _check(self, file: StoredFile) -> None:
+        if self.storage.file(file.path) != file:
+            raise SourceChanged("a file of the source was replaced or removed while the source was read")
 
     # --- One reader for each format
 

@@ -289,6 +289,22 @@ def test_an_arrow_file_makes_the_process_read_outside_of_its_buffers(tmp_path: P
         calibrant.evaluate_source(str(tmp_path), **NAMED, group="g")
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_file_that_changes_while_it_is_read_is_not_noticed(folder: Path, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    if suffix == "csv":
+        csv.write_csv(_table(folder), path)
+    else:
+        parquet.write_table(_table(folder), path)
+    scan = Scan.of(Folder(tmp_path), path.name)
+    (piece,) = scan.pieces()
+    batches = scan.batches(piece, None)
+    next(batches)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(SourceChanged):
+        list(batches)
+
+
 # --- Delta tables
 
 
