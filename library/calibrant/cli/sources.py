@@ -109,7 +109,6 @@ def scored_source(source: str, out: Path, document: dict[str, Any], arguments: d
     if out == STANDARD:
         raise typer.BadParameter("must name a new folder or prefix", param_hint="--out")
     target = re.sub(r"^(s3|gs|abfss?):/+", r"\1://", str(out))
-    known = {name: value for name, value in arguments.items() if name in ("prediction", "where")}
     with bar() as shown:
-        scored = calibrate_source(source, target, load(document), progress=shown, **known)
+        scored = calibrate_source(source, target, load(document), progress=shown, **arguments)
     say(f"wrote {counted(scored.rows)} in {counted(scored.files, 'file', 'files')} of {scored.bytes / 1e6:,.1f} MB")

@@ -62,6 +62,26 @@ def test_a_scored_folder_lacks_columns_or_is_written_twice(run: Run, folder: Pat
     assert "is a folder" in error_of(run(*command))
 
 
+def test_the_scale_of_a_scored_folder_is_ignored(run: Run, folder: Path, tmp_path: Path) -> None:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    fitted.save(tmp_path / "map.json")
+    named = ("--prediction", "p", "--map", tmp_path / "map.json", "--out", tmp_path / "scored")
+    scored = run("calibrate", folder, *named, "--scale", "percent")
+    assert scored.exit_code == 0, scored.stderr
+    rows = parquet.read_table(tmp_path / "scored")
+    assert_allclose(rows["calibrated"].to_numpy(), fitted.apply(rows["p"].to_numpy() / 100), rtol=1e-15)
+
+
+@pytest.mark.parametrize("flag", ["--label", "--group", "--seed", "--support", "--option"])
+def test_an_option_that_scoring_a_folder_does_not_have_is_ignored(
+    run: Run, folder: Path, tmp_path: Path, flag: str
+) -> None:
+    calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).save(tmp_path / "map.json")
+    named = ("--prediction", "p", "--map", tmp_path / "map.json", "--out", tmp_path / "scored")
+    assert flag in error_of(run("calibrate", folder, *named, flag, "1"))
+    assert not (tmp_path / "scored").exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
