@@ -55,7 +55,13 @@ def read_conditions(where: object) -> tuple[Condition, ...]:
         return ()
     if not isinstance(where, list | tuple) or len(where) > _CONDITIONS:
         raise InvalidOption.at("/where", f"must be a list of at most {_CONDITIONS} conditions")
-    return tuple(_read_condition(i, condition) for i, condition in enumerate(where))
+    conditions = tuple(_read_condition(i, condition) for i, condition in enumerate(where))
+    for i, condition in enumerate(conditions):
+        try:
+            _expression(condition)
+        except (OverflowError, UnicodeError, TypeError, ValueError):  # those of pyarrow are among them
+            raise InvalidOption.at(f"/where/{i}", "must have Unicode texts, 64-bit integers and values of one type") from None
+    return conditions
 
 
 def _read_condition(i: int, condition: object) -> Condition:
@@ -111,7 +117,9 @@ def _meets(key: str | None, condition: Condition) -> bool:
 
 def _typed(key: str, value: Any) -> Value:
     if isinstance(value, bool):
-        return {"true": True, "false": False}.get(key.lower())
+        if key.lower() not in ("true", "false"):
+            raise ValueError(key)
+        return key.lower() == "true"
     return key if isinstance(value, str) else float(key)
 
 

@@ -234,6 +234,8 @@ def test_a_condition_selects_other_rows(folder: Path, where: Any, mask: Any) -> 
     [
         "id < 3", [["id"]], [["id", "like", 3]], [["id", "<", None]], [["id", "in", 3]], [["id", "in", []]],
         [["id", "=", [3]]], [[1, "=", 3]], [["id", "in", [{}]]], [["id", "=", 1]] * 33, [["id", "in", [1] * 1001]],
+        [["id", "in", ["a", 1]]], [["id", "=", 2**70]], [["id", "in", [-(2**70)]]], [["\ud800", "=", 1]],
+        [["id", "=", "\ud800"]], [["id", "in", [True, 1]]],
     ],
 )  # fmt: skip
 def test_a_condition_that_is_none_is_accepted(where: Any) -> None:
@@ -303,6 +305,20 @@ def test_a_file_that_changes_while_it_is_read_is_not_noticed(folder: Path, tmp_p
     os.utime(path, ns=(0, 0))
     with pytest.raises(SourceChanged):
         list(batches)
+
+
+def test_a_boolean_is_compared_with_a_text_in_the_name_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "c=de").mkdir()
+    parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / "c=de" / "x.parquet")
+    with pytest.raises(InvalidOption, match="text in the names of folders"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, where=[["c", "<", True]])
+
+
+def test_a_group_that_is_not_unicode_is_an_internal_error(tmp_path: Path) -> None:
+    groups = pa.array([b"\xff", b"a"]).view(pa.string())
+    parquet.write_table(pa.table({"p": [0.5, 0.6], "y": [1, 0], "g": groups}), tmp_path / "x.parquet")
+    with pytest.raises(InvalidOption, match="UTF-8"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, group="g")
 
 
 # --- Delta tables
