@@ -91,7 +91,7 @@ class Scoring:
         if manifest is not None:  # what is staged is whole, whatever the source has become since
             return self._publish(manifest)
         pieces = list(scan.pieces())
-        self._plan(pieces, columns, map)
+        self._plan(pieces, scan, columns, map, scale)
         progress, parts = BytesRead(scan.total), list[Part]()
         for i, piece in enumerate(pieces):
             stored = self._read(f"part-{i:05}.json")
@@ -120,18 +120,23 @@ class Scoring:
             return None
         raise TargetExists.at("/target/path", "exists; name a new path")
 
-    def _plan(self, pieces: Sequence[FilePiece], columns: Columns, map: CalibrationMap) -> None:
+    def _plan(
+        self, pieces: Sequence[FilePiece], scan: Scan, columns: Columns, map: CalibrationMap, scale: InputScale | None
+    ) -> None:
         """Record what is to be done, or compare it with what an earlier run began."""
         plan = {
             "pieces": [[piece.file.path, piece.file.size, piece.file.version, piece.row_groups] for piece in pieces],
             "prediction": columns.prediction,
+            "where": scan.where,
+            "format": scan.format,
+            "scale": scale,
             "map": map.to_document(),
         }
         begun = self._read(_PLAN)
         if begun is None:
             self._storage.write(f"{self._staging}/{_PLAN}", _json(plan))
         elif begun != json.loads(_json(plan)):
-            raise SourceChanged("the files of the source differ from those that an earlier run of the job began with")
+            raise SourceChanged("the files or the options differ from those that an earlier run of the job began with")
 
     def _write(self, i: int, batches: Iterator[pa.RecordBatch]) -> Part:
         with requires("files"):

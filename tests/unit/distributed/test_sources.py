@@ -449,6 +449,17 @@ def test_a_repeated_run_writes_files_again_that_are_complete(folder: Path, tmp_p
     assert not staged.exists()
 
 
+@pytest.mark.parametrize("change", [{"where": [["id", "<", 10]]}, {"scale": "percent"}, {"format": "parquet"}])
+def test_a_job_continues_with_other_options(folder: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    (folder / "2.parquet").write_bytes(b"damaged")
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scored: dict[str, Any] = {"target": str(tmp_path / "scored"), "map": fitted, "prediction": "p", "job": "job_1"}
+    with pytest.raises(SourceUnreadable):
+        calibrant.calibrate_source(str(folder), **scored)
+    with pytest.raises(SourceChanged):
+        calibrant.calibrate_source(str(folder), **scored, **change)
+
+
 class _KilledFolder(Folder):
     """A folder whose process ends when it begins to publish."""
 
