@@ -60,7 +60,8 @@ def read_conditions(where: object) -> tuple[Condition, ...]:
         try:
             _expression(condition)
         except (OverflowError, UnicodeError, TypeError, ValueError):  # those of pyarrow are among them
-            raise InvalidOption.at(f"/where/{i}", "must have Unicode texts, 64-bit integers and values of one type") from None
+            accepted = "must have Unicode texts, 64-bit integers and values of one type"
+            raise InvalidOption.at(f"/where/{i}", accepted) from None
     return conditions
 
 

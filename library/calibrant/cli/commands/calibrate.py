@@ -44,8 +44,8 @@ from calibrant.cli.rows import (
 from calibrant.cli.server_url import Server
 from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
 from calibrant.cli.sources import Where, scored_source, source_arguments
-from calibrant.io.options import OPTIONS
 from calibrant.cli.sources import source_of as source_of_url
+from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
