@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose
 from pyarrow import csv, feather, parquet
 
 import calibrant
-from benchmarks.pages.by_reference import OTHER_FOLDS
+from benchmarks.pages.by_reference import METHODS_OF_FOLDS, OTHER_FOLDS
+from calibrant.calibrators import METHODS
 from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
@@ -169,6 +170,21 @@ def test_the_page_promises_a_measure_of_counts_that_has_no_value(tmp_path: Path,
     # Most agree to rounding; those that contain a fit, as far as it converges.
     different = [n for n in exact if _value(found[n]) != pytest.approx(_value(expected[n]), rel=1e-5, abs=1e-6)]
     assert set(different) == (set(OTHER_FOLDS) if form == "distinct" else set())
+
+
+@pytest.mark.slow
+def test_the_page_promises_a_method_of_counts_that_has_another_map(tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    p = random.integers(1, 200, 2000) / 200
+    y = (random.random(2000) < p**1.3).astype(np.int64)
+    parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
+    names = [name for name, method in METHODS.items() if method.event is not None and name != "prior-shift"]
+    at, different = np.linspace(0.01, 0.99, 99), set()
+    for name in names:
+        found = calibrant.fit_source(str(tmp_path), name, **NAMED, memory=120_000)
+        if np.abs(found.apply(at) - calibrant.fit(name, p, y).apply(at)).max() > 1e-7:
+            different.add(name)
+    assert different <= set(METHODS_OF_FOLDS)
 
 
 def test_importance_weights_are_counted_as_frequencies(folder: Path) -> None:
