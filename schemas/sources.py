@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from calibrant.io.roots import check_root
 from schemas.base import Document, Reference
@@ -78,6 +78,12 @@ class SourceDeclaration(Document):
     tenants: tuple[str, ...] | None = None
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/@?#\s]+$")] | None = None
     region: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.root.startswith("s3:") and (self.endpoint or self.region) is not None:
+            raise ValueError("endpoint and region are only of a root s3://")
+        return self
 
 
 def read_declarations(text: str) -> dict[str, SourceDeclaration]:

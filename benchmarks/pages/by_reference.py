@@ -13,9 +13,9 @@ of 2,048 cells, in the first form that fits in memory; `basis.form` of the answe
 catalogues (`make reference`).
 
 - *exact*: as from the same rows in a body. Values from counts agree to rounding; maps, and measures that contain a
-  fit, as far as the fit converges. Resampled intervals have other random numbers. In maps with cross-validation, all
-  equal rows are in one fold.
-- *other folds*: the value is cross-validated, and all equal rows are in one fold, which changes it as other folds do.
+  fit, as far as the fit converges. Resampled intervals have other random numbers.
+- *other folds*: the value or the map is cross-validated, and all equal rows are in one fold, which changes it as other
+  folds do.
 - *tally*: each prediction is replaced by the mean of its cell, which is at most {TOLERANCE:.2g} away. Numbers of rows
   and labels are exact.
 - *no*: the measure or map needs the whole vector of each row, which counts of one event do not have. The request is
@@ -23,18 +23,19 @@ catalogues (`make reference`).
 """
 
 
-#: Measures that divide rows into folds.
+#: Methods, and measures, that divide rows into folds.
+METHODS_OF_FOLDS = ("es-cv", "ew-cv", "mli-spline", "pl", "pl3", "averaged")
 OTHER_FOLDS = ("ece-mli-spline", "recalibration-improvement", "ece-after-temperature")
 
 
 def by_reference_page() -> str:
     """The page: a table of the measures, and one of the methods."""
     parts = [_HEAD]
-    for title, catalogue in (("Measures", MEASURES), ("Methods", METHODS)):
+    for title, catalogue, of_folds in (("Measures", MEASURES, OTHER_FOLDS), ("Methods", METHODS, METHODS_OF_FOLDS)):
         parts += [f"## {title}\n", "| name | rows | distinct | tally |", "|---|---|---|---|"]
         for name, entry in catalogue.items():
             of_event = entry.event is not None
-            counted = "other folds | other folds" if name in OTHER_FOLDS else "exact | tally"
+            counted = "other folds | other folds" if name in of_folds else "exact | tally"
             parts.append(f"| `{name}` | exact | {counted if of_event else 'no | no'} |")
         parts.append("")
     return "\n".join(parts)

@@ -29,7 +29,8 @@ _ARGUMENTS = {
     "scale": "scale",
     "reduction": "reduction",
 }
-_CONDITION = re.compile(r"(.+?) *(not in|in|!=|<=|>=|=|<|>) *(.+)")
+#: A sign, or a word between spaces before a list, so that names and texts may contain the words.
+_CONDITION = re.compile(r"(.+?)(?: *(?P<sign>!=|<=|>=|=|<|>) *| +(?P<word>not in|in) +(?=\[))(.+)")
 
 Where = Annotated[
     list[str] | None,
@@ -76,11 +77,14 @@ def _condition(text: str) -> list[Any]:
     condition = _CONDITION.fullmatch(text.strip())
     if condition is None:
         raise typer.BadParameter("must be a column, an operator and a value, such as 'age >= 65'", param_hint="--where")
-    name, sign, value = condition.groups()
-    for read in (json.loads, float):
-        with contextlib.suppress(ValueError):
-            return [name, sign, read(value)]
+    name, sign, value = condition[1], condition["sign"] or condition["word"], condition[4]
+    with contextlib.suppress(ValueError):
+        return [name, sign, json.loads(value, parse_constant=_not_json)]
     return [name, sign, value]
+
+
+def _not_json(name: str) -> None:
+    raise ValueError(name)  # NaN and Infinity, which are text
 
 
 def evaluated_source(source: str, arguments: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -109,7 +113,6 @@ def scored_source(source: str, out: Path, document: dict[str, Any], arguments: d
     if out == STANDARD:
         raise typer.BadParameter("must name a new folder or prefix", param_hint="--out")
     target = re.sub(r"^(s3|gs|abfss?):/+", r"\1://", str(out))
-    known = {name: value for name, value in arguments.items() if name in ("prediction", "where")}
     with bar() as shown:
-        scored = calibrate_source(source, target, load(document), progress=shown, **known)
+        scored = calibrate_source(source, target, load(document), progress=shown, **arguments)
     say(f"wrote {counted(scored.rows)} in {counted(scored.files, 'file', 'files')} of {scored.bytes / 1e6:,.1f} MB")

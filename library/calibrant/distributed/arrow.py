@@ -310,7 +310,10 @@ def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -
         raise InvalidOption.at("/group", "must contain strings, integers or dates")
     at = column.indices.fill_null(-1).to_numpy().astype(np.int64)
     met = np.flatnonzero(np.bincount(at + 1)[1:])
-    values = column.dictionary.take(pa.array(met)).to_pylist()
+    try:
+        values = column.dictionary.take(pa.array(met)).to_pylist()
+    except UnicodeDecodeError:  # which has the bytes
+        raise InvalidOption.at("/group", "must contain texts in UTF-8") from None
     of_value = ["" if value is None else str(value) for value in values]
     names = sorted({text for text, value in zip(of_value, values, strict=True) if value is not None})
     check_groups(names)

@@ -55,7 +55,14 @@ def read_conditions(where: object) -> tuple[Condition, ...]:
         return ()
     if not isinstance(where, list | tuple) or len(where) > _CONDITIONS:
         raise InvalidOption.at("/where", f"must be a list of at most {_CONDITIONS} conditions")
-    return tuple(_read_condition(i, condition) for i, condition in enumerate(where))
+    conditions = tuple(_read_condition(i, condition) for i, condition in enumerate(where))
+    for i, condition in enumerate(conditions):
+        try:
+            _expression(condition)
+        except (OverflowError, UnicodeError, TypeError, ValueError):  # those of pyarrow are among them
+            accepted = "must have Unicode texts, 64-bit integers and values of one type"
+            raise InvalidOption.at(f"/where/{i}", accepted) from None
+    return conditions
 
 
 def _read_condition(i: int, condition: object) -> Condition:
@@ -95,8 +102,10 @@ def _expression(condition: Condition) -> Any:
 def _meets(key: str | None, condition: Condition) -> bool:
     """Return whether a key in the names of folders meets a condition; compared as the type of the value."""
     _, sign, value = condition
-    if value is None or key is None:
-        return (key is None) == (value is None) if sign == "=" else (key is None) != (value is None)
+    if key is None:  # as of a column: null meets only conditions about null, and "not in"
+        return sign == "not in" or (sign == "=" and value is None)
+    if value is None:
+        return sign == "!="
     values = list(value) if isinstance(value, tuple) else [value]
     try:
         typed = [_typed(key, item) for item in values]
@@ -109,7 +118,9 @@ def _meets(key: str | None, condition: Condition) -> bool:
 
 def _typed(key: str, value: Any) -> Value:
     if isinstance(value, bool):
-        return {"true": True, "false": False}.get(key.lower())
+        if key.lower() not in ("true", "false"):
+            raise ValueError(key)
+        return key.lower() == "true"
     return key if isinstance(value, str) else float(key)
 
 
@@ -224,12 +235,16 @@ class Scan:
 
     @contextmanager
     def _opened(self, file: StoredFile) -> Iterator[Any]:
-        """Open a file that has not changed since it was listed; raises ``SourceChanged``."""
+        """Open a file that does not change from the list to the end of the block; raises ``SourceChanged``."""
         with reading():
-            if self.storage.file(file.path) != file:
-                raise SourceChanged("a file of the source was replaced or removed while the source was read")
+            self._check(file)
             with self.storage.open(file.path) as opened:
                 yield opened
+            self._check(file)
+
+    def _check(self, file: StoredFile) -> None:
+        if self.storage.file(file.path) != file:
+            raise SourceChanged("a file of the source was replaced or removed while the source was read")
 
     # --- One reader for each format
 
@@ -247,7 +262,9 @@ class Scan:
             names = None if columns is None else [name for name in columns if name in set(opened.schema.names)]
             for i in range(opened.num_record_batches):
                 batch = opened.get_batch(i)
-                yield batch if names is None else batch.select(names)
+                batch = batch if names is None else batch.select(names)
+                batch.validate(full=True)  # unlike the other readers, this one trusts the offsets and indices of a file
+                yield batch
 
     def _csv_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         with requires("files"):
@@ -258,7 +275,9 @@ class Scan:
         with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
             names = header if columns is None else [name for name in columns if name in set(header)]
             kinds = {name: pa.float64() if name in self.numbers else pa.string() for name in names}
-            convert = csv.ConvertOptions(include_columns=names, column_types=kinds, strings_can_be_null=True)
+            convert = csv.ConvertOptions(
+                include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
+            )
             reading_options = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
             with csv.open_csv(text, reading_options, convert_options=convert) as reader:
                 yield from reader
@@ -299,6 +318,8 @@ def damage() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, EOFError):
+        raise _damaged() from None
+    except (pa.lib.ArrowIndexError, UnicodeDecodeError):
         raise _damaged() from None
     except OSError as error:
         # Errors of the system have a number, those of an object store the name of its provider.

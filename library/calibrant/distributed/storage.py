@@ -173,20 +173,24 @@ class Folder(Storage):
 
     def below(self, folder: str) -> Iterator[StoredFile]:
         """Yield every file; a symbolic link raises ``RefusedPath``."""
-        try:
-            with self._opened(folder) as top:
-                for parent, folders, names, at in os.fwalk(".", dir_fd=top, onerror=_raise):
-                    inside = PurePosixPath(folder, parent)
-                    folders[:] = sorted(name for name in folders if not _hidden(name))
-                    for name in (*folders, *names):
-                        if not _hidden(name):
+        with contextlib.ExitStack() as stack:
+            try:
+                top = stack.enter_context(self._opened(folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            for parent, folders, names, at in os.fwalk(".", dir_fd=top, onerror=_raise):
+                inside = PurePosixPath(folder, parent)
+                folders[:] = sorted(name for name in folders if not _hidden(name))
+                for name in (*folders, *names):
+                    if not _hidden(name):
+                        try:
                             status = os.stat(name, dir_fd=at, follow_symlinks=False)
-                            if stat.S_ISLNK(status.st_mode):
-                                raise _link()
-                            if stat.S_ISREG(status.st_mode):
-                                yield _described(str(inside / name), status)
-        except (FileNotFoundError, NotADirectoryError):
-            return
+                        except FileNotFoundError:  # removed since the folder was listed
+                            continue
+                        if stat.S_ISLNK(status.st_mode):
+                            raise _link()
+                        if stat.S_ISREG(status.st_mode):
+                            yield _described(str(inside / name), status)
 
     def file(self, path: str) -> StoredFile | None:
         """Return the file with this path."""
@@ -233,9 +237,9 @@ class Folder(Storage):
     def publish(self, staged: str, folder: str, names: Sequence[str]) -> None:
         """Rename the folder, so that all of its files appear at once; other files in it are removed before."""
         with self._opened(staged) as at:
-            for name in os.listdir(at):
-                if name not in names:
-                    os.unlink(name, dir_fd=at)
+            others = set(os.listdir(at)) - set(names)
+            for name in sorted(others, key=lambda name: (name.startswith("_"), name)):  # the record of this state last
+                os.unlink(name, dir_fd=at)
         with self._parent(staged) as (source, name), self._parent(folder, create=True) as (target, published):
             try:
                 os.rename(name, published, src_dir_fd=source, dst_dir_fd=target)
@@ -263,7 +267,8 @@ class Folder(Storage):
 
 
 def _raise(error: OSError) -> None:
-    raise error
+    if not isinstance(error, FileNotFoundError):  # a folder that was removed since its parent was listed
+        raise error
 
 
 def _described(path: str, status: os.stat_result) -> StoredFile:

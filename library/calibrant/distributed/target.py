@@ -87,9 +87,11 @@ class Scoring:
         whole = self._published()
         if whole is not None:
             return whole
+        manifest = self._read(MANIFEST) if self._read(_PUBLISHING) is not None else None
+        if manifest is not None:  # what is staged is whole, whatever the source has become since
+            return self._publish(manifest)
         pieces = list(scan.pieces())
-        if self._read(_PUBLISHING) is None:
-            self._plan(pieces, columns, map)
+        self._plan(pieces, scan, columns, map, scale)
         progress, parts = BytesRead(scan.total), list[Part]()
         for i, piece in enumerate(pieces):
             stored = self._read(f"part-{i:05}.json")
@@ -102,7 +104,7 @@ class Scoring:
                 progress.add(part.rows)
             parts.append(part)
             progress.end(piece)
-        return self._publish(parts)
+        return self._publish(self._stage_manifest(parts))
 
     def _published(self) -> Scored | None:
         """Return the data set if this job has published it; raise ``TargetExists`` if something else is there."""
@@ -118,18 +120,23 @@ class Scoring:
             return None
         raise TargetExists.at("/target/path", "exists; name a new path")
 
-    def _plan(self, pieces: Sequence[FilePiece], columns: Columns, map: CalibrationMap) -> None:
+    def _plan(
+        self, pieces: Sequence[FilePiece], scan: Scan, columns: Columns, map: CalibrationMap, scale: InputScale | None
+    ) -> None:
         """Record what is to be done, or compare it with what an earlier run began."""
         plan = {
             "pieces": [[piece.file.path, piece.file.size, piece.file.version, piece.row_groups] for piece in pieces],
             "prediction": columns.prediction,
+            "where": scan.where,
+            "format": scan.format,
+            "scale": scale,
             "map": map.to_document(),
         }
         begun = self._read(_PLAN)
         if begun is None:
             self._storage.write(f"{self._staging}/{_PLAN}", _json(plan))
         elif begun != json.loads(_json(plan)):
-            raise SourceChanged("the files of the source differ from those that an earlier run of the job began with")
+            raise SourceChanged("the files or the options differ from those that an earlier run of the job began with")
 
     def _write(self, i: int, batches: Iterator[pa.RecordBatch]) -> Part:
         with requires("files"):
@@ -153,7 +160,8 @@ class Scoring:
         if len(schemas) > 1:
             raise InvalidOption.at("/source", "has files with different columns, which one data set cannot have")
 
-    def _publish(self, parts: Sequence[Part]) -> Scored:
+    def _stage_manifest(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """Record that all files are staged, and which."""
         files = [i for i, part in enumerate(parts) if part.rows]
         if not files:
             raise EmptyBatch.at("/source", "has no rows that meet the conditions")
@@ -162,12 +170,15 @@ class Scoring:
         manifest = {"format": 1, "job": self._job, **asdict(scored), "parts": names}
         self._storage.write(f"{self._staging}/{MANIFEST}", _json(manifest))
         self._storage.write(f"{self._staging}/{_PUBLISHING}", b"{}")
+        return manifest
+
+    def _publish(self, manifest: dict[str, Any]) -> Scored:
         try:
-            self._storage.publish(self._staging, self._path, [*names, MANIFEST])
+            self._storage.publish(self._staging, self._path, [*manifest["parts"], MANIFEST])
         except (TargetExists, FileNotFoundError):  # another run of the job may have published it
             if self._published() is None:
                 raise
-        return scored
+        return Scored(*(manifest[name] for name in ("rows", "files", "bytes")))
 
     def discard(self) -> None:
         """Remove what is staged."""

@@ -143,6 +143,8 @@ def test_a_number_out_of_range_is_refused(
         ("worker", "sources", '{"a": {"root": "file:///data/../etc"}}', "without .."),
         ("worker", "sources", '{"a": {"root": "s3://b", "password": "x"}}', "invalid password"),
         ("worker", "sources", '{"a": {"root": "s3://b", "endpoint": "ftp://h"}}', "invalid endpoint"),
+        ("worker", "sources", '{"a": {"root": "gs://b", "endpoint": "http://h"}}', "only of a root s3://"),
+        ("worker", "sources", '{"a": {"root": "file:///b", "region": "eu-1"}}', "only of a root s3://"),
     ],
 )
 def test_a_text_that_could_have_no_effect_is_refused(

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from pyarrow import parquet
 
 import calibrant
-from calibrant.cli.sources import source_of
+from calibrant.cli.sources import source_arguments, source_of
 from tests.commands import error_of
 from tests.unit.cli.conftest import Run
 
@@ -43,7 +43,7 @@ def test_a_folder_has_other_results_than_its_rows(run: Run, folder: Path) -> Non
 
 
 def test_conditions_select_other_rows(run: Run, folder: Path) -> None:
-    conditions = ("--where", "country = de", "--where", "p < .5", "--where", "y in [0, 1]")
+    conditions = ("--where", "country = de", "--where", "p < 0.5", "--where", "y in [0, 1]")
     found = run("evaluate", folder, *NAMED, *conditions, "--measure", "brier", "--json")
     assert found.exit_code == 0, found.stderr
     rows = parquet.read_table(folder / "country=de" / "part.parquet")
@@ -62,6 +62,26 @@ def test_a_scored_folder_lacks_columns_or_is_written_twice(run: Run, folder: Pat
     assert "is a folder" in error_of(run(*command))
 
 
+def test_the_scale_of_a_scored_folder_is_ignored(run: Run, folder: Path, tmp_path: Path) -> None:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    fitted.save(tmp_path / "map.json")
+    named = ("--prediction", "p", "--map", tmp_path / "map.json", "--out", tmp_path / "scored")
+    scored = run("calibrate", folder, *named, "--scale", "percent")
+    assert scored.exit_code == 0, scored.stderr
+    rows = parquet.read_table(tmp_path / "scored")
+    assert_allclose(rows["calibrated"].to_numpy(), fitted.apply(rows["p"].to_numpy() / 100), rtol=1e-15)
+
+
+@pytest.mark.parametrize("flag", ["--label", "--group", "--seed", "--support", "--option"])
+def test_an_option_that_scoring_a_folder_does_not_have_is_ignored(
+    run: Run, folder: Path, tmp_path: Path, flag: str
+) -> None:
+    calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).save(tmp_path / "map.json")
+    named = ("--prediction", "p", "--map", tmp_path / "map.json", "--out", tmp_path / "scored")
+    assert flag in error_of(run("calibrate", folder, *named, flag, "1"))
+    assert not (tmp_path / "scored").exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
@@ -77,6 +97,24 @@ def test_an_option_that_a_folder_does_not_have_is_not_named(
     run: Run, folder: Path, flags: tuple[str, ...], named: str
 ) -> None:
     assert named in error_of(run("evaluate", folder, *flags))
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("training = 1", ["training", "=", 1]),
+        ("built in >= 2", ["built in", ">=", 2]),
+        ("x<0.5", ["x", "<", 0.5]),
+        ('country not in ["a=b", "c"]', ["country", "not in", ["a=b", "c"]]),
+        ("country = in", ["country", "=", "in"]),
+        ("name = nan", ["name", "=", "nan"]),
+        ("name = Infinity", ["name", "=", "Infinity"]),
+        ("code = 1_000", ["code", "=", "1_000"]),
+        ("name = null", ["name", "=", None]),
+    ],
+)
+def test_a_condition_is_read_as_another(text: str, condition: list[object]) -> None:
+    assert source_arguments({"predictions": ["p"]}, [text])["where"] == [condition]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from numpy.testing import assert_allclose
 from pyarrow import csv, feather, parquet
 
 import calibrant
-from benchmarks.pages.by_reference import OTHER_FOLDS
+from benchmarks.pages.by_reference import METHODS_OF_FOLDS, OTHER_FOLDS
+from calibrant.calibrators import METHODS
 from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
@@ -170,6 +172,21 @@ def test_the_page_promises_a_measure_of_counts_that_has_no_value(tmp_path: Path,
     assert set(different) == (set(OTHER_FOLDS) if form == "distinct" else set())
 
 
+@pytest.mark.slow
+def test_the_page_promises_a_method_of_counts_that_has_another_map(tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    p = random.integers(1, 200, 2000) / 200
+    y = (random.random(2000) < p**1.3).astype(np.int64)
+    parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
+    names = [name for name, method in METHODS.items() if method.event is not None and name != "prior-shift"]
+    at, different = np.linspace(0.01, 0.99, 99), set()
+    for name in names:
+        found = calibrant.fit_source(str(tmp_path), name, **NAMED, memory=120_000)
+        if np.abs(found.apply(at) - calibrant.fit(name, p, y).apply(at)).max() > 1e-7:
+            different.add(name)
+    assert different <= set(METHODS_OF_FOLDS)
+
+
 def test_importance_weights_are_counted_as_frequencies(folder: Path) -> None:
     with pytest.raises(SourceTooLarge, match="importance weights"):
         calibrant.evaluate_source(str(folder), **NAMED, weight="w", memory=1 << 20)
@@ -207,6 +224,12 @@ def test_a_format_has_other_rows_than_parquet(folder: Path, tmp_path: Path, suff
     assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=1e-12)
 
 
+def test_a_text_of_csv_such_as_that_of_namibia_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("p,y,g\n.1,0,NA\n.5,1,null\n.9,1,nan\n.4,0,\n")
+    found = calibrant.evaluate_source(str(tmp_path), **NAMED, group="g", measures=["brier"])
+    assert set(found.groups or ()) == {"NA", "null", "nan", "(missing)"}
+
+
 @pytest.mark.parametrize(
     ("where", "mask"),
     [
@@ -227,11 +250,32 @@ def test_a_condition_selects_other_rows(folder: Path, where: Any, mask: Any) -> 
     [
         "id < 3", [["id"]], [["id", "like", 3]], [["id", "<", None]], [["id", "in", 3]], [["id", "in", []]],
         [["id", "=", [3]]], [[1, "=", 3]], [["id", "in", [{}]]], [["id", "=", 1]] * 33, [["id", "in", [1] * 1001]],
+        [["id", "in", ["a", 1]]], [["id", "=", 2**70]], [["id", "in", [-(2**70)]]], [["\ud800", "=", 1]],
+        [["id", "=", "\ud800"]], [["id", "in", [True, 1]]],
     ],
 )  # fmt: skip
 def test_a_condition_that_is_none_is_accepted(where: Any) -> None:
     with pytest.raises(InvalidOption):
         read_conditions(where)
+
+
+@pytest.mark.parametrize(
+    ("sign", "value"),
+    [("=", None), ("!=", None), ("=", "a"), ("!=", "a"), ("<", "a"), (">=", "a"), ("in", ["a"]), ("not in", ["a"])],
+)
+def test_a_null_in_the_name_of_a_folder_meets_other_conditions_than_in_a_column(
+    tmp_path: Path, sign: str, value: Any
+) -> None:
+    for name, key in (("a", "a"), ("b", "b"), ("__HIVE_DEFAULT_PARTITION__", None)):
+        (tmp_path / f"folder={name}").mkdir()
+        rows = pa.table({"p": [0.5], "y": [1], "column": pa.array([key], pa.string())})
+        parquet.write_table(rows, tmp_path / f"folder={name}" / "x.parquet")
+    met = []
+    for name in ("folder", "column"):
+        scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[[name, sign, value]])
+        batches = [batch for piece in scan.pieces() for batch in scan.batches(piece, ["column"])]
+        met.append([batch["column"].to_pylist() for batch in batches if batch.num_rows])
+    assert met[0] == met[1]
 
 
 def test_a_bad_row_is_not_named_by_its_file_and_number(folder: Path) -> None:
@@ -245,6 +289,53 @@ def test_a_damaged_file_is_read_or_raises_another_error(tmp_path: Path, content:
     (tmp_path / "x.parquet").write_bytes(content)
     with pytest.raises(SourceUnreadable):
         calibrant.evaluate_source(str(tmp_path), **NAMED)
+
+
+@pytest.mark.parametrize("kind", ["string", "dictionary"])
+def test_an_arrow_file_makes_the_process_read_outside_of_its_buffers(tmp_path: Path, kind: str) -> None:
+    names = pa.array(["ab" * 50, "c", "d"])
+    indices = pa.array([0, 1 << 30, 2], pa.int32())
+    groups = names if kind == "string" else pa.DictionaryArray.from_arrays(indices, names, safe=False)
+    table = pa.table({"p": [0.1, 0.5, 0.9], "y": [0, 1, 1], "g": groups})
+    feather.write_feather(table, str(tmp_path / "x.arrow"), compression="uncompressed")
+    content = (tmp_path / "x.arrow").read_bytes()
+    if kind == "string":
+        offsets = np.array([0, 100, 101, 102], np.int32).tobytes()
+        assert content.count(offsets) == 1
+        content = content.replace(offsets, np.array([0, 1 << 30, 101, 102], np.int32).tobytes())
+        (tmp_path / "x.arrow").write_bytes(content)
+    with pytest.raises(SourceUnreadable):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, group="g")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_file_that_changes_while_it_is_read_is_not_noticed(folder: Path, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    if suffix == "csv":
+        csv.write_csv(_table(folder), path)
+    else:
+        parquet.write_table(_table(folder), path)
+    scan = Scan.of(Folder(tmp_path), path.name)
+    (piece,) = scan.pieces()
+    batches = scan.batches(piece, None)
+    next(batches)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(SourceChanged):
+        list(batches)
+
+
+def test_a_boolean_is_compared_with_a_text_in_the_name_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "c=de").mkdir()
+    parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / "c=de" / "x.parquet")
+    with pytest.raises(InvalidOption, match="text in the names of folders"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, where=[["c", "<", True]])
+
+
+def test_a_group_that_is_not_unicode_is_an_internal_error(tmp_path: Path) -> None:
+    groups = pa.array([b"\xff", b"a"]).view(pa.string())
+    parquet.write_table(pa.table({"p": [0.5, 0.6], "y": [1, 0], "g": groups}), tmp_path / "x.parquet")
+    with pytest.raises(InvalidOption, match="UTF-8"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, group="g")
 
 
 # --- Delta tables
@@ -332,6 +423,18 @@ def test_a_path_that_was_not_checked_leads_out_of_a_folder(closed: Folder, path:
     assert direct in (None, b"inside")
 
 
+def test_a_file_that_vanishes_while_a_folder_is_listed_ends_the_list(folder: Path) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    for name in ("a/3.parquet", "a/b/4.parquet"):
+        (folder / name).write_bytes(b"")
+    listed = Folder(folder.parent).below("rows")
+    first = next(listed)
+    left = {f"rows/{i}.parquet" for i in range(3)} - {first.path}
+    gone = min(left)
+    (folder.parent / gone).unlink()
+    assert {file.path for file in listed} == (left - {gone}) | {"rows/a/3.parquet", "rows/a/b/4.parquet"}
+
+
 # --- Data sets
 
 
@@ -361,6 +464,37 @@ def test_a_repeated_run_writes_files_again_that_are_complete(folder: Path, tmp_p
     kept = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "scored").glob("part-0000[01].parquet")}
     assert kept.items() <= first.items()
     assert not staged.exists()
+
+
+@pytest.mark.parametrize("change", [{"where": [["id", "<", 10]]}, {"scale": "percent"}, {"format": "parquet"}])
+def test_a_job_continues_with_other_options(folder: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    (folder / "2.parquet").write_bytes(b"damaged")
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scored: dict[str, Any] = {"target": str(tmp_path / "scored"), "map": fitted, "prediction": "p", "job": "job_1"}
+    with pytest.raises(SourceUnreadable):
+        calibrant.calibrate_source(str(folder), **scored)
+    with pytest.raises(SourceChanged):
+        calibrant.calibrate_source(str(folder), **scored, **change)
+
+
+class _KilledFolder(Folder):
+    """A folder whose process ends when it begins to publish."""
+
+    def publish(self, staged: str, folder: str, names: Sequence[str]) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_file_that_arrives_after_a_kill_in_publication_doubles_rows(folder: Path, tmp_path: Path) -> None:
+    (folder / "1.parquet").rename(tmp_path / "1.parquet")
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
+    with pytest.raises(KeyboardInterrupt):
+        Scoring(_KilledFolder(tmp_path), "scored", "job_1").run(scan, columns, fitted)
+    (tmp_path / "1.parquet").rename(folder / "1.parquet")
+    assert _scored(folder, tmp_path / "scored").rows == 4000
+    ids = _table(tmp_path / "scored")["id"].to_pylist()
+    assert sorted(ids) == [*range(2000), *range(4000, 6000)]
+    assert not (tmp_path / ".calibrant-job_1").exists()
 
 
 def test_a_target_that_exists_is_written_over(folder: Path, tmp_path: Path) -> None:

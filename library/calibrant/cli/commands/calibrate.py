@@ -45,6 +45,7 @@ from calibrant.cli.server_url import Server
 from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
 from calibrant.cli.sources import Where, scored_source, source_arguments
 from calibrant.cli.sources import source_of as source_of_url
+from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
@@ -269,9 +270,16 @@ def calibrate(
     if source_of_files is not None:
         if half_life is not None or map_of is None:
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
+        others = {"--label": columns["labels"], "--group": columns["groups"], "--support": support, "--option": option}
+        for flag, given in {**others, "--seed": seed}.items():
+            if given not in (None, []):
+                raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
         with errors_in_a_line():
             document: Any = read_map(map_of, server)
-            scored_source(source_of_files, out, document, source_arguments(columns, where, "predictions"))
+            arguments = source_arguments(columns, where, "predictions")
+            scale = None if columns["scale"] == OPTIONS["scale"].default else columns["scale"]  # by default of the map
+            named = {name: arguments[name] for name in ("prediction", "where")}
+            scored_source(source_of_files, out, document, {**named, "scale": scale})
         return
     if where:
         raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
