@@ -16,6 +16,7 @@ import playwright
 import pytest
 
 import calibrant
+from calibrant.core.batch import Scale
 from calibrant.distributions.forecasts import FIELDS, Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
 
@@ -208,7 +209,8 @@ def test_the_scripts_give_every_label_of_a_row_whose_labels_need_not_exclude_eac
     random = np.random.default_rng(4)
     p = random.random((100, 3))
     y, groups = (random.random((100, 3)) < p).astype(int), np.array(["north", "south"])[np.arange(100) % 2]
-    for rows, scale in ((p, "probability"), (np.log(p / (1.0 - p)), "logit")):
+    scales: dict[Scale, Any] = {"probability": p, "logit": np.log(p / (1.0 - p))}
+    for scale, rows in scales.items():
         fitted = calibrant.fit_sets(rows, y, method="crc", alpha=0.2, scale=scale)
         done = _run(script, fitted.to_document(), rows.tolist(), tmp_path)
         assert done.returncode == 0, done.stderr
