@@ -73,7 +73,7 @@ class Scoring:
 
     Each piece of the source becomes one file. A file, and the record that it is complete, is staged in a hidden folder
     named after ``job``, so that a repeated run of the job continues after the last complete file. Two runs at one time
-    write equal files. A local folder is renamed when it is whole; in an object store the files are copied, and the
+    write the same rows. A local folder is renamed when it is whole; in an object store the files are copied, and the
     manifest last.
     """
 
