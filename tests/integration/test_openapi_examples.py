@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import schemathesis
 
-from benchmarks.examples.record import record, settled
+from benchmarks.examples.record import admitting, record, settled
 from benchmarks.examples.refusals import REFUSALS
 from calibrant.client import Calibrant
 from schemas.problem_table import TABLE
@@ -18,6 +20,8 @@ from service.examples import answer_of, problem_example
 from service.examples.calls import Example, all_examples
 from service.formats.catalogue import FORMATS
 from service.route_table import RouteTable
+from service.stack import Stack, stack
+from tests.integration.redis_server import until_ready
 
 #: Brought about by no single request, or only by a service that is set up otherwise.
 NOT_BY_A_REQUEST = {
@@ -46,7 +50,18 @@ def seen() -> Answers:
 
 
 @pytest.fixture(scope="module")
-def recorded(service: Any, seen: Answers) -> dict[str, Any]:
+def service(folder: Path) -> Iterator[Stack]:
+    """A service of its own with the default quotas, which the examples show."""
+    with (
+        (folder / "examples.log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=folder / "examples", log=log, inherited=admitting()) as running,
+    ):
+        until_ready(running.url)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def recorded(service: Stack, seen: Answers) -> dict[str, Any]:
     with httpx.Client(base_url=service.url, timeout=60) as http, Calibrant(service.url) as client:
         return record(http, client.wait, lambda example, answer: seen.append((example, answer)))
 
@@ -70,7 +85,7 @@ _OF_HTTP = {"date", "server", "content-length", "content-type", "connection", "c
 _OF_HTTP |= {"content-security-policy", "x-content-type-options", "referrer-policy", "content-disposition"}
 
 
-def test_every_header_that_is_sent_is_in_the_document(recorded: dict[str, Any], seen: Answers, service: Any) -> None:
+def test_every_header_that_is_sent_is_in_the_document(recorded: dict[str, Any], seen: Answers, service: Stack) -> None:
     document = httpx.get(f"{service.url}/openapi.json").json()
     for example, answer in seen:
         method, _, path = example.call.partition(" ")

@@ -200,7 +200,7 @@ def _cells(levels: Sequence[tuple[int, Integers]], n: int) -> Integers:
     """Return the number of the cell of each of ``n`` rows, in the order of their values.
 
     ``levels`` are the number of values of each feature, and the value of each row. The cells are the products of the
-    values, at most 2 n; if there are more, the cells that have rows are numbered anew.
+    values, at most 2 n; if there are more, the cells that have rows get new numbers.
     """
     code, size = np.zeros(n, dtype=np.int64), 1
     for values, places in levels:

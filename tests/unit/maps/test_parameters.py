@@ -42,6 +42,8 @@ def test_parameters_of_another_size_or_kind_are_refused(path: Path) -> None:
     document = _document(path)
     for name, value in document["parameters"].items():
         for damaged in ([], [*value, None] if isinstance(value, list) else "0.5", None):
+            if (name, damaged) == ("terms", []):
+                continue  # a map of segments may have no terms
             changed = copy.deepcopy(document)
             changed["parameters"][name] = damaged
             with pytest.raises(InvalidDocument) as caught:
