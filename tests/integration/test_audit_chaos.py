@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -121,16 +122,26 @@ def test_kills_leave_no_change_without_its_entry_and_no_entry_without_its_change
                 _kill(running)
             writers.wait_for(CHANGES)
         mending.set()
+        entries, versions = _at_one_moment(redis, ("map-0", "map-1"))
+        for name, of_name in versions.items():
+            _check(redis, name, [entry for entry in entries if entry.map == name], *of_name)
+
+
+def _at_one_moment(
+    redis: Redis, names: Sequence[str]
+) -> tuple[list[ChangeRecord], dict[str, tuple[int, dict[int, str]]]]:
+    """The log, and the versions of each name, between two fits of jobs that are still queued."""
+    while True:
+        versions = {name: _versions(redis, name) for name in names}
         entries = _log(redis)
-        for name in ("map-0", "map-1"):
-            _check(redis, name, [entry for entry in entries if entry.map == name])
+        if versions == {name: _versions(redis, name) for name in names}:
+            return entries, versions
 
 
-def _check(redis: Redis, name: str, entries: list[ChangeRecord]) -> None:
+def _check(redis: Redis, name: str, entries: list[ChangeRecord], newest: int, stored: dict[int, str]) -> None:
     of_action: dict[str, list[ChangeRecord]] = defaultdict(list)
     for entry in entries:
         of_action[entry.action].append(entry)
-    newest, stored = _versions(redis, name)
     fitted = [_state(entry.after) for entry in of_action["map-fitted"]]
     deleted = [_state(entry.before) for entry in of_action["map-deleted"]]
     assert newest > 0
