@@ -45,7 +45,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A value or a range of a feature: ``above`` < number <= ``up_to``, without an end if that is None.
+    """A value or a range of a feature: ``above`` < number <= ``up_to``, and None is no limit.
 
     ``feature`` is None for the prediction itself. A condition without category and ends is that the value is missing.
     """
