@@ -59,7 +59,7 @@ def large_batch(service: Stack) -> str:
 def _fit(page: Page, batch: str, method: str, name: str = "") -> None:
     page.goto(f"/ui/reports/{batch}")
     page.get_by_label("Method").select_option(method)
-    page.get_by_label("Name").fill(name)
+    page.get_by_role("textbox", name="Name").fill(name)
     page.get_by_role("button", name="Fit this map").click()
 
 
@@ -92,10 +92,10 @@ def test_a_quick_fit_leads_to_its_map_at_once(page: Page, batch: str) -> None:
 def test_a_map_with_an_invalid_name_gets_a_readable_error(page: Page, visits: Visits, batch: str) -> None:
     visits.expected.add(422)
     page.goto(f"/ui/reports/{batch}")
-    page.get_by_label("Name").fill("map_mine")
+    page.get_by_role("textbox", name="Name").fill("map_mine")
     page.get_by_role("button", name="Fit this map").click()
     expect(page.locator("#message")).to_contain_text("must not begin with map_")
-    expect(page.get_by_label("Name")).to_have_value("map_mine")
+    expect(page.get_by_role("textbox", name="Name")).to_have_value("map_mine")
 
 
 def test_a_job_is_cancelled_from_its_page_and_stands_in_the_list(page: Page, large_batch: str) -> None:
