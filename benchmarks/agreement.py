@@ -12,6 +12,8 @@ import numpy as np
 from scipy.special import softmax
 
 import calibrant
+from benchmarks.provenance import uses
+from benchmarks.records import publish
 from calibrant.core.batch import Scale
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +54,7 @@ class Answer:
 
 def answers() -> list[Answer]:
     """All reference values."""
-    return [Answer(**entry) for entry in json.loads((GOLDEN / "measures.json").read_text("utf-8"))["answers"]]
+    return [Answer(**entry) for entry in json.loads(uses(GOLDEN / "measures.json").read_text("utf-8"))["answers"]]
 
 
 @cache
@@ -91,7 +93,7 @@ def main() -> None:
             f"| {answer.producer} | {what} | {answer.input}, {answer.reduction} | {ours:.9f} | {answer.value:.9f} "
             f"| {ours - answer.value:+.1e} | {answer.note or ''} |"
         )
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    publish(PAGE, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from benchmarks.records import publish
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 
@@ -172,7 +173,7 @@ def main() -> None:
         *power_lines(),
     ]
     page = "\n".join([*lines, ""])
-    PAGE.write_text(page, "utf-8")
+    publish(PAGE, page)
     print(page)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,8 @@ import numpy.typing as npt
 from scipy.special import betaincinv, expit
 
 import calibrant
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "clusters.md"
 RUNS, RESAMPLES, CLUSTERS = 300, 400, 50
@@ -91,7 +92,7 @@ def measured(name: str, *, clustered: bool) -> tuple[dict[str, float], dict[str,
 def main() -> None:
     """Simulate and write the page."""
     cells = [(name, clustered) for name in CELLS for clustered in (True, False)]
-    with ProcessPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         runs = [pool.submit(measured, name, clustered=clustered) for name, clustered in cells]
         found = dict(zip(cells, (run.result() for run in runs), strict=True))
     rows = float(np.mean([len(drawn(CELLS["calibrated"], run).labels) for run in range(RUNS)]))
@@ -122,7 +123,7 @@ def main() -> None:
     lines += [
         f"| `{name}` | {with_clusters:.3f} | {without:.3f} |" for name, (with_clusters, without) in shares.items()
     ]
-    PAGE.write_text("\n".join([*lines, ""]), "utf-8")
+    publish(PAGE, "\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":

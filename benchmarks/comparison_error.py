@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.records import publish
 from calibrant.comparison.comparison import apart, ranked_values
 from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
 from calibrant.core.reductions import Event
@@ -154,7 +155,7 @@ def main() -> None:
             for request in read_requests(list(MEASURES)):
                 page += line(world, n, request)
                 print(page.splitlines()[-1], flush=True)
-    PAGE.write_text(page + FOOT, encoding="utf-8")
+    publish(PAGE, page + FOOT)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 import calibrant
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 from calibrant.averaging.process import fit_process
 from calibrant.core.reductions import Classes, Event, Subject, Vector
 from calibrant.measures.catalogue import read_requests
@@ -176,7 +177,7 @@ def covered_gaps(error: float) -> dict[str, tuple[float, float]]:
 def gap_lines() -> list[str]:
     """The table of the gaps between two groups."""
     errors = (0.0, 0.03, 0.1)
-    with ProcessPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         found = list(pool.map(covered_gaps, errors))
     return [
         "## Gaps between groups",
@@ -205,7 +206,7 @@ def measure_lines(
 ) -> list[str]:
     """The table of the other measures."""
     settings = [(error, n) for error in errors for n in sizes]
-    with ProcessPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         found = list(pool.map(covered, [kind] * len(settings), *zip(*settings, strict=True)))
     return [
         f"## {title}",
@@ -242,7 +243,7 @@ def main() -> None:
         *gap_lines(),
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from scipy.special import expit, logit
 from scipy.stats import spearmanr
 
 import calibrant
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
@@ -227,7 +228,7 @@ def _evaluator_text(found: Found) -> str:
 
 def main() -> None:
     """Run the experiment and write the page."""
-    PAGE.write_text(page(experiment()), "utf-8")
+    publish(PAGE, page(experiment()))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.records import publish
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 
@@ -107,7 +108,7 @@ are below 2.
 
 
 def main() -> None:
-    PAGE.write_text(page(), "utf-8")
+    publish(PAGE, page())
     sys.stdout.write(f"wrote {PAGE}\n")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import time
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from benchmarks.records import load, publish, save
 from calibrant.core.features import Feature, Features
 from calibrant.core.reductions import Event
 from calibrant.decisions.segments import SegmentOptions, SegmentSearch, search
@@ -216,7 +216,7 @@ def page(results: Mapping[str, Any]) -> list[str]:
 
 def main() -> None:
     """Run the parts that have no results yet, or those named, and write the page of all results."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = load(RESULTS, "make find-segments", older=True) if RESULTS.exists() else {}
     parts: dict[str, Callable[[], Any]] = {
         **{f"size of {case.name()}, n = {case.n:,}": partial(size_of, case) for case in SIZES},
         **{f"power, n = {n:,}": partial(power_of, n) for n in POWERS},
@@ -225,9 +225,10 @@ def main() -> None:
     }
     for name in sys.argv[1:] or [name for name in parts if name not in results]:
         results[name] = parts[name]()
-        RESULTS.write_text(json.dumps({part: results[part] for part in parts if part in results}, indent=1) + "\n")
+        save(RESULTS, {name: results[name]}, merge=True)
+    results = load(RESULTS, "make find-segments")
     if {"multicalibration", "speed"} <= results.keys():
-        PAGE.write_text("\n".join(page(results)) + "\n", encoding="utf-8")
+        publish(PAGE, "\n".join(page(results)) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import argparse
 import multiprocessing
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
+from benchmarks.data_sets import verified
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 from calibrant.core.batch import Scale, read_batch
 from calibrant.core.errors import CalibrationError
 from calibrant.core.reductions import reduce
@@ -34,7 +36,7 @@ Losses = npt.NDArray[np.float64]
 
 def half(path: Path, seed: int) -> tuple[Losses, Losses]:
     """Held-out losses ``(methods,)`` of the confidence, and their mean over classes."""
-    with np.load(path) as archive:
+    with np.load(verified(path)) as archive:
         scale = "logit" if "logits" in archive else "probability"
         values, labels = archive["logits" if scale == "logit" else "probs"], archive["labels"]
     order = np.random.default_rng(seed).permutation(len(labels))
@@ -89,7 +91,7 @@ def main() -> None:
     files = sorted(parser.parse_args().folder.glob("*.npz"))
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     jobs = list(product(files, range(HALVES)))
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    with Pool(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         found = dict(zip(jobs, pool.map(half, *zip(*jobs, strict=True)), strict=True))
     page = f"""# Held-out log loss on real predictions
 
@@ -102,7 +104,7 @@ standard error of the lowest loss), and whether `averaged` is the lowest or with
 |---|---|{"---|" * (len(METHODS) + 2)}
 """
     text = page + "\n".join(_rows(files, found)) + "\n"
-    PAGE.write_text(text, "utf-8")
+    publish(PAGE, text)
     print(text)
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 import calibrant
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "segments.md"
 #: Rows of a fit, and new rows, by set; seeds; the fewest rows of a segment in which the excess is measured.
@@ -222,7 +223,7 @@ def main() -> None:
             "|---|---:|---:|---:|",
             *paired,
         ]
-    PAGE.write_text("\n".join([*lines, ""]), "utf-8")
+    publish(PAGE, "\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,7 +19,8 @@ from scipy.stats import norm
 
 import calibrant
 from benchmarks.coverage import draw
-from benchmarks.records import append, current, read
+from benchmarks.provenance import Pool
+from benchmarks.records import append, current, publish, read
 from calibrant.core.reductions import Classes, Event, Subject, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
@@ -501,7 +502,7 @@ def main() -> None:
     asked = parser.parse_args()
     path, all_jobs = current("weights", __file__), jobs()
     done = {tuple(key): outcomes for key, outcomes in read(path)}
-    with ProcessPoolExecutor(asked.processes) as pool:
+    with Pool(asked.processes) as pool:
         keys = {(job.title, job.column, part.start): (job, part) for job in all_jobs for part in job.parts()}
         running = {pool.submit(job.compute, part): key for key, (job, part) in keys.items() if key not in done}
         for count, finished in enumerate(as_completed(running), 1):
@@ -513,7 +514,7 @@ def main() -> None:
     for job in all_jobs:
         counts = job.counts([done[job.title, job.column, part.start] for part in job.parts()])
         tables.setdefault(job.title, {})[f"{job.column}, {job.runs} samples"] = counts
-    PAGE.write_text("\n".join(lines_of({title: tables[title] for title in _TITLES})), "utf-8")
+    publish(PAGE, "\n".join(lines_of({title: tables[title] for title in _TITLES})))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ not packaged by any library; scikit-learn's diabetes data take their place.
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 from sklearn.datasets import load_diabetes
 
 import calibrant
+from benchmarks.records import publish, save
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "variance-regression.md"
 RESULTS = Path(__file__).parent / "results" / "friedman.json"
@@ -197,8 +197,8 @@ def main() -> None:
     """Train, and write the page."""
     torch.set_num_threads(1)
     runs = {name: [run(name, seed) for seed in seeds] for name, seeds in SEEDS.items()}
-    RESULTS.write_text(json.dumps(runs, indent=None, separators=(",", ":")) + "\n", "utf-8")
-    PAGE.write_text(page(runs), "utf-8")
+    save(RESULTS, runs)
+    publish(PAGE, page(runs))
     print(page(runs))
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy.stats import norm
 
 import calibrant
 from benchmarks.distributions.page import FOLDER, write
+from benchmarks.records import save
 
 RUNS, SIZES = 4_000, (300, 1_000, 10_000)
 LEVELS = np.array([0.01, 0.025, *np.arange(1, 20) / 20.0, 0.975, 0.99])
@@ -68,7 +68,7 @@ def main() -> None:
             intervals[f"{kind}, n = {n:,}"] = {name: count / RUNS for name, count in covered.items()}
             print(kind, n, tests[f"{kind}, n = {n:,}"], intervals[f"{kind}, n = {n:,}"], flush=True)
     found = {"runs": RUNS, "kernel_runs": _KERNEL_RUNS, "tests": tests, "intervals": intervals}
-    (FOLDER / "validity.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    save(FOLDER / "validity.json", found)
     write()
 
 

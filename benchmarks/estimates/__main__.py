@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from benchmarks.estimates import drift, employment, shift
 from benchmarks.estimates.page import page
+from benchmarks.records import load, publish, save
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "estimates.md"
 
 
 def kept(name: str, found: Any) -> Any:
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    save(RESULTS / f"{name}.json", found)
     return found
 
 
 def main(data: Path) -> None:
-    cbpe = json.loads((RESULTS / "cbpe.json").read_text())
+    cbpe = _loaded(RESULTS / "cbpe.json")
     kept("employment", employment.employment(data, cbpe))
     kept("without_shift", employment.without_shift())
     kept("drift", {"false_alarms": drift.false_alarms(), "delays": drift.delays()})
@@ -31,9 +31,11 @@ def main(data: Path) -> None:
 
 def write_page() -> None:
     """Write the page from the committed results."""
-    PAGE.write_text(
-        page({path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}), encoding="utf-8"
-    )
+    publish(PAGE, page({path.stem: _loaded(path) for path in sorted(RESULTS.glob("*.json"))}))
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    return load(path, "make estimates DATA=folder")
 
 
 if __name__ == "__main__":

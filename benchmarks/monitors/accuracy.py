@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.calibration_test import SHAPES, Array
 from benchmarks.monitors.streams import SPREADS
+from benchmarks.records import publish
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.bounds import (
@@ -141,7 +142,7 @@ def main() -> None:
         "first cell. The bound in brackets limits this error.",
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +11,8 @@ from scipy.stats import binomtest
 from benchmarks.calibration_test import SHAPES, calibrated, miscalibrated
 from benchmarks.monitors.streams import SPREADS, Stream
 from benchmarks.monitors.watching import BATCH, BUCKET, Betting, Windows
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "alarms.md"
 ALPHAS = (0.05, 0.01)
@@ -69,7 +70,7 @@ def delay_cell(found: list[int | None]) -> str:
     return " / ".join(numbers) + ("" if share == 1.0 else f" ({share:.0%})")
 
 
-def false_lines(pool: ProcessPoolExecutor) -> list[str]:
+def false_lines(pool: Pool) -> list[str]:
     """The table of false alarms."""
     runs = list(pool.map(highest, range(RUNS), chunksize=20))
     header = [f"alpha = {alpha:g}" for alpha in ALPHAS]
@@ -88,7 +89,7 @@ def _false_line(name: str, log_e: list[float]) -> str:
     return f"| {name} | {len(log_e):,} | {' | '.join(cells)} |"
 
 
-def delay_lines(pool: ProcessPoolExecutor, sound: int) -> list[str]:
+def delay_lines(pool: Pool, sound: int) -> list[str]:
     """The table of delays after this number of calibrated rows."""
     settings = [(shape, error, sound) for error in ERRORS for shape in SHAPES]
     found = list(pool.map(delays, *zip(*settings, strict=True)))
@@ -148,10 +149,10 @@ def page(false: list[str], soon: list[str], late: list[str]) -> str:
 
 def main() -> None:
     """Simulate and write the page."""
-    with ProcessPoolExecutor(PROCESSES) as pool:
+    with Pool(PROCESSES) as pool:
         soon, late = delay_lines(pool, 0), delay_lines(pool, DRIFT)
         false = false_lines(pool)
-    PAGE.write_text(page(false, soon, late), "utf-8")
+    publish(PAGE, page(false, soon, late))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ without a folder it writes docs/benchmarks/online.md from the stored results.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from contextlib import suppress
-from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,8 @@ import numpy as np
 
 import calibrant
 from benchmarks.online.streams import BEFORE, GAMES, ROWS, Floats, Stream, games, simulated
+from benchmarks.provenance import Pool
+from benchmarks.records import load, publish, save
 from calibrant.core.errors import OneClass
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "online.md"
@@ -86,7 +86,7 @@ def all_measured(folder: Path) -> list[dict[str, Any]]:
         p, y = games(folder, league)
         cases.append((f"538 {league}", (p[:BEFORE], y[:BEFORE]), (p[BEFORE:], y[BEFORE:])))
     with Pool(2) as pool:
-        return pool.starmap(measured, [*cases, *simulated()], chunksize=1)
+        return list(pool.map(measured, *zip(*cases, *simulated(), strict=True)))
 
 
 def line(result: dict[str, Any], window: int) -> tuple[str, float, bool]:
@@ -126,8 +126,8 @@ them at once. The bound, best expert + ln N nats, holds in every stream: the sma
 
 def main() -> None:
     if len(sys.argv) > 1:
-        RESULTS.write_text(json.dumps(all_measured(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
+        save(RESULTS, {result["stream"]: result for result in all_measured(Path(sys.argv[1]))})
+    publish(PAGE, page(list(load(RESULTS, "make online DATA=folder").values())))
 
 
 if __name__ == "__main__":

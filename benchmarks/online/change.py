@@ -6,7 +6,6 @@ docs/benchmarks/change-time.md from the stored results.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import numpy as np
 
 import calibrant
 from benchmarks.online.streams import Floats
+from benchmarks.records import load, publish, save
 from calibrant.monitoring.evidence import evidence, log_factors
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "change-time.md"
@@ -98,10 +98,10 @@ def line(drift: str, results: list[list[float] | None]) -> str:
 def main() -> None:
     if len(sys.argv) > 1:
         results = {drift: [run(drift, seed) for seed in range(RUNS)] for drift in DRIFTS}
-        RESULTS.write_text(json.dumps(results) + "\n", encoding="utf-8")
+        save(RESULTS, results)
     page = HEAD.format(runs=RUNS, before=BEFORE, bucket=BUCKET, alpha=ALPHA, two=2.0 * math.sqrt(0.95 * 0.05 / RUNS))
-    stored = json.loads(RESULTS.read_text(encoding="utf-8"))
-    PAGE.write_text(page + "".join(line(drift, of) for drift, of in stored.items()), encoding="utf-8")
+    stored = load(RESULTS, "make change-time")
+    publish(PAGE, page + "".join(line(drift, of) for drift, of in stored.items()))
 
 
 if __name__ == "__main__":

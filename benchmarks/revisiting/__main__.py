@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.records import publish
 from benchmarks.revisiting.measures import Figures, figures
 from benchmarks.revisiting.models import Train, families, predictions, smoothed
 from benchmarks.revisiting.page import Results, page, pictures
@@ -23,7 +24,7 @@ def main() -> None:
     drawn = pictures(found)
     for name, picture in drawn.items():
         (DOCS / "pictures" / f"revisiting-{name}.svg").write_bytes(picture.content)
-    (DOCS / "benchmarks" / "revisiting.md").write_text(page(found, drawn), "utf-8")
+    publish(DOCS / "benchmarks" / "revisiting.md", page(found, drawn))
 
 
 def _measured(train: Train) -> list[Figures]:
