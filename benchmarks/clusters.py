@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, expit
 
 import calibrant
+from benchmarks.checks import Check, Part
 from benchmarks.provenance import Pool
 from benchmarks.records import publish
 
@@ -89,6 +92,41 @@ def measured(name: str, *, clustered: bool) -> tuple[dict[str, float], dict[str,
     return {k: v / RUNS for k, v in covered.items()}, {k: v / RUNS for k, v in rejected.items()}
 
 
+Column = tuple[str, bool]
+
+
+def coverage_table(found: Mapping[Column, Any]) -> list[str]:
+    """Return the coverage of some columns, with the head."""
+    return [
+        "| | " + " | ".join(f"{name}, {'clusters' if clustered else 'without'}" for name, clustered in found) + " |",
+        "|---|" + "---|" * len(found),
+        *(f"| `{name}` | " + " | ".join(f"{of[0][name]:.3f}" for of in found.values()) + " |" for name in INTERVALS),
+    ]
+
+
+def size_table(found: Mapping[Column, Any]) -> list[str]:
+    """Return the sizes of the tests in the columns of calibrated rows, with the head."""
+    shares = {clustered: of[1] for (name, clustered), of in found.items() if name == "calibrated"}
+    return [
+        "| | " + " | ".join("clusters" if clustered else "without" for clustered in shares) + " |",
+        "|---|" + "---|" * len(shares),
+        *(f"| `{name}` | " + " | ".join(f"{of[name]:.3f}" for of in shares.values()) + " |" for name in TESTS),
+    ]
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the columns, each of which can be computed alone."""
+    del data
+
+    def column(name: str, clustered: bool) -> list[str]:
+        found = {(name, clustered): measured(name, clustered=clustered)}
+        return [*coverage_table(found), "", *(size_table(found) if name == "calibrated" else [])]
+
+    return [
+        Check(f"{name}, {clustered}", partial(column, name, clustered)) for name in CELLS for clustered in (True, False)
+    ]
+
+
 def main() -> None:
     """Simulate and write the page."""
     cells = [(name, clustered) for name in CELLS for clustered in (True, False)]
@@ -107,23 +145,17 @@ def main() -> None:
         "",
         "Coverage of 95 % intervals, with `clusters` and without:",
         "",
-        "| | " + " | ".join(f"{name}, {'clusters' if clustered else 'without'}" for name, clustered in cells) + " |",
-        "|---|" + "---|" * len(cells),
-        *(f"| `{name}` | " + " | ".join(f"{found[cell][0][name]:.3f}" for cell in cells) + " |" for name in INTERVALS),
+        *coverage_table(found),
         "",
         "An interval of `ece` or `ks` for calibrated rows covers 0. That of `ece` for distorted rows is too short,",
         "since each bin has rows of few clusters; that of `ks` is long, as for independent rows.",
         "",
         "Share of calibrated batches that a test rejects at 5 %:",
         "",
-        "| | clusters | without |",
-        "|---|---|---|",
+        *size_table(found),
+        "",
     ]
-    shares = {name: [found["calibrated", clustered][1][name] for clustered in (True, False)] for name in TESTS}
-    lines += [
-        f"| `{name}` | {with_clusters:.3f} | {without:.3f} |" for name, (with_clusters, without) in shares.items()
-    ]
-    publish(PAGE, "\n".join([*lines, ""]))
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The files of predictions that benchmarks read from a folder: source, licence and SHA-256.
 
-``python -m benchmarks.data_sets`` writes docs/benchmarks/data-sets.md. A benchmark that reads one of these files by
+``make reference`` writes docs/benchmarks/data-sets.md. A benchmark that reads one of these files by
 its name checks the digest, so that a page is never of another file of the same name.
 """
 
@@ -208,7 +208,3 @@ def page() -> str:
             "",
         ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

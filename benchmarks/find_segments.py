@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from benchmarks.checks import Part, Stored
 from benchmarks.records import load, publish, save
 from calibrant.core.features import Feature, Features
 from calibrant.core.reductions import Event
@@ -214,15 +215,29 @@ def page(results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Run the parts that have no results yet, or those named, and write the page of all results."""
-    results = load(RESULTS, "make find-segments", older=True) if RESULTS.exists() else {}
-    parts: dict[str, Callable[[], Any]] = {
+def all_parts() -> dict[str, Callable[[], Any]]:
+    """Return what computes each part of the results."""
+    return {
         **{f"size of {case.name()}, n = {case.n:,}": partial(size_of, case) for case in SIZES},
         **{f"power, n = {n:,}": partial(power_of, n) for n in POWERS},
         "multicalibration": multicalibration_size,
         "speed": speed,
     }
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the stored parts, each of which can be computed alone."""
+    del data
+    results = load(RESULTS, "make find-segments", older=True)
+    return [
+        Stored(name, results[name], work) for name, work in all_parts().items() if name in results and name != "speed"
+    ]
+
+
+def main() -> None:
+    """Run the parts that have no results yet, or those named, and write the page of all results."""
+    results = load(RESULTS, "make find-segments", older=True) if RESULTS.exists() else {}
+    parts = all_parts()
     for name in sys.argv[1:] or [name for name in parts if name not in results]:
         results[name] = parts[name]()
         save(RESULTS, {name: results[name]}, merge=True)

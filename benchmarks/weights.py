@@ -18,6 +18,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 import calibrant
+from benchmarks.checks import Check, Part
 from benchmarks.coverage import draw
 from benchmarks.provenance import Pool
 from benchmarks.records import append, current, publish, read
@@ -495,6 +496,21 @@ def lines_of(tables: Tables) -> list[str]:
     ]
 
 
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the columns, each of which can be computed alone."""
+    del data
+
+    def column(job: Job) -> list[str]:
+        return table({column_of(job): job.counts([job.compute(part) for part in job.parts()])})
+
+    return [Check(f"{job.title}, {job.column}", partial(column, job), job.title) for job in jobs()]
+
+
+def column_of(job: Job) -> str:
+    """Return the head of the column of a job."""
+    return f"{job.column}, {job.runs} samples"
+
+
 def main() -> None:
     """Simulate what no earlier run of the same code has, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -513,7 +529,7 @@ def main() -> None:
     tables: dict[str, dict[str, dict[str, Counts]]] = {}
     for job in all_jobs:
         counts = job.counts([done[job.title, job.column, part.start] for part in job.parts()])
-        tables.setdefault(job.title, {})[f"{job.column}, {job.runs} samples"] = counts
+        tables.setdefault(job.title, {})[column_of(job)] = counts
     publish(PAGE, "\n".join(lines_of({title: tables[title] for title in _TITLES})))
 
 

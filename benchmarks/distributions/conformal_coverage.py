@@ -6,7 +6,8 @@ computed from the true distribution, so that nothing but the calibration rows is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from scipy import stats
 
 import calibrant
+from benchmarks.checks import Check, Part
 from benchmarks.records import publish, save
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "conformal-coverage.md"
@@ -77,20 +79,42 @@ KINDS: dict[str, tuple[str, Callable[[int, np.random.Generator], float]]] = {
 }
 
 
+_HEAD = ("| forecasts | rows | expected | mean coverage | p-value |", "|---|---|---|---|---|")
+
+
+def simulated(name: str, n: int) -> dict[str, float | None]:
+    """The coverage of one kind and size."""
+    k = int(np.ceil((n + 1) * LEVEL))
+    random = np.random.default_rng([n, list(KINDS).index(name)])
+    reached = np.array([KINDS[name][1](n, random) for _ in range(RUNS)])
+    continuous = name in ("split", "quantiles")
+    p = float(stats.kstest(reached, stats.beta(k, n + 1 - k).cdf).pvalue) if continuous else None
+    error = float(reached.std(ddof=1) / np.sqrt(RUNS))
+    return {"mean": float(reached.mean()), "standard_error": error, "nominal": k / (n + 1), "ks_p_value": p}
+
+
+def row(name: str, n: int, found: Mapping[str, float | None]) -> str:
+    """The row of one kind and size."""
+    p = found["ks_p_value"]
+    tested = "" if p is None else f"{p:.2f}"
+    mean = f"{found['mean']:.2%} ({found['standard_error']:.2%})"
+    return f"| {KINDS[name][0]} | {n} | {found['nominal']:.2%} | {mean} | {tested} |"
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows, each of which can be computed alone."""
+    del data
+    return [
+        Check(f"{name}, {n}", lambda name=name, n=n: [*_HEAD, row(name, n, simulated(name, n))], keys=2)
+        for n, name in product(SIZES, KINDS)
+    ]
+
+
 def main() -> None:
     """Simulate, and write the page."""
-    rows, found = [], {}
-    for n in SIZES:
-        k = int(np.ceil((n + 1) * LEVEL))
-        for name, (title, run) in KINDS.items():
-            random = np.random.default_rng([n, list(KINDS).index(name)])
-            reached = np.array([run(n, random) for _ in range(RUNS)])
-            continuous = name in ("split", "quantiles")
-            p = float(stats.kstest(reached, stats.beta(k, n + 1 - k).cdf).pvalue) if continuous else None
-            mean, error = float(reached.mean()), float(reached.std(ddof=1) / np.sqrt(RUNS))
-            found[f"{name} {n}"] = {"mean": mean, "standard_error": error, "nominal": k / (n + 1), "ks_p_value": p}
-            tested = "" if p is None else f"{p:.2f}"
-            rows.append(f"| {title} | {n} | {k / (n + 1):.2%} | {mean:.2%} ({error:.2%}) | {tested} |")
+    settings = list(product(SIZES, KINDS))
+    found = {f"{name} {n}": simulated(name, n) for n, name in settings}
+    rows = [row(name, n, found[f"{name} {n}"]) for n, name in settings]
     save(RESULTS, found)
     text = f"""# Coverage of conformal intervals
 
@@ -99,9 +123,7 @@ Expected is k / (n + 1) with k = ceil(({LEVEL} (n + 1))): the mean coverage if s
 sets the coverage then follows Beta(k, n + 1 - k), which a Kolmogorov-Smirnov test compares. Counts are tied: the mean
 must be at least the level with `keep`, and as expected with `random`. Standard errors of the means are in brackets.
 
-| forecasts | rows | expected | mean coverage | p-value |
-|---|---|---|---|---|
-""" + "\n".join(rows)
+""" + "\n".join([*_HEAD, *rows])
     publish(PAGE, text + "\n")
     print(text)
 

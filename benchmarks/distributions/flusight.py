@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
+from benchmarks.checks import NotChecked, Part, Rendering, Stored
 from benchmarks.data_sets import verified
 from benchmarks.records import load, publish, save
 
@@ -243,6 +245,15 @@ def page(found: dict[str, Any]) -> str:
             "",
         ]
     )
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the page of the stored results, and with the files everything in one part."""
+    stored = load(RESULTS, "make flusight DATA=folder", older=True)
+    parts: list[Part] = [Rendering("the page of the stored results", partial(page, stored))]
+    if data is None:
+        raise NotChecked("it needs DATA=folder")
+    return [*parts, Stored("all results", stored, partial(measured, data), tolerance=1e-6)]
 
 
 def main() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.checks import Part, Rendering, Stored
 from benchmarks.estimates import drift, employment, shift
 from benchmarks.estimates.page import page
 from benchmarks.records import load, publish, save
@@ -27,6 +29,24 @@ def main(data: Path) -> None:
     by_file = {path.stem: shift.errors(path) for path in sorted(data.glob("*.npz")) if path.stem[:3] != "flu"}
     kept("label_shift", {name: found for name, found in by_file.items() if found is not None})
     write_page()
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return what can be computed alone: streams without shift, and with their files the employment and label shift."""
+    stored = {
+        path.stem: load(path, "make estimates DATA=folder", older=True) for path in sorted(RESULTS.glob("*.json"))
+    }
+    parts: list[Part] = [
+        Rendering("the page of the stored results", partial(page, stored)),
+        Stored("streams without shift", stored["without_shift"], employment.without_shift),
+    ]
+    if data:
+        files = {name: data / f"{name}.npz" for name in stored["label_shift"]}
+        parts += [
+            Stored(name, stored["label_shift"][name], partial(shift.errors, path)) for name, path in files.items()
+        ]
+        parts.append(Stored("employment", stored["employment"], partial(employment.employment, data, stored["cbpe"])))
+    return parts
 
 
 def write_page() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks.calibration_test import SHAPES, calibrated, miscalibrated
+from benchmarks.checks import Check, Part
 from benchmarks.monitors.streams import SPREADS, Stream
 from benchmarks.monitors.watching import BATCH, BUCKET, Betting, Windows
 from benchmarks.provenance import Pool
@@ -23,6 +25,7 @@ WINDOWS = (1_000, 5_000, 20_000, 50_000)
 #: Alpha of the KS test.
 LEVEL = 0.01
 PROCESSES = 2
+_SOON, _LATE = "Error from the first row", f"Error after {DRIFT:,} calibrated rows"
 
 Delays = dict[str, list[int | None]]
 
@@ -89,15 +92,39 @@ def _false_line(name: str, log_e: list[float]) -> str:
     return f"| {name} | {len(log_e):,} | {' | '.join(cells)} |"
 
 
+def delay_head() -> list[str]:
+    """The head of a table of delays."""
+    titles = [f"betting, alpha = {alpha:g}" for alpha in ALPHAS] + [f"KS, W = {rows:,}" for rows in WINDOWS]
+    return ["| error | shape | " + " | ".join(titles) + " |", "|---|---|" + "---|" * len(titles)]
+
+
+def delay_row(shape: str, error: float, rows: Delays) -> str:
+    """The row of one error."""
+    names = [f"betting {alpha}" for alpha in ALPHAS] + [f"KS {rows}" for rows in WINDOWS]
+    return f"| {error:.2f} | {shape} | " + " | ".join(delay_cell(rows[name]) for name in names) + " |"
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows of delays, each of which can be computed alone; the others need every stream."""
+    del data
+
+    def lines(shape: str, error: float, sound: int) -> list[str]:
+        return [*delay_head(), delay_row(shape, error, delays(shape, error, sound))]
+
+    return [
+        Check(f"{title}, {error}, {shape}", partial(lines, shape, error, sound), title, keys=2)
+        for title, sound in ((_SOON, 0), (_LATE, DRIFT))
+        for error, shape in product(ERRORS, SHAPES)
+    ]
+
+
 def delay_lines(pool: Pool, sound: int) -> list[str]:
     """The table of delays after this number of calibrated rows."""
     settings = [(shape, error, sound) for error in ERRORS for shape in SHAPES]
     found = list(pool.map(delays, *zip(*settings, strict=True)))
-    names = [f"betting {alpha}" for alpha in ALPHAS] + [f"KS {rows}" for rows in WINDOWS]
-    titles = [f"betting, alpha = {alpha:g}" for alpha in ALPHAS] + [f"KS, W = {rows:,}" for rows in WINDOWS]
-    lines = ["| error | shape | " + " | ".join(titles) + " |", "|---|---|" + "---|" * len(titles)]
+    lines = delay_head()
     for (shape, error, _), rows in zip(settings, found, strict=True):
-        lines.append(f"| {error:.2f} | {shape} | " + " | ".join(delay_cell(rows[name]) for name in names) + " |")
+        lines.append(delay_row(shape, error, rows))
     early = sum(len(rows["early"]) for rows in found)
     excluded = f"Alarms of any test before the start of the error, excluded above: {early} in"
     return [*lines, "", f"{excluded} {len(settings) * DELAY_RUNS:,} runs."] if sound else lines
@@ -133,11 +160,11 @@ def page(false: list[str], soon: list[str], late: list[str]) -> str:
         f"{ROWS:,}). It tests a window only when the window is full,",
         "and needs the length of the stream in advance.",
         "",
-        "### Error from the first row",
+        f"### {_SOON}",
         "",
         *soon,
         "",
-        f"### Error after {DRIFT:,} calibrated rows",
+        f"### {_LATE}",
         "",
         "The drift starts inside a bucket and inside the longer windows.",
         "",

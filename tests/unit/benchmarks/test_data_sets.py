@@ -16,7 +16,7 @@ from benchmarks.provenance import here
 
 
 def test_the_page_of_data_sets_is_current() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run python -m benchmarks.data_sets"
+    assert PAGE.read_text("utf-8") == page(), "run make reference"
 
 
 def test_every_file_has_a_source_a_licence_and_a_digest() -> None:
