@@ -158,7 +158,9 @@ COLUMNS = (
     Column("real-data", _ALL, r"identity|platt|beta|isotonic|pl|pl3|averaged", loss),
     Column("classifier", _ALL, r"(log loss|Brier): .*", loss),
     Column("calibrators", "(Brier|ECE|KS).*", r"(?!method).*", loss),
-    Column("optima", "Optimality.*", r"gradient.*", loss),
+    Column("optimality", "(Convex|Logits).*", r"(n = |times |as prob).*", loss),
+    Column("optimality", "PL and PL3", r"lowest.*", share),
+    Column("optimality", "PL and PL3", r"(mean|largest) excess.*", loss),
 )
 #: Sections of mean absolute errors, and of squares in the same unit: every cell of the second is at most the first's.
 SQUARES = (
@@ -187,14 +189,16 @@ def check_page(name: str, text: str) -> None:
                     _check_column(rule, name, table, place)
         for page, small, large in _SQUARED_COLUMNS:
             if page == name and {small, large} <= set(table.head):
-                cells = (_numbers([row[table.head.index(head)] for row in table.rows]) for head in (large, small))
-                square(*cells, f"{name}, {table.section}")
+                squares, absolutes = (
+                    _numbers([row[table.head.index(head)] for row in table.rows]) for head in (large, small)
+                )
+                square(squares, absolutes, f"{name}, {table.section}")
         for page, section, row in RANKS:
             if page == name and _matches(section, table.section):
                 _check_ranks(f"{name}, {table.section}", table, row)
-    for page, absolutes, squares in SQUARES:
+    for page, first, second in SQUARES:
         if page == name:
-            _check_squares(name, parts, absolutes, squares)
+            _check_squares(name, parts, first, second)
 
 
 def _matches(pattern: str, text: str) -> bool:

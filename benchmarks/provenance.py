@@ -1,8 +1,8 @@
 """What made a record: the source of every loaded module of the product and its benchmarks, versions, data, arguments.
 
 If each module that was loaded still has the same source, a program that runs again loads the same modules, so that no
-other module matters. A process that computed something else before has loaded more than it needs: its records are
-then refused too often, never too rarely.
+other module matters. The few modules that store figures and compute none are left out. A process that computed
+something else before has loaded more than it needs: its records are then refused too often, never too rarely.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ ROOT = Path(__file__).parents[1]
 #: The packages whose modules make figures.
 _PACKAGES = tuple(
     f"{ROOT}/{name}/" for name in ("library/calibrant", "benchmarks", "schemas", "backend", "service", "workers")
+)
+#: Modules that store, check and compare figures, and compute none.
+_WITHOUT_FIGURES = tuple(
+    f"{ROOT}/benchmarks/{name}" for name in ("records", "provenance", "laws", "markdown", "checks")
 )
 _DIGITS = 16
 
@@ -134,7 +138,8 @@ def _installed(name: str) -> str | None:
 
 def _modules() -> dict[str, str]:
     files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-    own = sorted(file for file in files if file.endswith(".py") and file.startswith(_PACKAGES))
+    own = [f for f in sorted(files) if f.endswith(".py") and f.startswith(_PACKAGES)]
+    own = [file for file in own if not file.startswith(_WITHOUT_FIGURES)]
     return {Path(file).relative_to(ROOT).as_posix(): _source_digest(Path(file)) or "" for file in own}
 
 

@@ -216,7 +216,7 @@ def test_records_of_an_earlier_run_are_computed_again() -> None:
 
 
 #: Pages whose parts need files or records, or whose modules need much time to be imported.
-_ELSEWHERE = ("flusight", "real-data", "variance-regression", "estimates", "optima")
+_ELSEWHERE = ("flusight", "real-data", "variance-regression", "estimates")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_records_of_two_programs_have_files_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"modules": {"benchmarks/records.py": "0" * 16}}, "benchmarks/records.py has changed"),
+        ({"modules": {"benchmarks/data_sets.py": "0" * 16}}, "benchmarks/data_sets.py has changed"),
         ({"modules": {"benchmarks/gone.py": "0" * 16}}, "benchmarks/gone.py is gone"),
         ({"versions": {"numpy": "1.0.0"}}, "numpy was 1.0.0"),
         ({"versions": {"a-peer-of-nobody": "1.0"}}, "a-peer-of-nobody was 1.0, now absent"),
@@ -139,7 +139,8 @@ def test_what_a_worker_loads_and_reads_counts_for_the_record() -> None:
 
 def test_the_origin_has_the_library_versions_and_no_path_of_this_machine() -> None:
     origin = here()
-    assert {"library/calibrant/__init__.py", "benchmarks/records.py"} <= set(origin.modules)
+    assert {"library/calibrant/__init__.py", "benchmarks/data_sets.py"} <= set(origin.modules)
+    assert not any("records" in name or "checks/" in name for name in origin.modules if name.startswith("benchmarks/"))
     assert {"python", "numpy", "scipy"} <= set(origin.versions)
     assert str(ROOT) not in json.dumps(origin.to_dict())
     assert origin.differences() == []
@@ -169,7 +170,7 @@ def _of_another_version(document: dict[str, Any]) -> None:
 
 def _of_another_module(document: dict[str, Any]) -> None:
     for origin in document["made_by"].values():
-        origin["modules"]["benchmarks/laws.py"] = "f" * 16
+        origin["modules"]["benchmarks/data_sets.py"] = "f" * 16
 
 
 def _edited(document: dict[str, Any]) -> None:
@@ -185,7 +186,7 @@ def _of_an_unknown_shape(document: dict[str, Any]) -> None:
     [
         (_without_origin, "results.json, a: of an earlier state"),
         (_of_another_version, "results.json, a: of other code: scipy was 0.1"),
-        (_of_another_module, "results.json, a: of other code: benchmarks/laws.py has changed"),
+        (_of_another_module, "results.json, a: of other code: benchmarks/data_sets.py has changed"),
         (_edited, "results.json, a: altered since it was written"),
         (_of_an_unknown_shape, "results.json, a: incomplete"),
     ],
