@@ -376,12 +376,12 @@ SCALED = ("platt", "temperature", "isotonic", "beta", "pl3")
 
 #: What is compared, if it is not the calibrated values.
 _COMPARED = {"beta": "gradient", "pl3": "log loss above"}
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {"pl3": {"candidates": (2,), "final": "refit", "starts": "several"}}
 
 
 def of_logits(method: str, z: Array, y: Array) -> CalibrationMap:
     """Fit to logits."""
-    options = {"candidates": (2,), "final": "refit", "starts": "several"} if method == "pl3" else {}
-    return fit(method, z, y, "logit", **options)
+    return fit(method, z, y, "logit", **_OPTIONS.get(method, {}))
 
 
 def mean_log_loss(q: Array, y: Array) -> float:
@@ -395,8 +395,7 @@ def as_probabilities(method: str) -> float:
     farthest = 0.0
     for shape in SHAPES:
         rows = rows_of(shape, STRENGTHS[1], LOGIT_ROWS, 0)
-        options = {"candidates": (2,), "final": "refit", "starts": "several"} if method == "pl3" else {}
-        usual = fit(method, rows.p, rows.y, **options)
+        usual = fit(method, rows.p, rows.y, **_OPTIONS.get(method, {}))
         difference = of_logits(method, rows.z, rows.y).apply(rows.z) - usual.apply(rows.p)
         farthest = max(farthest, float(np.abs(difference).max()))
     return farthest

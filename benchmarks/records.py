@@ -123,7 +123,7 @@ def save(path: Path, parts: Mapping[str, Any], *, merge: bool = False) -> None:
         If results are merged with a file that is no document of results.
     """
     document = _document(path) if merge and path.exists() else {"made_by": {}, "parts": {}}
-    origin = here()
+    origin = joined([*_used.values(), here()])
     document["made_by"][origin.digest] = origin.to_dict()
     for name, value in parts.items():
         stored = json.loads(json.dumps(value))
@@ -152,7 +152,7 @@ def load(path: Path, command: str, *, older: bool | None = None) -> dict[str, An
         How to make it again, for the error.
     older
         Accept results of other code or of an earlier state; the page that is made from them says so. The default is
-        whether ``ACCEPT_OLDER`` is set.
+        whether ``ACCEPT_OLDER`` is set. If it is stated, nothing is made from them but what is stored beside them.
 
     Raises
     ------
@@ -174,8 +174,9 @@ def load(path: Path, command: str, *, older: bool | None = None) -> dict[str, An
         if reason := _verdict(origins.get(by)):
             if not accepted:
                 raise UnusableRecords(f"{path.name}, {name}: {reason}; run {command}, or accept it with {_OLDER}=1")
-            _older.append(f"{path.name} ({reason})")
-        if by in origins:
+            if older is None:
+                _older.append(f"{path.name} ({reason})")
+        if by in origins and older is None:
             _used[by] = origins[by]
         values[name] = value
     return values

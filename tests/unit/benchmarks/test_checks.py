@@ -16,7 +16,7 @@ from benchmarks.checks.__main__ import Report, cells_of, check, main
 from benchmarks.checks.catalogue import CHECKED, UNCHECKED, WITHOUT_FIGURES
 from benchmarks.checks.comparison import same
 from benchmarks.online import change
-from benchmarks.provenance import ROOT
+from benchmarks.provenance import ROOT, digest_of
 from benchmarks.records import append, body, current, load
 
 DOCS = ROOT / "docs" / "benchmarks"
@@ -45,7 +45,7 @@ def test_a_page_of_the_present_code_has_the_digest_of_its_text() -> None:
     for path in records.ORIGINS.glob("*.json"):
         stored = records.origin_of(path.stem)
         assert stored is not None
-        assert stored[1]["page_sha256"] == records.digest_of((DOCS / f"{path.stem}.md").read_bytes()), path.stem
+        assert stored[1]["page_sha256"] == digest_of((DOCS / f"{path.stem}.md").read_bytes()), path.stem
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_records_of_an_earlier_run_are_computed_again() -> None:
     from benchmarks.tables.order import task
     from benchmarks.tables.run import published_keys
 
-    key = list(published_keys()[0])
-    append(current("averaged-order", str(ROOT / "benchmarks" / "tables" / "run.py")), [key, task(tuple(key))])
+    key = published_keys()[0]
+    append(current("averaged-order", str(ROOT / "benchmarks" / "tables" / "run.py")), [key, task(key)])
     (part,) = recorded.averaged_order()
     comparison = part.compare("")
     assert comparison.cells > 3
