@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from benchmarks.checks import Part, Stored
-from benchmarks.records import load, publish, save
+from benchmarks.records import load, publish, save, usable
 from calibrant.core.features import Feature, Features
 from calibrant.core.reductions import Event
 from calibrant.decisions.segments import SegmentOptions, SegmentSearch, search
@@ -236,7 +236,7 @@ def checks(data: Path | None = None) -> list[Part]:
 
 def main() -> None:
     """Run the parts that have no results yet, or those named, and write the page of all results."""
-    results = load(RESULTS, "make find-segments", older=True) if RESULTS.exists() else {}
+    results = usable(RESULTS)
     parts = all_parts()
     for name in sys.argv[1:] or [name for name in parts if name not in results]:
         results[name] = parts[name]()

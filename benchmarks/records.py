@@ -182,6 +182,19 @@ def load(path: Path, command: str, *, older: bool | None = None) -> dict[str, An
     return values
 
 
+def usable(path: Path) -> dict[str, Any]:
+    """Return the parts of results in the repository that the present code made, for a run that makes the others."""
+    if not path.exists():
+        return {}
+    document = _document(path)
+    origins = {by: Origin.read(value) for by, value in document["made_by"].items()}
+    return {
+        name: part["value"]
+        for name, part in document["parts"].items()
+        if part["sha256"] == _seal(part["by"], part["value"]) and _verdict(origins.get(part["by"])) is None
+    }
+
+
 def _document(path: Path, command: str = "the benchmark again") -> dict[str, Any]:
     try:
         document = json.loads(path.read_text("utf-8"))

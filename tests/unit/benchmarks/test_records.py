@@ -16,7 +16,7 @@ from benchmarks.data_sets import verified
 from benchmarks.distributions import friedman
 from benchmarks.laws import ImpossibleFigure
 from benchmarks.provenance import ROOT, Origin, Pool, here
-from benchmarks.records import UnusableRecords, append, body, current, kept_body, load, publish, read, save
+from benchmarks.records import UnusableRecords, append, body, current, kept_body, load, publish, read, save, usable
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +157,16 @@ def test_results_keep_their_order_and_parts_their_own_origin(tmp_path: Path) -> 
     assert list(load(tmp_path / RESULTS, "make it")["b"]) == ["z", "a"]
     save(tmp_path / RESULTS, {"d": 4})
     assert load(tmp_path / RESULTS, "make it") == {"d": 4}
+
+
+def test_a_run_makes_the_parts_again_that_are_of_other_code_or_altered(tmp_path: Path) -> None:
+    assert usable(tmp_path / RESULTS) == {}
+    save(tmp_path / RESULTS, {"a": 1, "b": 2, "c": 3})
+    document = json.loads((tmp_path / RESULTS).read_text("utf-8"))
+    document["parts"]["a"]["by"] = None
+    document["parts"]["b"]["value"] = 5
+    (tmp_path / RESULTS).write_text(json.dumps(document), "utf-8")
+    assert usable(tmp_path / RESULTS) == {"c": 3}
 
 
 def _without_origin(document: dict[str, Any]) -> None:
