@@ -18,6 +18,10 @@ from benchmarks.markdown import Table, figures, tables
 
 Values = TypeVar("Values", float, npt.NDArray[np.float64])
 _SLACK = 1e-9
+#: Rounding of the mean of win rates that are printed in tenths of a percent.
+_PRINTED = 5e-4
+#: An interval in a cell.
+_INTERVAL = re.compile(r"\(?([+-]?[\d.,]+) to ([+-]?[\d.,]+)\)?")
 
 
 class ImpossibleFigure(ValueError):
@@ -83,6 +87,13 @@ def ranks(means: npt.ArrayLike, name: str, slack: float = 1e-6) -> None:
         raise ImpossibleFigure(f"{name}: {m} ranks sum to {values.sum():g}, not to {m * (m + 1) / 2:g}")
 
 
+def wins(rates: npt.ArrayLike, name: str) -> None:
+    """Win rates of all contenders of a board, a tie counting half, have the mean 1/2."""
+    mean = float(np.mean(np.asarray(rates, dtype=np.float64)))
+    if abs(mean - 0.5) > _PRINTED:
+        raise ImpossibleFigure(f"{name}: win rates have the mean {mean:g}, not 0.5")
+
+
 def ordered(low: npt.ArrayLike, high: npt.ArrayLike, name: str) -> None:
     """The lower end of an interval or quantile is at most the upper end."""
     if (np.asarray(low) > np.asarray(high) + _SLACK).any():
@@ -113,8 +124,8 @@ class Column:
 
 _ALL = ".*"
 _COUNTS = (
-    r"n|runs|K|classes|samples|files|steps|jobs|count|violations|requests|failures|wrong versions|tied|clipped|"
-    r"moved|epoch|segments|connections|events|expected events of|repetitions|with changed clocks|above goal"
+    r"n|runs|fits|refused|K|classes|samples|files|steps|jobs|count|violations|requests|failures|wrong versions|tied|"
+    r"clipped|moved|epoch|segments|connections|events|expected events of|repetitions|with changed clocks|above goal"
 )
 _SHAPES = r"square|sqrt|beta1|beta2|stairs|mean"
 #: The first number of these columns counts on every page; the other rules are those of a page.
@@ -154,11 +165,12 @@ COLUMNS = (
     Column("by-size", ".*Figure (6|7, second).*", r"[\d,]+", signed),
     Column("revisiting", r"ECE (before|after).*", r"severity \d", absolute),
     Column("arena", _ALL, r"(log loss|Brier), wins %|strict %|of the board's|harm [ab] %", share, 0.01),
+    Column("arena", "#", r"(log loss|Brier), wins %", wins, 0.01),
     Column("arena|splines", _ALL, "ECE", share, first=True),
     Column("real-data", _ALL, r"identity|platt|beta|isotonic|pl|pl3|averaged", loss),
     Column("classifier", _ALL, r"(log loss|Brier): .*", loss),
     Column("calibrators", "(Brier|ECE|KS).*", r"(?!method).*", loss),
-    Column("optimality", "(Convex|Logits).*", r"(n = |times |as prob).*", loss),
+    Column("optimality", "(Convex|Separable|Logits).*", r"(n = |times |as prob).*", loss),
     Column("optimality", "PL and PL3", r"lowest.*", share),
     Column("optimality", "PL and PL3", r"(mean|largest) excess.*", loss),
 )
@@ -187,18 +199,30 @@ def check_page(name: str, text: str) -> None:
             for rule in COLUMNS:
                 if rule.holds_for(name, table, head):
                     _check_column(rule, name, table, place)
-        for page, small, large in _SQUARED_COLUMNS:
-            if page == name and {small, large} <= set(table.head):
-                squares, absolutes = (
-                    _numbers([row[table.head.index(head)] for row in table.rows]) for head in (large, small)
-                )
-                square(squares, absolutes, f"{name}, {table.section}")
-        for page, section, row in RANKS:
-            if page == name and _matches(section, table.section):
-                _check_ranks(f"{name}, {table.section}", table, row)
+            _check_intervals(f"{name}, {table.section}, {head}", [row[place] for row in table.rows])
+        _check_table(name, table)
     for page, first, second in SQUARES:
         if page == name:
             _check_squares(name, parts, first, second)
+
+
+def _check_intervals(about: str, cells: Sequence[str]) -> None:
+    for cell in cells:
+        if interval := _INTERVAL.fullmatch(cell.rpartition(" (")[2] or cell):
+            low, high = (float(end.replace(",", "")) for end in interval.groups())
+            ordered(low, high, f"{about}, {cell}")
+
+
+def _check_table(name: str, table: Table) -> None:
+    for page, small, large in _SQUARED_COLUMNS:
+        if page == name and {small, large} <= set(table.head):
+            squares, absolutes = (
+                _numbers([row[table.head.index(head)] for row in table.rows]) for head in (large, small)
+            )
+            square(squares, absolutes, f"{name}, {table.section}")
+    for page, section, row in RANKS:
+        if page == name and _matches(section, table.section):
+            _check_ranks(f"{name}, {table.section}", table, row)
 
 
 def _matches(pattern: str, text: str) -> bool:

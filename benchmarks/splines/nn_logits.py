@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.provenance import uses
+
 #: The names that a file may contain: how NumPy pickles an array, and Python 3 writes bytes in protocol 2.
 _RECONSTRUCT, _NDARRAY, _DTYPE, _ENCODE = "reconstruct", "ndarray", "dtype", "encode"
 _NAMES = {
@@ -70,7 +72,7 @@ class _Array:
 def read_logits(path: Path) -> tuple[Split, Split]:
     """Return the validation set and the test set of a file; raises ``InvalidLogits``."""
     try:
-        found = _interpreted(path.read_bytes())
+        found = _interpreted(uses(path).read_bytes())
     except InvalidLogits:
         raise
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, UnicodeError) as error:

@@ -75,6 +75,12 @@ def test_ranks_that_do_not_sum_are_refused(means: list[float]) -> None:
         laws.ranks(means, "ranks")
 
 
+def test_win_rates_of_a_whole_board_have_the_mean_of_a_half() -> None:
+    laws.wins([0.75, 0.5, 0.25], "wins")
+    with pytest.raises(ImpossibleFigure, match=r"wins: win rates have the mean 0\.6"):
+        laws.wins([0.75, 0.65, 0.4], "wins")
+
+
 def test_an_interval_that_is_upside_down_is_refused() -> None:
     laws.ordered([0.1, 0.2], [0.1, 0.3], "interval")
     with pytest.raises(ImpossibleFigure, match="interval"):
@@ -95,6 +101,9 @@ _PLANTED = (
     ("averaged-order", r"0\.8483", "8.8483"),
     ("early-stopping", r"\| 25\.82 \|", "| 1025.82 |"),
     ("arena", r"\| 78\.7 \|", "| 178.7 |"),
+    ("arena", r"\| 78\.7 \|", "| 98.7 |"),
+    ("arena", r"\| 76\.6 to 80\.9", "| 86.6 to 80.9"),
+    ("alarms", r"\(0\.0025 to 0\.0347\)", "(0.0425 to 0.0347)"),
     ("debiased", r"\+0\.0878", "+1.0878"),
 )
 
