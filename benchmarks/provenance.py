@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, packages_distributions
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +131,16 @@ def _declared() -> dict[str, str]:
     return {name: digest[:_DIGITS] for name, digest in DIGESTS.items()}
 
 
+@cache
 def _installed(name: str) -> str | None:
+    """Return the version of a package that is not loaded, by the name that is imported."""
+    if find_spec(name) is None:
+        return None
     try:
         return installed_version(name)
     except PackageNotFoundError:
-        return None
+        packages = packages_distributions().get(name)
+        return installed_version(packages[0]) if packages else vars(import_module(name)).get("__version__")
 
 
 def _modules() -> dict[str, str]:
