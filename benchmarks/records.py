@@ -25,6 +25,7 @@ KEPT = ROOT / ".calibrant"
 #: One file for each page, with the origin of its figures.
 ORIGINS = ROOT / "benchmarks" / "origins"
 _OLDER = "ACCEPT_OLDER"
+_UNKNOWN = "of an earlier state, before records named their code"
 _MADE_BY, _NOTE = "Code `", "Made from results of an earlier state: "
 #: What the next page is made of: origins of the records that were read, and names of older results.
 _used: dict[str, Origin] = {}
@@ -104,7 +105,7 @@ def _seal(by: str | None, record: Any) -> str:
 def _verdict(origin: Origin | None) -> str | None:
     """Return why records of this origin are not used, or None."""
     if origin is None:
-        return "of an earlier state, before records named their code"
+        return _UNKNOWN
     if differences := origin.differences():
         return f"of other code: {_listed(differences)}"
     return None
@@ -163,13 +164,14 @@ def load(path: Path, command: str, *, older: bool | None = None) -> dict[str, An
         raise UnusableRecords(f"{path.name} is missing; run {command}")
     document = _document(path, command)
     accepted = bool(os.environ.get(_OLDER)) if older is None else older
-    values, origins = {}, {by: Origin.read(value) for by, value in document["made_by"].items()}
+    values, origins = {}, _origins(document)
     for name, part in document["parts"].items():
         try:
             by, value, altered = part["by"], part["value"], part["sha256"] != _seal(part["by"], part["value"])
         except (TypeError, KeyError):
             raise UnusableRecords(f"{path.name}, {name}: incomplete; run {command}") from None
-        if altered:
+        # Of results of an earlier state nothing is known, but a digest that has no origin was edited.
+        if altered or (by is not None and by not in origins):
             raise UnusableRecords(f"{path.name}, {name}: altered since it was written; run {command}")
         if reason := _verdict(origins.get(by)):
             if not accepted:
@@ -187,7 +189,7 @@ def usable(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     document = _document(path)
-    origins = {by: Origin.read(value) for by, value in document["made_by"].items()}
+    origins = _origins(document)
     return {
         name: part["value"]
         for name, part in document["parts"].items()
@@ -195,11 +197,18 @@ def usable(path: Path) -> dict[str, Any]:
     }
 
 
+def _origins(document: Mapping[str, Any]) -> dict[str, Origin]:
+    """Return the origins by their digest, which is computed: parts of an edited origin have none."""
+    origins = [Origin.read(value) for value in document["made_by"].values()]
+    return {origin.digest: origin for origin in origins}
+
+
 def _document(path: Path, command: str = "the benchmark again") -> dict[str, Any]:
     try:
         document = json.loads(path.read_text("utf-8"))
         if not isinstance(document["made_by"], dict) or not isinstance(document["parts"], dict):
             raise TypeError
+        _origins(document)
     except (ValueError, TypeError, KeyError):
         raise UnusableRecords(f"{path.name} is damaged: not a document of results; run {command}") from None
     return dict(document)

@@ -178,18 +178,36 @@ def test_a_run_makes_the_parts_again_that_are_of_other_code_or_altered(tmp_path:
     assert usable(tmp_path / RESULTS) == {"c": 3}
 
 
+def _remade(document: dict[str, Any], by: str | None, origin: dict[str, Any] | None) -> None:
+    """Give the only part of a document another origin, with the digests that belong to it."""
+    document["made_by"] = {} if by is None else {by: origin}
+    part = document["parts"]["a"]
+    part |= {"by": by, "sha256": records._seal(by, part["value"])}
+
+
 def _without_origin(document: dict[str, Any]) -> None:
-    document["made_by"] = {}
+    _remade(document, None, None)
 
 
 def _of_another_version(document: dict[str, Any]) -> None:
-    for origin in document["made_by"].values():
-        origin["versions"]["scipy"] = "0.1"
+    (origin,) = document["made_by"].values()
+    origin["versions"]["scipy"] = "0.1"
+    _remade(document, Origin.read(origin).digest, origin)
 
 
 def _of_another_module(document: dict[str, Any]) -> None:
+    (origin,) = document["made_by"].values()
+    origin["modules"]["benchmarks/data_sets.py"] = "f" * 16
+    _remade(document, Origin.read(origin).digest, origin)
+
+
+def _with_an_edited_origin(document: dict[str, Any]) -> None:
     for origin in document["made_by"].values():
-        origin["modules"]["benchmarks/data_sets.py"] = "f" * 16
+        del origin["modules"]["benchmarks/data_sets.py"]
+
+
+def _with_a_deleted_origin(document: dict[str, Any]) -> None:
+    document["made_by"] = {}
 
 
 def _edited(document: dict[str, Any]) -> None:
@@ -207,6 +225,8 @@ def _of_an_unknown_shape(document: dict[str, Any]) -> None:
         (_of_another_version, "results.json, a: of other code: scipy was 0.1"),
         (_of_another_module, "results.json, a: of other code: benchmarks/data_sets.py has changed"),
         (_edited, "results.json, a: altered since it was written"),
+        (_with_an_edited_origin, "results.json, a: altered since it was written"),
+        (_with_a_deleted_origin, "results.json, a: altered since it was written"),
         (_of_an_unknown_shape, "results.json, a: incomplete"),
     ],
 )
@@ -219,7 +239,10 @@ def test_a_page_refuses_results_of_other_code_and_names_the_command(tmp_path: Pa
         load(tmp_path / RESULTS, "make it")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"made_by": {}}', '{"made_by": [], "parts": {}}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"made_by": {}}', '{"made_by": {"a": 1}, "parts": {}}', '{"made_by": [], "parts": {}}'],
+)
 def test_damaged_results_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / RESULTS).write_text(text, "utf-8")
     with pytest.raises(UnusableRecords, match=r"results.json is damaged.*run make it"):
@@ -236,7 +259,7 @@ def test_missing_results_are_refused(tmp_path: Path) -> None:
 def test_a_page_of_older_results_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / RESULTS, {"a": 1})
     document = json.loads((tmp_path / RESULTS).read_text("utf-8"))
-    document["made_by"] = {}
+    _without_origin(document)
     (tmp_path / RESULTS).write_text(json.dumps(document), "utf-8")
     monkeypatch.setenv("ACCEPT_OLDER", "1")
     assert load(tmp_path / RESULTS, "make it") == {"a": 1}
