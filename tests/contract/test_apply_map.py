@@ -431,6 +431,7 @@ def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str, tmp_path
     assert "unknown family: constructor" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv", "venn-abers"])
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "class:1"])

@@ -116,6 +116,7 @@ def test_calibrated_predictions_have_no_segment() -> None:
     assert "No gap is significant" in repr(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, 20.0)])
 def test_a_segment_is_found_in_at_most_5_percent_of_calibrated_samples(a: float, b: float) -> None:
     random = np.random.default_rng(3)
@@ -135,6 +136,7 @@ def test_a_confidence_beyond_the_draws_is_that_of_bonferroni() -> None:
     assert result.critical == pytest.approx(norm.isf(1e-5 / (2 * result.tested)))
 
 
+@pytest.mark.slow
 def test_intervals_contain_the_gaps_of_all_segments_together() -> None:
     random = np.random.default_rng(4)
     lost = 0

@@ -74,6 +74,7 @@ def test_a_bound_on_recall_is_the_tolerance_limit_of_the_events() -> None:
     assert best["recall"].problem == "no interval: these labels chose the threshold"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["precision", "recall"])
 def test_a_guaranteed_bound_fails_in_at_most_five_percent_of_samples(criterion: str) -> None:
     failed = 0
