@@ -78,7 +78,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
     redis = connect(redis_url)
     redis.flushall()
     yield redis
-    redis.flushall()  # a key that stays would be asked of every later test that takes the address alone
+    redis.flushall()  # with a key in the store, later tests that take the address alone would need one
     redis.close()
 
 
