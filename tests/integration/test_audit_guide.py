@@ -37,6 +37,7 @@ def url(keys: dict[str, str], redis_url: str) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 def test_the_guide_answers_the_questions_of_an_auditor(
     url: str, keys: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

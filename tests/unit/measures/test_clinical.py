@@ -207,6 +207,7 @@ def test_a_group_of_certain_predictions_has_no_hosmer_lemeshow() -> None:
     assert "0 or 1" in found.problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGISTIC)
 def test_the_penalty_of_firth_does_not_depend_on_the_largest_importance_weight(name: str) -> None:
     p, y = _drawn(400)

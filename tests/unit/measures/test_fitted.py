@@ -84,6 +84,7 @@ def test_a_failed_fit_is_the_problem_of_the_measure() -> None:
     assert report.measures["ks"].value is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"),
     [
