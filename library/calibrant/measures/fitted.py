@@ -83,8 +83,7 @@ def fitted_error(
     Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
     method = METHODS[name]
-    known = method.known_options()
-    chosen = method.read_options({**options, "folds": folds} if "folds" in known else options)
+    chosen = _read_options(method, folds, options)
     piecewise = chosen.get("options", PiecewiseOptions(folds=folds))
     in_order = isinstance(piecewise, AveragedOptions) and piecewise.rows_in_order
     if isinstance(piecewise, AveragedOptions):
@@ -127,6 +126,10 @@ def fit_options(name: str) -> Mapping[str, Option]:
     return {"folds": CHOICES["folds"], **own}
 
 
+def _read_options(method: Method, folds: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    return method.read_options({**options, "folds": folds} if "folds" in method.known_options() else options)
+
+
 def curve_of(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[Curve, dict[str, Any]]:
     """Fit a curve; maps of the vector are fitted to both classes of the event. By rank they are PL3 curves."""
     if method.event is not None:
@@ -148,16 +151,16 @@ def curve_of(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[
     return LogitPiecewiseLinear((Polyline(knots, heights),)), diagnostics
 
 
-def vector_error(vector: Vector, name: str, *, norm: float, options: Mapping[str, Any]) -> tuple[float, dict[str, Any]]:
+def vector_error(
+    vector: Vector, name: str, *, norm: float, folds: int, options: Mapping[str, Any]
+) -> tuple[float, dict[str, Any]]:
     """Return the mean over the rows of sum_k |c_k(p) - p_k|^norm for a map c fitted to the same vectors, and its parts.
 
     The power is that of the canonical calibration error CE_norm (Gruber & Buettner 2022, definition 2) with c in place
     of P(Y | p). It is at most 2. Raises what the fit raises. O(n K) and a fit.
     """
     method = METHODS[name]
-    known = method.known_options()
-    chosen = {option: value for option, value in options.items() if option in known}
-    transform, _ = method.transform(vector, FitContext(), method.read_options(chosen))
+    transform, _ = method.transform(vector, FitContext(), _read_options(method, folds, options))
     after = replace(vector, probabilities=transformed(transform, vector), logits=None)
     off = np.abs(after.p - vector.p)
 
@@ -265,7 +268,7 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
 
 def _compute_vector(name: str) -> Callable[..., MeasureResult]:
     def compute(vector: Vector, resampling: Resampling, *, norm: float, folds: int, **options: Any) -> MeasureResult:
-        value, parts = vector_error(vector, name, norm=norm, options={**options, "folds": folds})
+        value, parts = vector_error(vector, name, norm=norm, folds=folds, options=options)
         problem = None if resampling.level is None else "no interval: it is defined for one event"
         return MeasureResult(value, parts=parts, problem=problem)
 
