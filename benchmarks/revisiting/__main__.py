@@ -7,6 +7,7 @@ code resumes an interrupted one.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,11 +44,12 @@ def _predicted(path: Path, train: Train) -> list[Predictions]:
     if not path.exists():
         each = predictions(train)
         part = path.with_suffix(".part.npz")
-        np.savez(part, **{name: np.stack([getattr(one, name) for one in each]) for name in Predictions._fields})
+        arrays: dict[str, Any] = {name: np.stack([getattr(one, name) for one in each]) for name in Predictions._fields}
+        np.savez(part, **arrays)
         part.rename(path)
         print(path.stem, flush=True)
     with np.load(path) as stored:
-        return [Predictions(*arrays) for arrays in zip(*(stored[name] for name in Predictions._fields), strict=True)]
+        return [Predictions(*each) for each in zip(*(stored[name] for name in Predictions._fields), strict=True)]
 
 
 def _measured(given: list[Predictions]) -> list[Figures]:

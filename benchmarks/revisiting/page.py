@@ -82,7 +82,7 @@ def page(found: Results, drawn: Mapping[str, Drawn]) -> str:
             "## Calibration error and classification error (Figure 11)\n",
             _picture("law", drawn),
             _law_table(found),
-            "In brackets is the 95 % interval of the exponent of plain ECE over resamples of the points, which are the "
+            "*interval* is the 95 % interval of the exponent of plain ECE over resamples of the points, which are the "
             "classifiers of the family at all severities, as in the paper's figure. Points of a family share test "
             "rows, which the interval ignores.\n",
             f"Pareto front of plain ECE and classification error without noise: {_listed(_front(found))}. "

@@ -146,7 +146,7 @@ def test_a_map_of_vectors_is_fitted_to_the_two_classes_of_an_event(
     _, p, y = _drawn(600, 1.4, 4)
     z = np.log(p / (1.0 - p))
     given, both = (p, np.column_stack([1.0 - p, p])) if scale == "probability" else (z, np.column_stack([0.0 * z, z]))
-    options = {"n_knots": 6, "strength": 0.01} if method.startswith("iop") else {}
+    options: dict[str, Any] = {"n_knots": 6, "strength": 0.01} if method.startswith("iop") else {}
     fitted = calibrant.fit(method, both, y, reduction="canonical", scale=scale, **options)
     measures: list[Any] = [{"name": f"ece-{method}", **options}]
     found = calibrant.evaluate(given, y, scale=scale, measures=measures)[f"ece-{method}"]
