@@ -108,7 +108,10 @@ def test_the_guide_runs_and_both_scripts_agree_with_the_library(
 #: Method -> reductions of a fit to the logits of four classes; None is the event of one column.
 OF_LOGITS = [
     *[(method, None) for method in ("temperature", "platt", "beta", "quadratic", "isotonic", "centered-isotonic")],
-    *[(method, None) for method in ("venn-abers", "histogram", "es-sweep", "bbq", "spline", "scaling-binning", "kde")],
+    *[
+        (method, None)
+        for method in ("venn-abers", "histogram", "es-sweep", "ew-sweep", "bbq", "spline", "scaling-binning", "kde")
+    ],
     *[(method, None) for method in ("pl", "pl3", "averaged", "mli-spline")],
     *[("temperature", name) for name in ("canonical", "confidence", "class:1", "top:2", "within-top:2", "top-label")],
     *[("isotonic", name) for name in ("classwise", "top-label", "ranks", "within-ranks", "confidence", "class:0")],

@@ -169,7 +169,9 @@ def test_the_page_promises_a_measure_of_counts_that_has_no_value(tmp_path: Path,
     exact = [name for name in names if expected[name].value is not None and form == "distinct"]
     # Most agree to rounding; those that contain a fit, as far as it converges.
     different = [n for n in exact if _value(found[n]) != pytest.approx(_value(expected[n]), rel=1e-5, abs=1e-6)]
-    assert set(different) == (set(OTHER_FOLDS) if form == "distinct" else set())
+    assert set(different) <= set(OTHER_FOLDS)
+    assert all("folds" in MEASURES_[name].options for name in OTHER_FOLDS)
+    assert len(different) > 3 or form == "tally"
 
 
 @pytest.mark.slow
