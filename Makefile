@@ -313,6 +313,12 @@ examples: $(STAMP) ## record the answers of the OpenAPI document's examples from
 comparing: $(STAMP) ## simulate error rates of map comparisons; writes docs/benchmarks/comparison-error.md
 	$(BIN)/python -m benchmarks.comparison_error
 
+optimality: $(STAMP) ## optimality of fits on the papers' shapes, beside other searches, resuming a previous run; writes docs/benchmarks/optimality.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.optimality
+
+pages-check: $(STAMP) ## compute a random 2 % of the cells of every benchmark page again: make pages-check [PAGES="debiased online"] [DATA=folder] [SHARE=0.02] [SEED=1] [SECONDS=1800]
+	$(BIN)/python -m benchmarks.checks $(PAGES) $(if $(DATA),--data $(DATA)) $(if $(SHARE),--share $(SHARE)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
+
 docs: $(STAMP) ## check spelling and build the documentation site offline, warnings are errors; writes docs/_build/html
 	$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs library backend service schemas workers
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -18,7 +18,8 @@ from scipy.stats import norm
 
 import calibrant
 from benchmarks.compare.data import classifiers, read_file
-from benchmarks.records import append, current, possible, read
+from benchmarks.laws import possible
+from benchmarks.records import append, current, publish, read
 from benchmarks.timing import machine
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import Caption
@@ -221,7 +222,7 @@ def main() -> None:
             print(*figure, flush=True)
     results = {figure: results[figure] for figure in figures}
     pictures = {figure: draw(figure, results[figure]) for figure in drawn}
-    PAGE.write_text(page(results, pictures), "utf-8")
+    publish(PAGE, page(results, pictures))
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

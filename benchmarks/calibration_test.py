@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from benchmarks.checks import Check, Part
+from benchmarks.records import publish
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 
@@ -95,14 +98,25 @@ def rejected(draw: Draw, n: int) -> dict[str, float]:
     return {key: count / RUNS for key, count in hits.items()}
 
 
+_SIZE_HEAD = ("| predictions | n | smooth-test | ks |", "|---|---|---|---|")
+_RARE_HEAD = ("| predictions | expected events | smooth-test | ks |", "|---|---|---|---|")
+_POWER_HEAD = ("| shape | error | " + " | ".join(f"n = {n:,}" for n in ROWS) + " |", "|---|---|" + "---|" * len(ROWS))
+
+
+def size_line(name: str, n: int) -> tuple[dict[str, float], str]:
+    """The sizes for one distribution, and their row."""
+    share = rejected(calibrated(DISTRIBUTIONS[name]), n)
+    return share, f"| {name} | {n:,} | {share['smooth-test']:.4f} | {share['ks']:.4f} |"
+
+
 def size_lines() -> list[str]:
     """The table of sizes, and the sizes outside the band."""
-    lines = ["| predictions | n | smooth-test | ks |", "|---|---|---|---|"]
+    lines = list(_SIZE_HEAD)
     outside = []
-    for name, distribution in DISTRIBUTIONS.items():
+    for name in DISTRIBUTIONS:
         for n in ROWS:
-            share = rejected(calibrated(distribution), n)
-            lines.append(f"| {name} | {n:,} | {share['smooth-test']:.4f} | {share['ks']:.4f} |")
+            share, line = size_line(name, n)
+            lines.append(line)
             if not BAND[0] <= share["smooth-test"] <= BAND[1]:
                 outside.append(f"{name} at n = {n:,}")
     note = f"Sizes of the smooth test outside {BAND[0]:.1%} to {BAND[1]:.1%}: {', '.join(outside) or 'none'}."
@@ -111,28 +125,36 @@ def size_lines() -> list[str]:
 
 def rare_lines() -> list[str]:
     """The table of sizes for few expected events."""
+    return [*_RARE_HEAD, *map(rare_line, RARE)]
+
+
+def rare_line(b: float) -> str:
+    """The row of one distribution."""
     n = ROWS[0]
-    lines = ["| predictions | expected events | smooth-test | ks |", "|---|---|---|---|"]
-    for b in RARE:
-        share = rejected(calibrated(partial(_rare, b=b)), n)
-        expected = n * 0.5 / (0.5 + b)
-        lines.append(f"| Beta(.5, {b:g}) | {expected:.1f} | {share['smooth-test']:.4f} | {share['ks']:.4f} |")
-    return lines
+    share = rejected(calibrated(partial(_rare, b=b)), n)
+    expected = n * 0.5 / (0.5 + b)
+    return f"| Beta(.5, {b:g}) | {expected:.1f} | {share['smooth-test']:.4f} | {share['ks']:.4f} |"
 
 
 def _rare(n: int, random: np.random.Generator, *, b: float) -> Array:
     return random.beta(0.5, b, n)
 
 
+def power_line(shape: str, error: float) -> tuple[list[dict[str, float]], str]:
+    """The powers for one shape and error, and their row."""
+    shares = [rejected(miscalibrated(shape, error), n) for n in ROWS]
+    cells = [f"{share['smooth-test']:.3f} / {share['ks']:.3f}" for share in shares]
+    return shares, f"| {shape} | {error:.2f} | " + " | ".join(cells) + " |"
+
+
 def power_lines() -> list[str]:
     """The table of powers, and the cases in which the smooth test has less power than KS."""
-    lines = ["| shape | error | " + " | ".join(f"n = {n:,}" for n in ROWS) + " |", "|---|---|" + "---|" * len(ROWS)]
+    lines = list(_POWER_HEAD)
     short = []
     for shape in SHAPES:
         for error in ERRORS:
-            shares = [rejected(miscalibrated(shape, error), n) for n in ROWS]
-            cells = [f"{share['smooth-test']:.3f} / {share['ks']:.3f}" for share in shares]
-            lines.append(f"| {shape} | {error:.2f} | " + " | ".join(cells) + " |")
+            shares, line = power_line(shape, error)
+            lines.append(line)
             short += [
                 f"{shape}, error {error:.2f}, n = {n:,}"
                 for n, share in zip(ROWS, shares, strict=True)
@@ -140,6 +162,20 @@ def power_lines() -> list[str]:
             ]
     note = f"Cases in which the power of the smooth test is more than {SLACK:g} below that of KS"
     return [*lines, "", f"{note}: {'; '.join(short) or 'none'}."]
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows, each of which can be computed alone."""
+    del data
+    parts: list[Part] = [
+        Check(f"{name}, {n}", lambda name=name, n=n: [*_SIZE_HEAD, size_line(name, n)[1]], keys=2)
+        for name, n in product(DISTRIBUTIONS, ROWS)
+    ]
+    parts += [Check(f"rare, {b}", lambda b=b: [*_RARE_HEAD, rare_line(b)]) for b in RARE]
+    return parts + [
+        Check(f"{shape}, {error}", lambda shape=shape, error=error: [*_POWER_HEAD, power_line(shape, error)[1]], keys=2)
+        for shape, error in product(SHAPES, ERRORS)
+    ]
 
 
 def main() -> None:
@@ -172,7 +208,7 @@ def main() -> None:
         *power_lines(),
     ]
     page = "\n".join([*lines, ""])
-    PAGE.write_text(page, "utf-8")
+    publish(PAGE, page)
     print(page)
 
 

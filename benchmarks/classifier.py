@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from benchmarks.checks import Check, Part
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant import CalibrantClassifier
 
@@ -111,21 +114,51 @@ def measured(model: Any, X: Array, y: Array, seed: int) -> list[tuple[float, flo
     return found
 
 
+def medians_of(model: Any, X: Array, y: Array) -> Array:
+    """Median log loss, Brier score and seconds of each contender ``(contenders, 3)``."""
+    return np.asarray(np.median([measured(model, X, y, seed) for seed in range(SEEDS)], axis=0))
+
+
+def row(data: str, name: str, y: Array, medians: Array) -> str:
+    """The row of a data set and a model."""
+    cells = [f"{value:.4f}" for column in (0, 1) for value in medians[:, column]]
+    cells += [f"{seconds:.2f} s" for seconds in medians[:2, 2]]
+    return f"| {data} ({len(y):,}, {y.max() + 1}) | {name} | {' | '.join(cells)} |\n"
+
+
+def titles() -> list[str]:
+    """The heads of the columns of figures."""
+    of_scores = [f" {measure}: {name} |" for measure in ("log loss", "Brier") for name in CONTENDERS]
+    return of_scores + [f" time: {name} |" for name in list(CONTENDERS)[:2]]
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows, each of which can be computed alone; the folder is not needed."""
+    del data
+    warnings.simplefilter("ignore")
+
+    def lines(data: str, name: str, X: Array, y: Array) -> list[str]:
+        head = ["| data (rows, classes) | classifier |" + "".join(titles()), "|---|---|" + "---|" * len(titles())]
+        return [*head, row(data, name, y, medians_of(MODELS[name], X, y)).rstrip()]
+
+    return [
+        Check(f"{data}, {name}", partial(lines, data, name, X, y), keys=2, without="time: .*")
+        for data, X, y in data_sets()
+        for name in MODELS
+    ]
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     rows, better, no_worse = [], np.zeros(2, np.int64), 0
     for data, X, y in data_sets():
         for name, model in MODELS.items():
-            medians = np.median([measured(model, X, y, seed) for seed in range(SEEDS)], axis=0)
+            medians = medians_of(model, X, y)
             ours, theirs = medians[0], medians[1]
             no_worse += bool((ours[:2] <= theirs[:2]).all())
             better += ours[:2] <= medians[1:, :2].min(axis=0)
-            cells = [f"{value:.4f}" for column in (0, 1) for value in medians[:, column]]
-            cells += [f"{ours[2]:.2f} s", f"{theirs[2]:.2f} s"]
-            rows.append(f"| {data} ({len(y):,}, {y.max() + 1}) | {name} | {' | '.join(cells)} |\n")
+            rows.append(row(data, name, y, medians))
             print(rows[-1], end="", flush=True)
-    titles = [f" {measure}: {name} |" for measure in ("log loss", "Brier") for name in CONTENDERS]
-    titles += [f" time: {name} |" for name in list(CONTENDERS)[:2]]
     verdict = (
         f"The defaults of Calibrant have at most the log loss and the Brier score of the defaults of scikit-learn in "
         f"{no_worse} of {len(rows)} rows.\nThey are at least as good as the best of scikit-learn's three methods in "
@@ -136,10 +169,10 @@ def main() -> None:
         machine=machine(),
         seeds=SEEDS,
         verdict=verdict,
-        titles="".join(titles),
-        lines="---|" * len(titles),
+        titles="".join(titles()),
+        lines="---|" * len(titles()),
     )
-    PAGE.write_text(head + "".join(rows) + FOOT.format(least=LEAST), encoding="utf-8")
+    publish(PAGE, head + "".join(rows) + FOOT.format(least=LEAST))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import calibrant
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "clinical.md"
 #: Batches of each cell: of the measures that are fast, and of the distances from curves, whose intervals take longer.
@@ -141,7 +142,7 @@ def main() -> None:
         "outcomes follow logit P(Y = 1) = a + b logit p.",
         "",
     ]
-    with ProcessPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         for title, recalibration in (("Calibrated", CALIBRATED), ("Distorted", DISTORTED)):
             cells = [Cell(n, rate, recalibration) for n, rate in product(ROWS, PREVALENCES)]
             covered = [_shown(found) for found in pool.map(coverage, cells)]
@@ -156,7 +157,7 @@ def main() -> None:
             if recalibration == CALIBRATED:
                 rejected = [{k: f"{v:.3f}" for k, v in found.items()} for found in pool.map(sizes, cells)]
                 lines += ["Share of batches that a test rejects at 5 %:", "", *_table(cells, TESTS, rejected)]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,9 @@ import numpy.typing as npt
 from scipy.special import betaincinv, expit
 
 import calibrant
+from benchmarks.checks import Check, Part
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "clusters.md"
 RUNS, RESAMPLES, CLUSTERS = 300, 400, 50
@@ -88,10 +92,45 @@ def measured(name: str, *, clustered: bool) -> tuple[dict[str, float], dict[str,
     return {k: v / RUNS for k, v in covered.items()}, {k: v / RUNS for k, v in rejected.items()}
 
 
+Column = tuple[str, bool]
+
+
+def coverage_table(found: Mapping[Column, Any]) -> list[str]:
+    """Return the coverage of some columns, with the head."""
+    return [
+        "| | " + " | ".join(f"{name}, {'clusters' if clustered else 'without'}" for name, clustered in found) + " |",
+        "|---|" + "---|" * len(found),
+        *(f"| `{name}` | " + " | ".join(f"{of[0][name]:.3f}" for of in found.values()) + " |" for name in INTERVALS),
+    ]
+
+
+def size_table(found: Mapping[Column, Any]) -> list[str]:
+    """Return the sizes of the tests in the columns of calibrated rows, with the head."""
+    shares = {clustered: of[1] for (name, clustered), of in found.items() if name == "calibrated"}
+    return [
+        "| | " + " | ".join("clusters" if clustered else "without" for clustered in shares) + " |",
+        "|---|" + "---|" * len(shares),
+        *(f"| `{name}` | " + " | ".join(f"{of[name]:.3f}" for of in shares.values()) + " |" for name in TESTS),
+    ]
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the columns, each of which can be computed alone."""
+    del data
+
+    def column(name: str, clustered: bool) -> list[str]:
+        found = {(name, clustered): measured(name, clustered=clustered)}
+        return [*coverage_table(found), "", *(size_table(found) if name == "calibrated" else [])]
+
+    return [
+        Check(f"{name}, {clustered}", partial(column, name, clustered)) for name in CELLS for clustered in (True, False)
+    ]
+
+
 def main() -> None:
     """Simulate and write the page."""
     cells = [(name, clustered) for name in CELLS for clustered in (True, False)]
-    with ProcessPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         runs = [pool.submit(measured, name, clustered=clustered) for name, clustered in cells]
         found = dict(zip(cells, (run.result() for run in runs), strict=True))
     rows = float(np.mean([len(drawn(CELLS["calibrated"], run).labels) for run in range(RUNS)]))
@@ -106,23 +145,17 @@ def main() -> None:
         "",
         "Coverage of 95 % intervals, with `clusters` and without:",
         "",
-        "| | " + " | ".join(f"{name}, {'clusters' if clustered else 'without'}" for name, clustered in cells) + " |",
-        "|---|" + "---|" * len(cells),
-        *(f"| `{name}` | " + " | ".join(f"{found[cell][0][name]:.3f}" for cell in cells) + " |" for name in INTERVALS),
+        *coverage_table(found),
         "",
         "An interval of `ece` or `ks` for calibrated rows covers 0. That of `ece` for distorted rows is too short,",
         "since each bin has rows of few clusters; that of `ks` is long, as for independent rows.",
         "",
         "Share of calibrated batches that a test rejects at 5 %:",
         "",
-        "| | clusters | without |",
-        "|---|---|---|",
+        *size_table(found),
+        "",
     ]
-    shares = {name: [found["calibrated", clustered][1][name] for clustered in (True, False)] for name in TESTS}
-    lines += [
-        f"| `{name}` | {with_clusters:.3f} | {without:.3f} |" for name, (with_clusters, without) in shares.items()
-    ]
-    PAGE.write_text("\n".join([*lines, ""]), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

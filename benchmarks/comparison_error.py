@@ -6,12 +6,14 @@ Writes docs/benchmarks/comparison-error.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.checks import Check, Part
+from benchmarks.records import publish
 from calibrant.comparison.comparison import apart, ranked_values
 from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
 from calibrant.core.reductions import Event
@@ -23,6 +25,7 @@ from calibrant.measures.measure import MeasureRequest
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "comparison-error.md"
 RUNS, RESAMPLES, LEVEL = 200, 200, 0.95
 SIZES = (1_000, 10_000)
+WORLDS = ("coarse", "mirror", "ladder")
 MEASURES = ("ece", "ks", "brier")
 CORRECTIONS: tuple[Correction, ...] = ("max-t", "holm")
 #: Rows of the true values; smaller true differences of calibration errors count as none.
@@ -146,15 +149,29 @@ def line(world: str, n: int, request: MeasureRequest) -> str:
     return f"| {world} | {n:,} | `{request.key}` | {' | '.join([*false, *held])} |\n"
 
 
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows, each of which can be computed alone."""
+    del data
+    head = HEAD.splitlines()[-2:]
+    return [
+        Check(
+            f"{world}, {n}, {request.key}",
+            lambda world=world, n=n, request=request: [*head, line(world, n, request).rstrip()],
+            keys=3,
+        )
+        for world, n, request in product(WORLDS, SIZES, read_requests(list(MEASURES)))
+    ]
+
+
 def main() -> None:
     two = 2.0 * (0.05 * 0.95 / RUNS) ** 0.5
     page = HEAD.format(runs=RUNS, resamples=RESAMPLES, level=LEVEL, error=1.0 - LEVEL, one=1.0 / RUNS, two=two)
-    for world in ("coarse", "mirror", "ladder"):
+    for world in WORLDS:
         for n in SIZES:
             for request in read_requests(list(MEASURES)):
                 page += line(world, n, request)
                 print(page.splitlines()[-1], flush=True)
-    PAGE.write_text(page + FOOT, encoding="utf-8")
+    publish(PAGE, page + FOOT)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 import calibrant
+from benchmarks.checks import Check, Part
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 from calibrant.averaging.process import fit_process
 from calibrant.core.reductions import Classes, Event, Subject, Vector
 from calibrant.measures.catalogue import read_requests
@@ -52,7 +58,12 @@ _FEW_ROWS = ("Errors with 15 bins have 4 and 10 rows in each bin.", "")
 #: Powers of the true probabilities of classes, by the approximate error that they cause.
 _POWERS = {0.0: 1.0, 0.03: 1.25, 0.1: 2.0}
 
+_FITS, _GAPS = "Fitted calibration errors", "Gaps between groups"
+ERRORS, SIZES = (0.0, 0.03, 0.1), (300, 1_000, 10_000)
+
 Array = npt.NDArray[np.float64]
+#: A calibration error and a number of rows.
+Setting = tuple[float, int]
 
 
 def draw(error: float, n: int, random: np.random.Generator) -> tuple[Array, Array]:
@@ -135,19 +146,25 @@ def covered_by_fits(error: float, n: int) -> tuple[list[float], float]:
 
 def fit_lines() -> list[str]:
     """The table of fitted calibration errors."""
-    lines = [
-        "## Fitted calibration errors",
+    return [
+        f"## {_FITS}",
         "",
         f"The same for the mean of |p - c|, without bins; PL and PL3 in {FITTED_RUNS} runs (standard error "
         f"{np.sqrt(LEVEL * (1 - LEVEL) / FITTED_RUNS):.3f}).",
         "",
+        *fit_table(list(product(ERRORS, SIZES))),
+    ]
+
+
+def fit_table(settings: Sequence[Setting]) -> list[str]:
+    """The rows of some settings, with the head."""
+    lines = [
         "| calibration error | n | ece-averaged | ece-pl3 | ece-pl | mean width, ece-averaged |",
         "|---|---|---|---|---|---|",
     ]
-    for error in (0.0, 0.03, 0.1):
-        for n in (300, 1_000, 10_000):
-            shares, width = covered_by_fits(error, n)
-            lines.append(f"| {error:g} | {n:,} | {' | '.join(f'{s:.3f}' for s in shares)} | {width:.4f} |")
+    for error, n in settings:
+        shares, width = covered_by_fits(error, n)
+        lines.append(f"| {error:g} | {n:,} | {' | '.join(f'{s:.3f}' for s in shares)} | {width:.4f} |")
     return lines
 
 
@@ -175,11 +192,10 @@ def covered_gaps(error: float) -> dict[str, tuple[float, float]]:
 
 def gap_lines() -> list[str]:
     """The table of the gaps between two groups."""
-    errors = (0.0, 0.03, 0.1)
-    with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(covered_gaps, errors))
+    with Pool(2) as pool:
+        table = gap_table(ERRORS, pool.map)
     return [
-        "## Gaps between groups",
+        f"## {_GAPS}",
         "",
         f"Two groups: {2 * GAP_ROWS // 3} calibrated rows and {GAP_ROWS // 3} rows with a calibration error, in "
         f"{GAP_RUNS} runs of {GAP_RESAMPLES} resamples.",
@@ -187,8 +203,16 @@ def gap_lines() -> list[str]:
         f"brackets, the share of permutation p-values of at most {1 - LEVEL:.2f}.",
         f"At error 0 the groups do not differ. The standard error is {np.sqrt(LEVEL * (1 - LEVEL) / GAP_RUNS):.3f}.",
         "",
+        *table,
+    ]
+
+
+def gap_table(errors: Sequence[float], each: Callable[..., Iterable[Any]] = map) -> list[str]:
+    """The columns of some errors, with the head."""
+    found = list(each(covered_gaps, errors))
+    return [
         "| measure | " + " | ".join(f"error {error:g}" for error in errors) + " |",
-        "|---|---|---|---|",
+        "|---|" + "---|" * len(errors),
         *(
             f"| `{key}` | " + " | ".join(f"{share[key][0]:.2f} ({share[key][1]:.2f})" for share in found) + " |"
             for key in found[0]
@@ -196,26 +220,59 @@ def gap_lines() -> list[str]:
     ]
 
 
-def measure_lines(
-    kind: str,
-    title: str,
-    sizes: tuple[int, ...],
-    introduction: tuple[str, ...] = (),
-    errors: tuple[float, ...] = (0.0, 0.03, 0.1),
-) -> list[str]:
-    """The table of the other measures."""
-    settings = [(error, n) for error in errors for n in sizes]
-    with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(covered, [kind] * len(settings), *zip(*settings, strict=True)))
+class Section(NamedTuple):
+    """A table of measures: the kind of rows, its title, numbers of rows, an introduction, and errors."""
+
+    kind: str
+    title: str
+    sizes: tuple[int, ...]
+    introduction: tuple[str, ...] = ()
+    errors: tuple[float, ...] = ERRORS
+
+    def settings(self) -> list[Setting]:
+        """The columns."""
+        return list(product(self.errors, self.sizes))
+
+    def lines(self) -> list[str]:
+        """The section."""
+        with Pool(2) as pool:
+            return [
+                f"## {self.title}",
+                "",
+                *self.introduction,
+                *measure_table(self.kind, self.settings(), pool.map),
+                "",
+            ]
+
+
+SECTIONS = (
+    Section("event", "One event", SIZES),
+    Section("event", "One event, few rows", (60, 150), _FEW_ROWS),
+    Section("rare", "One rare event", (60, 300, 1_000), _RARE, (0.5, 1.0, 2.0)),
+    Section("classes", "Class-wise", (1_000,), _CLASS_WISE),
+)
+
+
+def measure_table(kind: str, settings: Sequence[Setting], each: Callable[..., Iterable[Any]] = map) -> list[str]:
+    """The columns of some settings, with the head."""
+    found = list(each(covered, [kind] * len(settings), *zip(*settings, strict=True)))
     return [
-        f"## {title}",
-        "",
-        *introduction,
         "| measure | " + " | ".join(f"{error:g}, n = {n:,}" for error, n in settings) + " |",
         "|---|" + "---|" * len(settings),
         *(f"| `{key}` | " + " | ".join(f"{share[key]:.3f}" for share in found) + " |" for key in found[0]),
-        "",
     ]
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the columns and rows that can be computed alone."""
+    del data
+    parts: list[Part] = [
+        Check(f"{s.title}, {setting}", partial(measure_table, s.kind, [setting]), s.title)
+        for s in SECTIONS
+        for setting in s.settings()
+    ]
+    parts += [Check(f"{_FITS}, {s}", partial(fit_table, [s]), _FITS, keys=2) for s in product(ERRORS, SIZES)]
+    return parts + [Check(f"{_GAPS}, {error}", partial(gap_table, [error]), _GAPS) for error in ERRORS]
 
 
 def main() -> None:
@@ -233,16 +290,13 @@ def main() -> None:
         "by c and 1 - c. For measures that choose their number of",
         "bins it is the true value of `ece`.",
         "",
-        *measure_lines("event", "One event", (300, 1_000, 10_000)),
-        *measure_lines("event", "One event, few rows", (60, 150), _FEW_ROWS),
-        *measure_lines("rare", "One rare event", (60, 300, 1_000), _RARE, (0.5, 1.0, 2.0)),
-        *measure_lines("classes", "Class-wise", (1_000,), _CLASS_WISE),
+        *(line for section in SECTIONS for line in section.lines()),
         *fit_lines(),
         "",
         *gap_lines(),
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import calibrant
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 ROOT = Path(__file__).parents[1]
@@ -95,7 +96,7 @@ def main() -> None:
     for case in CASES:
         lines.append(line(case))
         print(lines[-1], flush=True)
-        PAGE.write_text(page(lines), encoding="utf-8")
+        publish(PAGE, page(lines))
 
 
 def page(lines: Sequence[str]) -> str:

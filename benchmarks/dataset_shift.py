@@ -5,8 +5,10 @@ Kangsepp, Valk & Kull (2022) leave the benefits of map families under dataset sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,9 @@ from scipy.special import expit, logit
 from scipy.stats import spearmanr
 
 import calibrant
+from benchmarks.checks import Comparison, Part
+from benchmarks.markdown import tables
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
@@ -114,6 +119,36 @@ def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int
                 after = _fitted(method, new, labels).apply(new)
                 found.refitted[method][shift.name].append(abs(_distance(after, new) - error))
     return found
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows of each method, which can be computed alone."""
+    del data
+
+    def lines(method: str) -> list[str]:
+        found = experiment(methods=(method,))
+        errors = (found.maps, found.kept, found.moved, found.refitted)
+        return list(chain.from_iterable([*_table(of).splitlines(), ""] for of in errors))
+
+    return [MethodCheck(method, partial(lines, method)) for method in METHODS]
+
+
+@dataclass(frozen=True)
+class MethodCheck:
+    """The rows of a method in the tables of a page, which have the same head."""
+
+    name: str
+    compute: Callable[[], Sequence[str]]
+
+    def compare(self, page: str) -> Comparison:
+        """Compare each computed table with that of the page at the same place."""
+        comparison = Comparison()
+        shown = [table for table in tables(page) if table.head[0] == "method"]
+        for own, table in zip(tables("\n".join(self.compute())), shown, strict=True):
+            row = next(row for row in table.rows if row[0] == own.rows[0][0])
+            for head, old, new in list(zip(own.head, row, own.rows[0], strict=True))[1:]:
+                comparison.add(f"{table.section}, {self.name}, {head}", old, new, 0.0)
+        return comparison
 
 
 def _empty(methods: tuple[str, ...]) -> Errors:
@@ -227,7 +262,7 @@ def _evaluator_text(found: Found) -> str:
 
 def main() -> None:
     """Run the experiment and write the page."""
-    PAGE.write_text(page(experiment()), "utf-8")
+    publish(PAGE, page(experiment()))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import calibrant
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "decision-curves.md"
 RUNS = 2_000
@@ -109,12 +110,12 @@ def main() -> None:
         "| rows, prevalence | " + " | ".join(f"`{name}`" for name in QUANTITIES) + " |",
         "|---|" + "---|" * len(QUANTITIES),
     ]
-    with ProcessPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         for population, found in zip(populations, pool.map(coverage, populations), strict=True):
             cells = [", ".join(f"{share:.3f}" for share in found[name]) for name in QUANTITIES]
             lines.append(f"| {population.n:,}, {population.prevalence:.0%} | " + " | ".join(cells) + " |")
             print(lines[-1], file=sys.stderr)
-    PAGE.write_text("\n".join([*lines, ""]), "utf-8")
+    publish(PAGE, "\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import time
@@ -16,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from benchmarks.checks import Part, Stored
+from benchmarks.records import load, publish, save, usable
 from calibrant.core.features import Feature, Features
 from calibrant.core.reductions import Event
 from calibrant.decisions.segments import SegmentOptions, SegmentSearch, search
@@ -214,20 +215,35 @@ def page(results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Run the parts that have no results yet, or those named, and write the page of all results."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    parts: dict[str, Callable[[], Any]] = {
+def all_parts() -> dict[str, Callable[[], Any]]:
+    """Return what computes each part of the results."""
+    return {
         **{f"size of {case.name()}, n = {case.n:,}": partial(size_of, case) for case in SIZES},
         **{f"power, n = {n:,}": partial(power_of, n) for n in POWERS},
         "multicalibration": multicalibration_size,
         "speed": speed,
     }
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the stored parts, each of which can be computed alone."""
+    del data
+    results = load(RESULTS, "make find-segments", older=True)
+    return [
+        Stored(name, results[name], work) for name, work in all_parts().items() if name in results and name != "speed"
+    ]
+
+
+def main() -> None:
+    """Run the parts that have no results yet, or those named, and write the page of all results."""
+    results = usable(RESULTS)
+    parts = all_parts()
     for name in sys.argv[1:] or [name for name in parts if name not in results]:
         results[name] = parts[name]()
-        RESULTS.write_text(json.dumps({part: results[part] for part in parts if part in results}, indent=1) + "\n")
+        save(RESULTS, {name: results[name]}, merge=True)
+    results = load(RESULTS, "make find-segments")
     if {"multicalibration", "speed"} <= results.keys():
-        PAGE.write_text("\n".join(page(results)) + "\n", encoding="utf-8")
+        publish(PAGE, "\n".join(page(results)) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 import calibrant
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant import distributed
 from calibrant.distributed.arrow import Columns
@@ -181,7 +182,7 @@ def main() -> None:
             *tables,
         ]
     )
-    PAGE.write_text(page, "utf-8")
+    publish(PAGE, page)
     print(page)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant.client import Calibrant
 from service.stack import stack
@@ -117,7 +118,7 @@ def main() -> None:
             measured(f"first paint of the report of {ROWS:,} rows", "", lambda: first_paint(browser, report)),
             measured(f"fit of `averaged` to {ROWS:,} rows, watched to its end", "", lambda: to_map(browser, report)),
         ]
-        PAGE.write_text(page_text(lines, browser.version), "utf-8")
+        publish(PAGE, page_text(lines, browser.version))
     print("\n".join(lines))
 
 

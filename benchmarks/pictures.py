@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import Caption, Drawn
@@ -113,7 +114,7 @@ def main() -> None:
         f"The first plot of a process also loads matplotlib: SVG {first('svg'):.0f} ms, PNG {first('png'):.0f} ms.",
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

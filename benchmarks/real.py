@@ -9,7 +9,7 @@ import argparse
 import multiprocessing
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
+from benchmarks.checks import Check, NotChecked, Part
+from benchmarks.compare.data import classifiers
+from benchmarks.data_sets import verified
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 from calibrant.core.batch import Scale, read_batch
 from calibrant.core.errors import CalibrationError
 from calibrant.core.reductions import reduce
@@ -34,7 +39,7 @@ Losses = npt.NDArray[np.float64]
 
 def half(path: Path, seed: int) -> tuple[Losses, Losses]:
     """Held-out losses ``(methods,)`` of the confidence, and their mean over classes."""
-    with np.load(path) as archive:
+    with np.load(verified(path)) as archive:
         scale = "logit" if "logits" in archive else "probability"
         values, labels = archive["logits" if scale == "logit" else "probs"], archive["labels"]
     order = np.random.default_rng(seed).permutation(len(labels))
@@ -82,14 +87,31 @@ def _rows(files: Sequence[Path], found: dict[tuple[Path, int], tuple[Losses, Los
     return rows
 
 
+_HEAD = (
+    f"| file | event | {' | '.join(METHODS)} | difference | averaged is |",
+    f"|---|---|{'---|' * (len(METHODS) + 2)}",
+)
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows of each file, which can be computed alone."""
+    if data is None:
+        raise NotChecked("it needs DATA=folder")
+
+    def lines(path: Path) -> list[str]:
+        return [*_HEAD, *_rows([path], {(path, seed): half(path, seed) for seed in range(HALVES)})]
+
+    return [Check(path.stem, partial(lines, path), keys=2, tolerance=1e-6) for path in classifiers(data)]
+
+
 def main() -> None:
     """Measure every file and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    files = sorted(parser.parse_args().folder.glob("*.npz"))
+    files = classifiers(parser.parse_args().folder)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     jobs = list(product(files, range(HALVES)))
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    with Pool(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         found = dict(zip(jobs, pool.map(half, *zip(*jobs, strict=True)), strict=True))
     page = f"""# Held-out log loss on real predictions
 
@@ -98,11 +120,11 @@ Mean held-out log loss in nats over {HALVES} random halves. Class-wise is the me
 against the rest. The last two columns: the difference between `averaged` and the lowest loss (in brackets, the
 standard error of the lowest loss), and whether `averaged` is the lowest or within one standard error of it.
 
-| file | event | {" | ".join(METHODS)} | difference | averaged is |
-|---|---|{"---|" * (len(METHODS) + 2)}
+{_HEAD[0]}
+{_HEAD[1]}
 """
     text = page + "\n".join(_rows(files, found)) + "\n"
-    PAGE.write_text(text, "utf-8")
+    publish(PAGE, text)
     print(text)
 
 

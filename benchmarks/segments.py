@@ -9,7 +9,8 @@ import importlib.util
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 import calibrant
+from benchmarks.checks import Check, Part
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "segments.md"
 #: Rows of a fit, and new rows, by set; seeds; the fewest rows of a segment in which the excess is measured.
@@ -184,10 +187,31 @@ def measured(name: str, seeds: int) -> dict[str, list[Outcome]]:
     return outcomes
 
 
+def table_head(names: Sequence[str]) -> list[str]:
+    """Return the head of the table of some methods."""
+    columns = [f"{name}: {what}" for name in names for what in ("mean", "worst segment")]
+    return ["| set | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+
+
+def table_row(name: str, names: Sequence[str], outcomes: Mapping[str, Sequence[Outcome]]) -> str:
+    """Return the row of a set."""
+    cells = [f"{1e3 * np.mean([getattr(o, of) for o in outcomes[m]]):.2f}" for m in names for of in ("mean", "worst")]
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows, each of which can be computed alone; MCGrad's cells only where it is installed."""
+    del data
+
+    def lines(name: str) -> list[str]:
+        return [*table_head(list(methods())), table_row(name, list(methods()), measured(name, SEEDS))]
+
+    return [Check(name, partial(lines, name)) for name in SETS]
+
+
 def main() -> None:
     """Measure, and write the page."""
     names = list(methods())
-    head = [f"{name}: {what}" for name in names for what in ("mean", "worst segment")]
     lines = [
         "# Segments",
         "",
@@ -196,16 +220,12 @@ def main() -> None:
         f"largest mean in a segment of at least {SEGMENT} rows: categories, tenths of numbers and of predictions, and",
         f"their pairs. MCGrad has its defaults. Fits are to {ROWS:,} rows unless the name says another number.",
         "",
-        "| set | " + " | ".join(head) + " |",
-        "|---|" + "---:|" * len(head),
+        *table_head(names),
     ]
     paired = []
     for name in SETS:
         outcomes = measured(name, SEEDS)
-        cells = [
-            f"{1e3 * np.mean([getattr(o, of) for o in outcomes[m]]):.2f}" for m in names for of in ("mean", "worst")
-        ]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines.append(table_row(name, names, outcomes))
         print(lines[-1], file=sys.stderr)
         if "MCGrad" in outcomes:
             gap = np.array([a.mean - b.mean for a, b in zip(outcomes["segments"], outcomes["MCGrad"], strict=True)])
@@ -222,7 +242,7 @@ def main() -> None:
             "|---|---:|---:|---:|",
             *paired,
         ]
-    PAGE.write_text("\n".join([*lines, ""]), "utf-8")
+    publish(PAGE, "\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import numpy as np
 
 import calibrant
 from benchmarks.large_data import FILE, ROW_GROUP, alone, peak
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "by-reference-speed.md"
@@ -147,7 +148,7 @@ def main() -> None:
             ratio = run.processor_seconds / runs[base].processor_seconds
             cells = f"{run.seconds:.1f} | {run.processor_seconds:.1f} | {ratio:.1f} | {run.megabytes:,.0f}"
             lines.append(f"| {n:,} | {name} | {cells} |")
-    PAGE.write_text("\n".join([*lines, "", *_past_this_machine(found)]), "utf-8")
+    publish(PAGE, "\n".join([*lines, "", *_past_this_machine(found)]))
     print(PAGE.read_text("utf-8"))
 
 

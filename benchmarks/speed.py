@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pwlf
 
 import calibrant
+from benchmarks.records import publish
 from benchmarks.timing import machine, medians
 from calibrant.core.cells import sort_rows
 from calibrant.piecewise.families import Family
@@ -169,7 +170,7 @@ def main() -> None:
             "",
         ]
     )
-    PAGE.write_text(page, "utf-8")
+    publish(PAGE, page)
     print(page)
 
 

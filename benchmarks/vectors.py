@@ -26,6 +26,8 @@ import calibrant
 from benchmarks.arena import boards
 from benchmarks.arena.experiments import Experiment, find, read
 from benchmarks.arena.scores import losses
+from benchmarks.data_sets import verified
+from benchmarks.records import publish
 from benchmarks.timing import machine, medians
 
 Array = npt.NDArray[Any]
@@ -135,7 +137,7 @@ def large() -> tuple[float, float]:
 
 
 def _large(path: Path) -> None:
-    with np.load(path) as archive:
+    with np.load(verified(path)) as archive:
         z, y = archive["z"], archive["y"]
     before = _peak()
     began = time.perf_counter()
@@ -321,7 +323,7 @@ def main() -> None:
         optima_rows="half" if of_file else "all",
         optima="\n".join(optima(chosen)),
     )
-    PAGE.write_text(text + (files(of_file) if of_file else ""), "utf-8")
+    publish(PAGE, text + (files(of_file) if of_file else ""))
     return None
 
 

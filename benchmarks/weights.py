@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,8 +18,10 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 import calibrant
+from benchmarks.checks import Check, Part
 from benchmarks.coverage import draw
-from benchmarks.records import append, current, read
+from benchmarks.provenance import Pool
+from benchmarks.records import append, current, publish, read
 from calibrant.core.reductions import Classes, Event, Subject, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
@@ -494,6 +496,21 @@ def lines_of(tables: Tables) -> list[str]:
     ]
 
 
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the columns, each of which can be computed alone."""
+    del data
+
+    def column(job: Job) -> list[str]:
+        return table({column_of(job): job.counts([job.compute(part) for part in job.parts()])})
+
+    return [Check(f"{job.title}, {job.column}", partial(column, job), job.title) for job in jobs()]
+
+
+def column_of(job: Job) -> str:
+    """Return the head of the column of a job."""
+    return f"{job.column}, {job.runs} samples"
+
+
 def main() -> None:
     """Simulate what no earlier run of the same code has, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -501,7 +518,7 @@ def main() -> None:
     asked = parser.parse_args()
     path, all_jobs = current("weights", __file__), jobs()
     done = {tuple(key): outcomes for key, outcomes in read(path)}
-    with ProcessPoolExecutor(asked.processes) as pool:
+    with Pool(asked.processes) as pool:
         keys = {(job.title, job.column, part.start): (job, part) for job in all_jobs for part in job.parts()}
         running = {pool.submit(job.compute, part): key for key, (job, part) in keys.items() if key not in done}
         for count, finished in enumerate(as_completed(running), 1):
@@ -512,8 +529,8 @@ def main() -> None:
     tables: dict[str, dict[str, dict[str, Counts]]] = {}
     for job in all_jobs:
         counts = job.counts([done[job.title, job.column, part.start] for part in job.parts()])
-        tables.setdefault(job.title, {})[f"{job.column}, {job.runs} samples"] = counts
-    PAGE.write_text("\n".join(lines_of({title: tables[title] for title in _TITLES})), "utf-8")
+        tables.setdefault(job.title, {})[column_of(job)] = counts
+    publish(PAGE, "\n".join(lines_of({title: tables[title] for title in _TITLES})))
 
 
 if __name__ == "__main__":

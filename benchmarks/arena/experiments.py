@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.data_sets import verified
+
 Array = npt.NDArray[Any]
 #: Random halves of each NPZ file.
 HALVES = 5
@@ -55,7 +57,7 @@ def find(folders: list[Path]) -> list[Key]:
         for path in sorted(folder.glob("*.h5")):
             found += _keys(path)
         for path in sorted(folder.glob("*.npz")):
-            with np.load(path) as archive:
+            with np.load(verified(path)) as archive:
                 if "labels" in archive and ("probs" in archive or "logits" in archive):
                     found += [Key(path, path.stem, f"half-{seed}") for seed in range(HALVES)]
     return found
@@ -73,7 +75,7 @@ def _keys(path: Path) -> Iterator[Key]:
 def read(key: Key) -> Experiment:
     """The rows of one experiment, in double precision."""
     if key.path.suffix == ".npz":
-        with np.load(key.path) as archive:
+        with np.load(verified(key.path)) as archive:
             labels = archive["labels"].astype(int)
             p = _softmax(archive["logits"].astype(float)) if "logits" in archive else archive["probs"]
         order = np.random.default_rng(int(key.model.removeprefix("half-"))).permutation(len(labels))

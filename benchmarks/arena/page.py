@@ -19,6 +19,7 @@ from benchmarks.arena.contenders import contenders as every_contender
 from benchmarks.arena.datasets import names as dataset_names
 from benchmarks.arena.run import LIMIT
 from benchmarks.arena.scores import CLIP
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 Array = npt.NDArray[Any]
@@ -352,7 +353,7 @@ def main() -> None:
     lines = parser.parse_args().results
     if lines:
         results.collect(lines)
-    PAGE.write_text(page(read_boards()), "utf-8")
+    publish(PAGE, page(read_boards()))
     print(f"wrote {PAGE}")
 
 

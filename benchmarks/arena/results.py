@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 from pathlib import Path
 from typing import Any
+
+from benchmarks.provenance import digest_of
+from benchmarks.records import UnusableRecords, load, save
+from benchmarks.records import read as stored_records
 
 FOLDER = Path(__file__).parent / "results"
 #: Digits of each column; scores that agree to so many digits are ties.
@@ -15,6 +18,8 @@ _DIGITS = {"log_loss": 7, "brier": 7, "ece": 4, "accuracy": 4, "excess_error": 4
 _COLUMNS = ("experiment", *_DIGITS, "gained", "lost", "clipped", "problem")
 _OF_EXPERIMENT = ("experiment", "dataset", "n_classes", "n_cal", "n_test")
 _OF_CONTENDER = ("contender", "package", "version")
+#: What made the results, with the digest of each file.
+_ORIGINS = "origins.json"
 Record = dict[str, Any]
 
 
@@ -26,7 +31,7 @@ def collect(lines: Path, folder: Path = FOLDER) -> None:
     experiments: dict[str, Record] = {}
     contenders: list[Record] = []
     for path in sorted(lines.glob("*.jsonl")):
-        records = {record["experiment"]: record for record in map(json.loads, path.read_text().splitlines())}
+        records = {record["experiment"]: record for record in stored_records(path)}
         if not records:
             continue
         experiments |= records
@@ -40,6 +45,7 @@ def collect(lines: Path, folder: Path = FOLDER) -> None:
             file.write(text.getvalue().encode())
     _write(folder / "experiments.csv", _OF_EXPERIMENT, [experiments[name] for name in sorted(experiments)])
     _write(folder / "contenders.csv", ("file", *_OF_CONTENDER), contenders)
+    save(folder / _ORIGINS, {path.name: digest_of(path.read_bytes()) for path in sorted(folder.glob("*.csv*"))})
 
 
 def _write(path: Path, columns: tuple[str, ...], records: list[Record]) -> None:
@@ -50,7 +56,13 @@ def _write(path: Path, columns: tuple[str, ...], records: list[Record]) -> None:
 
 
 def read(folder: Path = FOLDER) -> tuple[dict[str, Record], list[Record], dict[str, dict[str, Record]]]:
-    """Experiments by name, contenders, and for each contender's file its records by experiment, numbers as floats."""
+    """Experiments by name, contenders, and for each contender's file its records by experiment, numbers as floats.
+
+    Raises ``UnusableRecords`` if other code made the results, or if a file is not the one that was collected.
+    """
+    for name, digest in load(folder / _ORIGINS, "make arena").items():
+        if not (folder / name).exists() or digest_of((folder / name).read_bytes()) != digest:
+            raise UnusableRecords(f"{name}: missing or altered since it was collected; run make arena")
     with (folder / "experiments.csv").open() as file:
         experiments = {
             row["experiment"]: {**row, **{name: int(row[name]) for name in ("n_classes", "n_cal", "n_test")}}

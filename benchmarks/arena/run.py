@@ -1,7 +1,8 @@
 """Stage 2: every contender on every experiment, one thread: ``python -m benchmarks.arena.run FOLDER...``.
 
-Results are JSON lines, one file per contender, as CalArena has one CSV per calibrator. Finished experiments are left
-as they are, so that an interrupted run resumes; ``--only NAME --again`` runs one contender again.
+Results are JSON lines, one file per contender, as CalArena has one CSV per calibrator. Experiments that the present
+code has finished are left as they are, so that an interrupted run resumes; ``--only NAME --again`` runs one contender
+again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import os
 import signal
 import time
@@ -22,6 +22,8 @@ import numpy as np
 from benchmarks.arena.contenders import Contender, contenders, versions
 from benchmarks.arena.experiments import Experiment, Key, find, read, rows_of
 from benchmarks.arena.scores import score
+from benchmarks.records import append
+from benchmarks.records import read as stored_records
 
 #: Seconds of CPU time for fit and application, so that the load of the machine does not count; after that the base
 #: model's predictions count.
@@ -91,7 +93,7 @@ def _file(folder: Path, contender: Contender) -> Path:
 
 
 def _finished(path: Path) -> set[str]:
-    return {json.loads(line)["experiment"] for line in path.read_text().splitlines()} if path.exists() else set()
+    return {record["experiment"] for record in stored_records(path)}
 
 
 def _warm_up(every: list[Contender]) -> None:
@@ -151,8 +153,7 @@ def main() -> None:
                 "version": known.get(contender.package, ""),
                 **play(contender, experiment),
             }
-            with _file(options.results, contender).open("a") as file:
-                file.write(json.dumps(record) + "\n")
+            append(_file(options.results, contender), record)
         print(f"{at + 1} {key.name}: {time.perf_counter() - began:.1f} s", flush=True)
 
 

@@ -9,6 +9,7 @@ from benchmarks.chaos.page_attack import attack_part
 from benchmarks.chaos.page_chaos import chaos_part, network_part
 from benchmarks.chaos.page_load import soak_part, throughput_part
 from benchmarks.chaos.results import ROOT, read
+from benchmarks.records import publish
 
 PAGE = ROOT / "docs" / "benchmarks" / "reliability.md"
 
@@ -51,7 +52,7 @@ def page() -> str:
 
 def write_page() -> None:
     """Rewrite the page."""
-    PAGE.write_text(page(), encoding="utf-8")
+    publish(PAGE, page())
 
 
 if __name__ == "__main__":

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.records import load, save
 from benchmarks.timing import machine
 
 FOLDER = Path(__file__).parent / "results"
 ROOT = Path(__file__).parents[2]
+#: The commands of figures that have another name.
+_COMMANDS = {"network": "chaos-net"}
 
 
 def write(name: str, figures: dict[str, Any]) -> None:
     """Store the figures of a run."""
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    save(FOLDER / f"{name}.json", figures)
 
 
 def read(name: str) -> dict[str, Any] | None:
     """The figures of the last run, or None."""
     path = FOLDER / f"{name}.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+    return load(path, f"make {_COMMANDS.get(name, name)}") if path.exists() else None
 
 
 def circumstances() -> dict[str, Any]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compare.data import classifiers, write_shipped
 from benchmarks.compare.page import event_section, page, with_section
 from benchmarks.compare.run import Task, run, tasks, tasks_of_one_event
-from benchmarks.records import append, current, read
+from benchmarks.provenance import Pool
+from benchmarks.records import append, current, kept_body, publish, read
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks" / "calibrators.md"
@@ -38,10 +39,10 @@ def main() -> None:
     source = "given" if asked.folder else "shipped"
     of_event = _measured(f"event-{source}", tasks_of_one_event(files), asked)
     if asked.one_event:
-        PAGE.write_text(with_section(PAGE.read_text("utf-8"), event_section(of_event)), "utf-8")
+        publish(PAGE, with_section(kept_body(PAGE, "make compare"), event_section(of_event)))
         return
     records = _measured(f"records-{source}", tasks(files), asked)
-    PAGE.write_text(with_section(page(records, shipped=asked.folder is None), event_section(of_event)), "utf-8")
+    publish(PAGE, with_section(page(records, shipped=asked.folder is None), event_section(of_event)))
 
 
 def _measured(name: str, wanted: list[Task], asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -52,7 +53,7 @@ def _measured(name: str, wanted: list[Task], asked: argparse.Namespace) -> dict[
     left = [task for task in left if asked.halves is None or task.seed < asked.halves]
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
+    with Pool(asked.processes, mp_context=context) as pool:
         running = {pool.submit(run, task): task for task in left}
         for done in as_completed(running):
             key = running[done].key

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.data_sets import verified
 from calibrant.core.batch import Scale
 
 Array = npt.NDArray[Any]
@@ -26,7 +27,7 @@ class Predictions(NamedTuple):
 
 def read_file(path: Path) -> Predictions:
     """A ``.npz`` of ``labels`` (n,) and ``probs`` or ``logits`` (n, K)."""
-    with np.load(path) as archive:
+    with np.load(verified(path)) as archive:
         scale: Scale = "logit" if "logits" in archive else "probability"
         return Predictions(archive["logits" if scale == "logit" else "probs"], archive["labels"], scale)
 
@@ -35,7 +36,7 @@ def classifiers(folder: Path) -> list[Path]:
     """The ``.npz`` files of a folder that ``read_file`` reads; others may hold predictive distributions."""
     found = []
     for path in sorted(folder.glob("*.npz")):
-        with np.load(path) as archive:
+        with np.load(verified(path)) as archive:
             if "labels" in archive and ("logits" in archive or "probs" in archive):
                 found.append(path)
     return found

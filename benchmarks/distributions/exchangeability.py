@@ -7,7 +7,6 @@ Dzeroski 2011, section 5.2).
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from benchmarks.records import publish, save
 from calibrant.distributions.streams import exchangeability_evidence
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "exchangeability.md"
@@ -191,7 +191,7 @@ def write(found: dict[str, Any]) -> None:
         false=100.0 * (none["runs"] - none["missed"]) / none["runs"],
         percent=100.0 * ALPHA,
     )
-    PAGE.write_text(text, "utf-8")
+    publish(PAGE, text)
 
 
 def main(runs: int) -> None:
@@ -201,7 +201,7 @@ def main(runs: int) -> None:
         found[name] = summary([run(model, name, 42 + 1000 * trial) for trial in range(runs)])
         print(name, found[name], flush=True)
     results = {"alpha": ALPHA, "scenarios": found}
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    save(RESULTS, results)
     write(results)
 
 

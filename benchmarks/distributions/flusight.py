@@ -8,8 +8,8 @@ and docs/benchmarks/flusight.md; without a folder, only the page, from the resul
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
+from benchmarks.checks import NotChecked, Part, Rendering, Stored
+from benchmarks.data_sets import verified
+from benchmarks.records import load, publish, save
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "flusight.md"
 RESULTS = Path(__file__).parent / "results" / "flusight.json"
@@ -50,7 +53,7 @@ class Rows:
     @classmethod
     def read(cls, path: Path) -> Rows:
         """Read a file."""
-        with np.load(path) as file:
+        with np.load(verified(path)) as file:
             made, target = (file[name].astype("datetime64[D]") for name in ("reference_date", "target_date"))
             quantiles, observed = (file[name].astype(np.float64) for name in ("quantiles", "observed"))
             return cls(quantiles, file["levels"], observed, made, target + DELAY, file["horizon"])
@@ -244,15 +247,24 @@ def page(found: dict[str, Any]) -> str:
     )
 
 
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the page of the stored results, and with the files everything in one part."""
+    stored = load(RESULTS, "make flusight DATA=folder", older=True)
+    parts: list[Part] = [Rendering("the page of the stored results", partial(page, stored))]
+    if data is None:
+        raise NotChecked("it needs DATA=folder")
+    return [*parts, Stored("all results", stored, partial(measured, data), tolerance=1e-6)]
+
+
 def main() -> None:
     """Measure, if a folder is given, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
     folder = parser.parse_args().folder
     if folder is not None:
-        RESULTS.write_text(json.dumps(measured(folder), indent=1) + "\n", "utf-8")
-    text = page(json.loads(RESULTS.read_text("utf-8")))
-    PAGE.write_text(text, "utf-8")
+        save(RESULTS, measured(folder))
+    text = page(load(RESULTS, "make flusight DATA=folder"))
+    publish(PAGE, text)
     print(text)
 
 

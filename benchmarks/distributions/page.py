@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from benchmarks.records import load, publish
 
 FOLDER = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "distributions.md"
@@ -45,9 +46,9 @@ The share of 95 % intervals that contain the mean over a million other rows, in 
 """
 
 
-def _read(name: str) -> Any:
+def _read(name: str, command: str) -> Any:
     path = FOLDER / name
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+    return load(path, command) if path.exists() else None
 
 
 def _table(found: dict[str, dict[str, float]]) -> str:
@@ -61,7 +62,8 @@ def _table(found: dict[str, dict[str, float]]) -> str:
 
 def write() -> None:
     """Write the page from the results that exist."""
-    text, speed, validity = _HEAD, _read("scores.json"), _read("validity.json")
+    text, speed, validity = _HEAD, _read("scores.json", "make distribution-scores"), None
+    validity = _read("validity.json", "make distribution-validity")
     if speed is not None:
         rows = [
             f"| {name} | {1e3 * x['ours']:.1f} | {1e3 * x['theirs']:.1f} | {x['ours'] / x['theirs']:.2f} "
@@ -85,7 +87,7 @@ def write() -> None:
             tests=_table(validity["tests"]),
             intervals=_table(validity["intervals"]),
         )
-    PAGE.write_text(text, "utf-8")
+    publish(PAGE, text)
 
 
 if __name__ == "__main__":

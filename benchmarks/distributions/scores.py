@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from scipy.stats import norm
 
 import calibrant
 from benchmarks.distributions.page import FOLDER, write
+from benchmarks.records import save
 from benchmarks.timing import machine, medians
 from calibrant.distributions import scores
 from calibrant.distributions.forecasts import read_forecasts
@@ -102,7 +102,7 @@ def main() -> None:
         print(name, rows[name], flush=True)
     packages = {name: version(name) for name in ("scoringrules", "uncertainty-toolbox")}
     found = {"machine": machine(), "packages": packages, "scores": rows, "panel": panel()}
-    (FOLDER / "scores.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    save(FOLDER / "scores.json", found)
     write()
 
 

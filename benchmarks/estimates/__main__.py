@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.checks import Part, Rendering, Stored
 from benchmarks.estimates import drift, employment, shift
 from benchmarks.estimates.page import page
+from benchmarks.records import load, publish, save
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "estimates.md"
 
 
 def kept(name: str, found: Any) -> Any:
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    save(RESULTS / f"{name}.json", found)
     return found
 
 
 def main(data: Path) -> None:
-    cbpe = json.loads((RESULTS / "cbpe.json").read_text())
+    cbpe = _loaded(RESULTS / "cbpe.json")
     kept("employment", employment.employment(data, cbpe))
     kept("without_shift", employment.without_shift())
     kept("drift", {"false_alarms": drift.false_alarms(), "delays": drift.delays()})
@@ -29,11 +31,31 @@ def main(data: Path) -> None:
     write_page()
 
 
+def checks(data: Path | None = None) -> list[Part]:
+    """Return what can be computed alone: streams without shift, and with their files the employment and label shift."""
+    stored = {
+        path.stem: load(path, "make estimates DATA=folder", older=True) for path in sorted(RESULTS.glob("*.json"))
+    }
+    parts: list[Part] = [
+        Rendering("the page of the stored results", partial(page, stored)),
+        Stored("streams without shift", stored["without_shift"], employment.without_shift),
+    ]
+    if data:
+        files = {name: data / f"{name}.npz" for name in stored["label_shift"]}
+        parts += [
+            Stored(name, stored["label_shift"][name], partial(shift.errors, path)) for name, path in files.items()
+        ]
+        parts.append(Stored("employment", stored["employment"], partial(employment.employment, data, stored["cbpe"])))
+    return parts
+
+
 def write_page() -> None:
     """Write the page from the committed results."""
-    PAGE.write_text(
-        page({path.stem: json.loads(path.read_text()) for path in RESULTS.glob("*.json")}), encoding="utf-8"
-    )
+    publish(PAGE, page({path.stem: _loaded(path) for path in sorted(RESULTS.glob("*.json"))}))
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    return load(path, "make estimates DATA=folder")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-"""NannyML's CBPE on the employment files: python cbpe.py DATA OUT, in an environment with nannyml==0.13.1."""
+"""NannyML's CBPE on the employment files: ``python -m benchmarks.estimates.cbpe DATA OUT``.
+
+The environment needs nannyml==0.13.1.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
+
+from benchmarks.data_sets import verified
+from benchmarks.records import save
 
 METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "f1": "f1"}
 CHUNKS = 20
@@ -22,11 +27,15 @@ def main(data: Path, out: Path) -> None:
         metrics=list(METRICS.values()),
         chunk_number=CHUNKS,
     )
-    estimator.fit(pd.read_parquet(data / "employment_MA_reference.pq"))
-    found = estimator.estimate(pd.read_parquet(data / "employment_MA_analysis.pq")).filter(period="analysis").to_df()
+    estimator.fit(pd.read_parquet(verified(data / "employment_MA_reference.pq")))
+    found = (
+        estimator.estimate(pd.read_parquet(verified(data / "employment_MA_analysis.pq")))
+        .filter(period="analysis")
+        .to_df()
+    )
     # The rows that do not divide by 20 are in a chunk of their own, which is left out.
     values = {name: found[(theirs, "value")].tolist()[:CHUNKS] for name, theirs in METRICS.items()}
-    out.write_text(json.dumps({"version": nannyml.__version__, **values}, indent=1) + "\n")
+    save(out, {"version": nannyml.__version__, **values})
 
 
 if __name__ == "__main__":

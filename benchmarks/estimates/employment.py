@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
+from benchmarks.data_sets import verified
 from calibrant import PerformanceEstimate, PerformanceEstimator, density_ratios, fit_performance_estimator
 
 CHUNKS, STREAMS = 20, 200
@@ -44,7 +45,8 @@ def employment(data: Path, cbpe: dict[str, Any]) -> dict[str, Any]:
     import pandas as pd
 
     files = [
-        pd.read_parquet(data / f"employment_MA_{name}.pq") for name in ("reference", "analysis", "analysis_target")
+        pd.read_parquet(verified(data / f"employment_MA_{name}.pq"))
+        for name in ("reference", "analysis", "analysis_target")
     ]
     reference, analysis, target = files
     p, y = reference.predicted_probability.to_numpy(), reference.employed.to_numpy()

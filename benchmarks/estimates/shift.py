@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 import calibrant
+from benchmarks.data_sets import verified
 from calibrant.core.cells import Floats
 from calibrant.monitoring.label_shift import class_frequencies
 
@@ -43,7 +44,7 @@ def weights_by_confusion(predicted: Integers, labels: Integers, window: Integers
 
 def errors(path: Path) -> dict[str, float] | None:
     """The median over draws of the mean squared error of the class weights; None for other numbers of classes."""
-    with np.load(path) as file:
+    with np.load(verified(path)) as file:
         scale: Any = "logit" if "logits" in file else "probability"
         given, labels = np.asarray(file["logits" if "logits" in file else "probs"], np.float64), file["labels"]
     labels = labels.astype(np.int64)

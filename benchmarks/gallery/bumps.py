@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import numpy as np
 
 from benchmarks.gallery.orders import KEPT, MEASURES, TRUTH
+from benchmarks.records import load
 from calibrant.plots.canvas import SERIES, SMALL, Canvas, Drawn, Format, Theme
 from calibrant.plots.panel import Panel, heading
 
@@ -18,7 +18,7 @@ _DASHES = (None, (6.0, 2.5))
 
 def orders(form: Format, theme: Theme, width: int) -> Drawn:
     """Six calibrated outputs of each of three models, the best on top, by their true error and by seven measures."""
-    found: Mapping[str, Mapping[str, Mapping[str, float]]] = json.loads(KEPT.read_text("utf-8"))
+    found: Mapping[str, Mapping[str, Mapping[str, float]]] = load(KEPT, "make gallery-orders", older=True)
     canvas = Canvas(width, theme=theme, form=form)
     title = "How measures order calibrated models"
     top = heading(canvas, title, ["n = 10,000 each · confidence · the least error stands on top"], [])

@@ -6,7 +6,6 @@ a million unseen rows tell. The figures stand in orders.json, which ``make galle
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import calibrant
 from benchmarks.pseudo_real import experiment, model
 from benchmarks.pseudo_real.calibrators import calibrated
 from benchmarks.pseudo_real.truth import TrueMaps
+from benchmarks.records import save
 from calibrant.core.reductions import Event
 
 KEPT = Path(__file__).with_name("orders.json")
@@ -62,4 +62,4 @@ def measured() -> dict[str, dict[str, dict[str, float]]]:
 
 
 if __name__ == "__main__":
-    KEPT.write_text(json.dumps(measured(), indent=1) + "\n", encoding="utf-8")
+    save(KEPT, measured())

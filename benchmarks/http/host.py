@@ -22,6 +22,7 @@ import calibrant
 from backend.store.processes import spawn, stop
 from benchmarks.http.load import Rate, version, wrk
 from benchmarks.http.run import SCORES, echo_server
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "host.md"
@@ -153,7 +154,7 @@ def main() -> None:
         loaded=loaded,
         importing=importing(),
     )
-    PAGE.write_text(text, encoding="utf-8")
+    publish(PAGE, text)
 
 
 if __name__ == "__main__":

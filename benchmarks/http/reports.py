@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from benchmarks.http.load import p99_meanwhile
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from service.stack import stack
 
@@ -146,7 +147,7 @@ def main() -> None:
             reports="\n".join(reports(client, bodies())),
             load=os.getloadavg()[0],
         )
-    PAGE.write_text(page, encoding="utf-8")
+    publish(PAGE, page)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import orjson
 import calibrant
 from backend.store.processes import spawn, stop
 from benchmarks.http.load import Rate, median_seconds, p99_meanwhile, peak_bytes, reset_peak, version, wrk
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from service.stack import Stack, stack
 
@@ -273,7 +274,7 @@ def main() -> None:
             large="\n".join(large_rows(running, large)),
             memory=memory_line(running, large),
         )
-    PAGE.write_text(page, encoding="utf-8")
+    publish(PAGE, page)
 
 
 if __name__ == "__main__":

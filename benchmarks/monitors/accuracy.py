@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.calibration_test import SHAPES, Array
+from benchmarks.checks import Check, Comparison, Part
+from benchmarks.markdown import figures, tables
 from benchmarks.monitors.streams import SPREADS
+from benchmarks.records import publish
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.bounds import (
@@ -99,10 +103,45 @@ def line(title: str, found: list[tuple[dict[str, float], dict[str, float]]]) -> 
     return f"| {title} | {' | '.join(cells)} |"
 
 
-def main() -> None:
-    """Compare and write the page."""
+def checks(data: Path | None = None) -> list[Part]:
+    """Return both tables: their rows are drawn by one generator, one after the other."""
+    del data
+
+    def lines() -> list[str]:
+        shapes, difficult = compared_rows()
+        return [*head(), *shapes, "", *head(), *difficult]
+
+    # Differences of rounding depend on the processor; they are at most a thousandth of the goal.
+    return [TallyCheck("both tables", lines)]
+
+
+@dataclass(frozen=True)
+class TallyCheck(Check):
+    """Figures below a thousandth of the goal are differences of rounding, of which only the size is compared."""
+
+    def compare(self, page: str) -> Comparison:
+        """Compare the tables, with small figures as zero."""
+        comparison = Comparison()
+        for printed, computed in zip(tables(page), tables("\n".join(self.compute())), strict=True):
+            for old, new in zip(printed.rows, computed.rows, strict=True):
+                for name, one, other in zip(printed.head[1:], old[1:], new[1:], strict=True):
+                    comparison.add(f"{printed.section}, {old[0]}, {name}", _rounded(one), _rounded(other), 0.01)
+        return comparison
+
+
+def _rounded(cell: str) -> str:
+    error, bound = (figure.value for figure in figures(cell))
+    return f"{0.0 if error < GOAL / 1e3 else error:.1e} ({bound:.0e})"
+
+
+def head() -> list[str]:
+    """The head of both tables."""
+    return ["| " + " | ".join(["predictions", *(r.key for r in REQUESTS)]) + " |", "|---|" + "---|" * len(REQUESTS)]
+
+
+def compared_rows() -> tuple[list[str], list[str]]:
+    """The rows of both tables."""
     random = np.random.default_rng(31)
-    header = ["| " + " | ".join(["predictions", *(r.key for r in REQUESTS)]) + " |", "|---|" + "---|" * len(REQUESTS)]
     shapes = []
     for spread in TRUE:
         for error in ERRORS:
@@ -111,7 +150,12 @@ def main() -> None:
             kind = f"error {error:g} ({len(found)} shapes)" if error else f"calibrated ({len(found)} batches)"
             if found:
                 shapes.append(line(f"{spread}, {kind}", found))
-    difficult = [line(title, [compared(rows, random)]) for title, rows in hard(random)]
+    return shapes, [line(title, [compared(rows, random)]) for title, rows in hard(random)]
+
+
+def main() -> None:
+    """Compare and write the page."""
+    shapes, difficult = compared_rows()
     lines = [
         "# Accuracy of measures from tallies",
         "",
@@ -129,19 +173,19 @@ def main() -> None:
         "smooth test](calibration-test.md) that can reach the error.",
         "Each figure is the largest over the shapes.",
         "",
-        *header,
+        *head(),
         *shapes,
         "",
         "## Difficult distributions",
         "",
-        *header,
+        *head(),
         *difficult,
         "",
         "The log loss is too low for rows with a wrong prediction that is closer to 0 or 1 than 6e-7, the width of the",
         "first cell. The bound in brackets limits this error.",
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks.calibration_test import SHAPES, calibrated, miscalibrated
+from benchmarks.checks import Check, Part
 from benchmarks.monitors.streams import SPREADS, Stream
 from benchmarks.monitors.watching import BATCH, BUCKET, Betting, Windows
+from benchmarks.provenance import Pool
+from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "alarms.md"
 ALPHAS = (0.05, 0.01)
@@ -22,6 +25,7 @@ WINDOWS = (1_000, 5_000, 20_000, 50_000)
 #: Alpha of the KS test.
 LEVEL = 0.01
 PROCESSES = 2
+_SOON, _LATE = "Error from the first row", f"Error after {DRIFT:,} calibrated rows"
 
 Delays = dict[str, list[int | None]]
 
@@ -69,7 +73,7 @@ def delay_cell(found: list[int | None]) -> str:
     return " / ".join(numbers) + ("" if share == 1.0 else f" ({share:.0%})")
 
 
-def false_lines(pool: ProcessPoolExecutor) -> list[str]:
+def false_lines(pool: Pool) -> list[str]:
     """The table of false alarms."""
     runs = list(pool.map(highest, range(RUNS), chunksize=20))
     header = [f"alpha = {alpha:g}" for alpha in ALPHAS]
@@ -88,15 +92,39 @@ def _false_line(name: str, log_e: list[float]) -> str:
     return f"| {name} | {len(log_e):,} | {' | '.join(cells)} |"
 
 
-def delay_lines(pool: ProcessPoolExecutor, sound: int) -> list[str]:
+def delay_head() -> list[str]:
+    """The head of a table of delays."""
+    titles = [f"betting, alpha = {alpha:g}" for alpha in ALPHAS] + [f"KS, W = {rows:,}" for rows in WINDOWS]
+    return ["| error | shape | " + " | ".join(titles) + " |", "|---|---|" + "---|" * len(titles)]
+
+
+def delay_row(shape: str, error: float, rows: Delays) -> str:
+    """The row of one error."""
+    names = [f"betting {alpha}" for alpha in ALPHAS] + [f"KS {rows}" for rows in WINDOWS]
+    return f"| {error:.2f} | {shape} | " + " | ".join(delay_cell(rows[name]) for name in names) + " |"
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows of delays, each of which can be computed alone; the others need every stream."""
+    del data
+
+    def lines(shape: str, error: float, sound: int) -> list[str]:
+        return [*delay_head(), delay_row(shape, error, delays(shape, error, sound))]
+
+    return [
+        Check(f"{title}, {error}, {shape}", partial(lines, shape, error, sound), title, keys=2)
+        for title, sound in ((_SOON, 0), (_LATE, DRIFT))
+        for error, shape in product(ERRORS, SHAPES)
+    ]
+
+
+def delay_lines(pool: Pool, sound: int) -> list[str]:
     """The table of delays after this number of calibrated rows."""
     settings = [(shape, error, sound) for error in ERRORS for shape in SHAPES]
     found = list(pool.map(delays, *zip(*settings, strict=True)))
-    names = [f"betting {alpha}" for alpha in ALPHAS] + [f"KS {rows}" for rows in WINDOWS]
-    titles = [f"betting, alpha = {alpha:g}" for alpha in ALPHAS] + [f"KS, W = {rows:,}" for rows in WINDOWS]
-    lines = ["| error | shape | " + " | ".join(titles) + " |", "|---|---|" + "---|" * len(titles)]
+    lines = delay_head()
     for (shape, error, _), rows in zip(settings, found, strict=True):
-        lines.append(f"| {error:.2f} | {shape} | " + " | ".join(delay_cell(rows[name]) for name in names) + " |")
+        lines.append(delay_row(shape, error, rows))
     early = sum(len(rows["early"]) for rows in found)
     excluded = f"Alarms of any test before the start of the error, excluded above: {early} in"
     return [*lines, "", f"{excluded} {len(settings) * DELAY_RUNS:,} runs."] if sound else lines
@@ -132,11 +160,11 @@ def page(false: list[str], soon: list[str], late: list[str]) -> str:
         f"{ROWS:,}). It tests a window only when the window is full,",
         "and needs the length of the stream in advance.",
         "",
-        "### Error from the first row",
+        f"### {_SOON}",
         "",
         *soon,
         "",
-        f"### Error after {DRIFT:,} calibrated rows",
+        f"### {_LATE}",
         "",
         "The drift starts inside a bucket and inside the longer windows.",
         "",
@@ -148,10 +176,10 @@ def page(false: list[str], soon: list[str], late: list[str]) -> str:
 
 def main() -> None:
     """Simulate and write the page."""
-    with ProcessPoolExecutor(PROCESSES) as pool:
+    with Pool(PROCESSES) as pool:
         soon, late = delay_lines(pool, 0), delay_lines(pool, DRIFT)
         false = false_lines(pool)
-    PAGE.write_text(page(false, soon, late), "utf-8")
+    publish(PAGE, page(false, soon, late))
 
 
 if __name__ == "__main__":

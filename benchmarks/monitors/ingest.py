@@ -15,6 +15,7 @@ import httpx
 
 from benchmarks.monitors.bodies import Body, Columns, as_arrow, as_json, as_lines, as_npz, columns, without
 from benchmarks.monitors.serving import Served, serving
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-speed.md"
@@ -70,7 +71,7 @@ def main() -> None:
     began = os.getloadavg()[0]
     with serving() as (served,):
         rates = [(ingest, measured(served, ingest, at)) for at, ingest in enumerate(INGESTS)]
-    PAGE.write_text(page(rates, began), "utf-8")
+    publish(PAGE, page(rates, began))
 
 
 def measured(served: Served, ingest: Ingest, at: int) -> Rate:

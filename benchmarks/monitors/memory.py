@@ -20,6 +20,7 @@ from backend.store.store import Store
 from benchmarks.monitors.bodies import as_arrow, columns
 from benchmarks.monitors.ingest import send
 from benchmarks.monitors.serving import Served, resident, serving
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "monitor-memory.md"
@@ -54,7 +55,7 @@ def main() -> None:
             held.append(_held(served, f"{n:,} rows without ids"))
         seconds = time.perf_counter() - began
         held += _of_ids(served, http)
-    PAGE.write_text(page(held, MANY / seconds), "utf-8")
+    publish(PAGE, page(held, MANY / seconds))
 
 
 def _of_ids(served: Served, http: httpx.Client) -> list[Held]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.records import publish
 from benchmarks.timing import machine, medians
 from calibrant.monitoring.evidence import evidence, log_factors, shifts
 from calibrant.monitoring.tally import FOLDS, Tally, from_bytes, merged, tally_of
@@ -77,7 +78,7 @@ def main() -> None:
         *(f"| {name} | {1e3 * taken:.2f} |" for name, taken in others.items()),
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

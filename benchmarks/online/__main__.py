@@ -6,18 +6,20 @@ without a folder it writes docs/benchmarks/online.md from the stored results.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from contextlib import suppress
-from multiprocessing import Pool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import calibrant
+from benchmarks.checks import Part, Rendering, Stored
 from benchmarks.online.streams import BEFORE, GAMES, ROWS, Floats, Stream, games, simulated
+from benchmarks.provenance import Pool
+from benchmarks.records import load, publish, save
 from calibrant.core.errors import OneClass
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "online.md"
@@ -79,14 +81,24 @@ def measured(name: str, before: Stream, stream: Stream) -> dict[str, Any]:
     }
 
 
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the stored streams, of games only with their files, and the page of all of them."""
+    stored = load(RESULTS, "make online DATA=folder", older=True)
+    cases = [*real(data), *simulated()] if data else list(simulated())
+    streams: list[Part] = [Stored(case[0], stored[case[0]], partial(measured, *case), tolerance=1e-6) for case in cases]
+    return [Rendering("the page of the stored results", lambda: page(list(stored.values()))), *streams]
+
+
+def real(folder: Path) -> list[tuple[str, Stream, Stream]]:
+    """Name, rows before the stream, and the stream of each league."""
+    streams = {league: games(folder, league) for league in GAMES}
+    return [(f"538 {league}", (p[:BEFORE], y[:BEFORE]), (p[BEFORE:], y[BEFORE:])) for league, (p, y) in streams.items()]
+
+
 def all_measured(folder: Path) -> list[dict[str, Any]]:
     """Real and simulated streams, two at a time."""
-    cases = []
-    for league in GAMES:
-        p, y = games(folder, league)
-        cases.append((f"538 {league}", (p[:BEFORE], y[:BEFORE]), (p[BEFORE:], y[BEFORE:])))
     with Pool(2) as pool:
-        return pool.starmap(measured, [*cases, *simulated()], chunksize=1)
+        return list(pool.map(measured, *zip(*real(folder), *simulated(), strict=True)))
 
 
 def line(result: dict[str, Any], window: int) -> tuple[str, float, bool]:
@@ -126,8 +138,8 @@ them at once. The bound, best expert + ln N nats, holds in every stream: the sma
 
 def main() -> None:
     if len(sys.argv) > 1:
-        RESULTS.write_text(json.dumps(all_measured(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
+        save(RESULTS, {result["stream"]: result for result in all_measured(Path(sys.argv[1]))})
+    publish(PAGE, page(list(load(RESULTS, "make online DATA=folder").values())))
 
 
 if __name__ == "__main__":

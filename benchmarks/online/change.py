@@ -6,17 +6,19 @@ docs/benchmarks/change-time.md from the stored results.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import calibrant
+from benchmarks.checks import Part, Rendering, Stored
 from benchmarks.online.streams import Floats
+from benchmarks.records import load, publish, save
 from calibrant.monitoring.evidence import evidence, log_factors
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "change-time.md"
@@ -95,13 +97,29 @@ def line(drift: str, results: list[list[float] | None]) -> str:
     return f"| {' | '.join(figures)} |\n"
 
 
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the stored runs, each of which can be computed alone, and the page of all of them."""
+    del data
+    stored = load(RESULTS, "make change-time", older=True)
+    runs: list[Part] = [
+        Stored(f"{drift}, {seed}", result, partial(run, drift, seed))
+        for drift, results in stored.items()
+        for seed, result in enumerate(results)
+    ]
+    return [Rendering("the page of the stored results", partial(page, stored)), *runs]
+
+
+def page(stored: Mapping[str, list[list[float] | None]]) -> str:
+    """The page of stored results."""
+    head = HEAD.format(runs=RUNS, before=BEFORE, bucket=BUCKET, alpha=ALPHA, two=2.0 * math.sqrt(0.95 * 0.05 / RUNS))
+    return head + "".join(line(drift, of) for drift, of in stored.items())
+
+
 def main() -> None:
     if len(sys.argv) > 1:
         results = {drift: [run(drift, seed) for seed in range(RUNS)] for drift in DRIFTS}
-        RESULTS.write_text(json.dumps(results) + "\n", encoding="utf-8")
-    page = HEAD.format(runs=RUNS, before=BEFORE, bucket=BUCKET, alpha=ALPHA, two=2.0 * math.sqrt(0.95 * 0.05 / RUNS))
-    stored = json.loads(RESULTS.read_text(encoding="utf-8"))
-    PAGE.write_text(page + "".join(line(drift, of) for drift, of in stored.items()), encoding="utf-8")
+        save(RESULTS, results)
+    publish(PAGE, page(load(RESULTS, "make change-time")))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from benchmarks.data_sets import verified
+
 Floats = npt.NDArray[np.float64]
 Stream = tuple[Floats, npt.NDArray[np.int64]]
 
@@ -79,7 +81,7 @@ def _drawn(random: np.random.Generator, n: int, level: float, true: Callable[[Fl
 
 def games(folder: Path, league: str) -> Stream:
     """Forecasts of one league in the order of their dates."""
-    with gzip.open(folder / f"538_{league}_games.csv.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(verified(folder / f"538_{league}_games.csv.gz"), "rt", encoding="utf-8") as lines:
         rows = [row for row in csv.DictReader(lines) if row["prob1"] and row["prob1_outcome"] in {"0", "1"}]
     rows.sort(key=lambda row: row["date"])
     return np.array([float(row["prob1"]) for row in rows]), np.array([int(row["prob1_outcome"]) for row in rows])

@@ -18,6 +18,7 @@ import calibrant
 from benchmarks.peers.data import binary, load_matrix, matrix, save_matrix
 from benchmarks.peers.run import Goal, in_child
 from benchmarks.peers.speed import Seconds
+from benchmarks.records import publish
 from benchmarks.timing import machine, medians
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "map-speed.md"
@@ -212,7 +213,7 @@ def page() -> str:
 def main() -> None:
     """Measure and write the page."""
     text = page()
-    PAGE.write_text(text, "utf-8")
+    publish(PAGE, text)
     print(text)
 
 

@@ -15,6 +15,7 @@ from scipy.special import expit, log_softmax, logit, softmax
 
 import calibrant
 from benchmarks.compare.data import Predictions, classifiers, read_file
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant.core.batch import read_batch
 from calibrant.core.errors import CalibrationError
@@ -167,7 +168,7 @@ def main() -> None:
         *table,
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
     print("\n".join(lines))
 
 

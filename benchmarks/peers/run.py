@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from benchmarks.peers import agreement, memory, speed
 from benchmarks.peers.data import save_matrix
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "peers.md"
@@ -255,7 +256,7 @@ def page() -> str:
 def main() -> None:
     """Measure and write the page."""
     text = page()
-    PAGE.write_text(text, "utf-8")
+    publish(PAGE, text)
     print(text)
 
 

@@ -20,6 +20,7 @@ from scipy.special import softmax
 
 import calibrant
 from benchmarks.compare.data import classifiers, read_file
+from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant.core.batch import Predictions
 from calibrant.sets.scores import label_scores, within
@@ -295,7 +296,7 @@ def main() -> None:
         *speed,
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
     print("\n".join(lines))
 
 

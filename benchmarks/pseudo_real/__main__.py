@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 
+from benchmarks.provenance import Pool
 from benchmarks.pseudo_real import experiment, model
 from benchmarks.pseudo_real.experiment import FOLDER, SEEDS, Job, Record, jobs
 from benchmarks.pseudo_real.page import page
-from benchmarks.records import append, current, read
+from benchmarks.records import append, current, publish, read
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks" / "pseudo-real.md"
@@ -39,7 +40,7 @@ def main() -> None:
     asked = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(asked.processes, multiprocessing.get_context("spawn")) as pool:
+    with Pool(asked.processes, multiprocessing.get_context("spawn")) as pool:
         for name, _ in zip(model.MODELS, pool.map(experiment.predict, model.MODELS), strict=True):
             print(f"model ready: {name}", flush=True)
         kept, results = current(RECORDS, __file__), stored()
@@ -51,7 +52,7 @@ def main() -> None:
             append(kept, [job, results[job]])
             print(f"{count} of {len(left)}: {', '.join(map(str, job))}", flush=True)
         facts = dict(zip(model.MODELS, pool.map(experiment.describe, model.MODELS), strict=True))
-    PAGE.write_text(page(results, facts), "utf-8")
+    publish(PAGE, page(results, facts))
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
+from benchmarks.laws import possible
 from benchmarks.pseudo_real.calibrators import CALIBRATORS
 from benchmarks.pseudo_real.experiment import EVENTS, SEEDS, SIZES, Job, Record, jobs
 from benchmarks.pseudo_real.model import MODELS
 from benchmarks.pseudo_real.truth import TRUTHS
-from benchmarks.records import possible
 from calibrant.core.cells import Floats
 
 _MODELS = tuple(MODELS)

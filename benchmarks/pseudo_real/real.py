@@ -16,12 +16,13 @@ import numpy as np
 from scipy.stats import kendalltau, rankdata
 
 from benchmarks.compare.data import classifiers, read_file
+from benchmarks.laws import possible
 from benchmarks.pseudo_real.__main__ import ROOT, stored
 from benchmarks.pseudo_real.arrays import agreement, arrays
 from benchmarks.pseudo_real.calibrators import FIVE, VECTOR, event_of
 from benchmarks.pseudo_real.evaluators import estimates
 from benchmarks.pseudo_real.experiment import EVENTS, NINE, SIZES
-from benchmarks.records import append, current, possible, read
+from benchmarks.records import append, current, publish, read
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
 from calibrant.core.batch import read_batch
@@ -227,7 +228,7 @@ def main() -> None:
                 print(*task, flush=True)
     wanted = [path.stem for path in every]
     known = {task: answer for task, answer in answers.items() if task.file in wanted}
-    PAGE.write_text(page(known, pseudo, found.seeds, wanted), "utf-8")
+    publish(PAGE, page(known, pseudo, found.seeds, wanted))
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

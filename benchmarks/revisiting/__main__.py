@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.records import KEPT, sources, version
+from benchmarks.provenance import here
+from benchmarks.records import KEPT, publish
 from benchmarks.revisiting.measures import Figures, decisions, figures
 from benchmarks.revisiting.models import Predictions, Train, families, predictions, smoothed
 from benchmarks.revisiting.page import Results, page, pictures
@@ -24,7 +25,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    folder = KEPT / f"revisiting-{version(sources(Path(__file__)))}"
+    folder = KEPT / "records" / f"revisiting-{here().digest}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept = {
         family: {name: _predicted(folder / f"{family} {name}.npz", train) for name, train in own.items()}
@@ -36,7 +37,7 @@ def main() -> None:
     drawn = pictures(found)
     for name, picture in drawn.items():
         (DOCS / "pictures" / f"revisiting-{name}.svg").write_bytes(picture.content)
-    (DOCS / "benchmarks" / "revisiting.md").write_text(page(found, drawn), "utf-8")
+    publish(DOCS / "benchmarks" / "revisiting.md", page(found, drawn))
 
 
 def _predicted(path: Path, train: Train) -> list[Predictions]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.records import append, current, read
+from benchmarks.records import append, current, publish, read
 from benchmarks.splines.experiment import HALVES, Record, networks, run
 from benchmarks.splines.page import page
 
@@ -36,7 +36,7 @@ def main() -> None:
         if (path.stem, seed) not in records:
             records[path.stem, seed] = run(path, seed)
             append(kept, [path.stem, seed, records[path.stem, seed]])
-    PAGE.write_text(page({(path.stem, seed): records[path.stem, seed] for path, seed in wanted}), "utf-8")
+    publish(PAGE, page({(path.stem, seed): records[path.stem, seed] for path, seed in wanted}))
 
 
 if __name__ == "__main__":

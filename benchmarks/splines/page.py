@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.records import possible
+from benchmarks.laws import possible
 from benchmarks.splines.experiment import ACCURACIES, SPLINES, VECTORS, Floats, Record
 from benchmarks.timing import machine
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.provenance import uses
 from calibrant.core import synthetic
 
 Floats = npt.NDArray[np.float64]
@@ -23,7 +24,7 @@ SHAPES = synthetic.SHAPES
 SIZES = (1_000, 3_000, 10_000)
 SEEDS = range(5)
 TEST_POINTS = 1_000_000
-_WEIGHTS = json.loads((Path(__file__).parent / "derivates.json").read_text("utf-8"))
+_WEIGHTS = json.loads(uses(Path(__file__).parent / "derivates.json").read_text("utf-8"))
 DERIVATES = tuple(sorted(name for name in _WEIGHTS["square"] if name != "full_shape_CE"))
 
 

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.records import possible
+from benchmarks.laws import possible
+from benchmarks.records import publish
 from benchmarks.tables.datasets import DERIVATES, SEEDS, SIZES, Floats, dataset
 from benchmarks.tables.run import Key, Records, collect
 from calibrant.piecewise.options import Loss
@@ -233,7 +234,7 @@ def main() -> None:
     asked = parser.parse_args()
     derivates = PART if asked.small else DERIVATES
     keys = [(SHAPE, *rest) for rest in product(derivates, SIZES, SEEDS)]
-    PAGE.write_text(page(collect("early-stopping", keys, compared)), "utf-8")
+    publish(PAGE, page(collect("early-stopping", keys, compared)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.records import possible
+from benchmarks.laws import possible
+from benchmarks.records import publish
 from benchmarks.tables.page import Cell, Records, correlations, distance, error, squared_error
 from benchmarks.tables.run import Key, collect, published_keys
 
@@ -84,7 +85,7 @@ def page(records: Records) -> str:
 
 def main() -> None:
     """Fit the averages without records, and write the page."""
-    PAGE.write_text(page(collect("averaged-order", published_keys(), task)), "utf-8")
+    publish(PAGE, page(collect("averaged-order", published_keys(), task)))
 
 
 if __name__ == "__main__":

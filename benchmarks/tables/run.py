@@ -11,12 +11,13 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records import append, current, read
+from benchmarks.provenance import Pool
+from benchmarks.records import append, current, publish, read
 from benchmarks.tables.datasets import DERIVATES, SEEDS, SHAPES, SIZES
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,7 @@ def collect(name: str, keys: Sequence[Key], task: Callable[[Key], dict[str, Any]
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
         context = multiprocessing.get_context("spawn")
         began = time.monotonic()
-        with ProcessPoolExecutor(os.cpu_count(), context) as pool:
+        with Pool(os.cpu_count(), context) as pool:
             running = {pool.submit(task, key): key for key in left}
             for count, future in enumerate(as_completed(running), 1):
                 done[running[future]] = future.result()
@@ -97,7 +98,7 @@ def main() -> None:
     records = {key: record | added[key] for key, record in records.items()}
     fresh = collect("tables-fresh", fresh_keys(asked.fresh), errors_alone)
     text = page(records, fresh, collect("tables-fresh-maps", fresh_map_keys(), whole))
-    PAGE.write_text(text, "utf-8")
+    publish(PAGE, text)
     print(text)
 
 

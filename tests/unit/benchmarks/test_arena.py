@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from benchmarks.arena.page import Board, leaderboard, others, representatives
 from benchmarks.arena.run import in_rounds, play
 from benchmarks.arena.scores import brier, ece, losses, score
 from benchmarks.arena.worlds import features, split
+from benchmarks.records import UnusableRecords, append
 from tests.rows import draw_classes
 
 pytestmark = pytest.mark.slow
@@ -285,13 +285,18 @@ def test_results_are_collected_once_per_experiment_and_read_again(tmp_path: Path
     record = {"experiment": "a/m", "dataset": "a", "n_classes": 2, "n_cal": 10, "n_test": 20, "contender": "TS"}
     record |= {"package": "peer", "version": "1", "problem": None, **score(*_rows())}
     lines = [record | {"seconds": 1.0}, record | {"seconds": 0.25, "log_loss": 0.123456789}]
-    (tmp_path / "peer--TS.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for line in lines:
+        append(tmp_path / "peer--TS.jsonl", line)
     results.collect(tmp_path, tmp_path / "csv")
     experiments, contenders, records = results.read(tmp_path / "csv")
     assert experiments["a/m"]["n_test"] == 20
     assert [contender["contender"] for contender in contenders] == ["TS"]
     found = records["peer--TS"]["a/m"]
     assert (found["log_loss"], found["seconds"], found["problem"]) == (0.1234568, 0.25, "")
+    with (tmp_path / "csv" / "peer--TS.csv.gz").open("ab") as file:
+        file.write(b"edited")
+    with pytest.raises(UnusableRecords, match=r"peer--TS\.csv\.gz: missing or altered"):
+        results.read(tmp_path / "csv")
 
 
 def _rows() -> tuple[Array, Array, Array]:

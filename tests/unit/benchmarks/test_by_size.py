@@ -14,7 +14,7 @@ import pytest
 import calibrant
 from benchmarks import by_size
 from benchmarks.by_size import DRAWN, Curves, Figure, bound, departures, draw, page, run
-from benchmarks.records import ImpossibleFigure
+from benchmarks.laws import ImpossibleFigure
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -15,6 +14,7 @@ from benchmarks.gallery.entries import ENTRIES
 from benchmarks.gallery.orders import KEPT, MEASURES, TRUTH
 from benchmarks.gallery.own import simulated_ece
 from benchmarks.gallery.worlds import fitted, of_the_paper, same_bars
+from benchmarks.records import load
 from tests.unit.benchmarks.gallery_images import FOLDER, SHOWN, drawn
 from tests.unit.plots.likeness import alike, halved, pixels, unlike
 
@@ -95,6 +95,6 @@ def test_pl3_has_two_pieces_as_in_the_paper() -> None:
 
 
 def test_every_output_is_ordered_by_the_truth_and_by_every_measure() -> None:
-    found = json.loads(KEPT.read_text("utf-8"))
+    found = load(KEPT, "make gallery-orders", older=True)
     assert len(found) == 3
     assert all(set(values) == {TRUTH, *MEASURES} for outputs in found.values() for values in outputs.values())

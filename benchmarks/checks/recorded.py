@@ -1,0 +1,124 @@
+"""Checks of pages whose cells are means over many records: the records of an earlier run are computed again.
+
+The records are in ``.calibrant``, where the command of a page has run; the repository does not have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from benchmarks.checks.comparison import NotChecked, Part, Stored
+from benchmarks.provenance import ROOT
+from benchmarks.records import current, read
+
+
+def _stored(name: str, program: str, command: str) -> Iterable[Any]:
+    """Return the records of a program, of the present code."""
+    records = list(read(current(name, str(ROOT / "benchmarks" / program))))
+    if not records:
+        raise NotChecked(
+            f"its cells are means over records in .calibrant, and there are none of this code; run {command}"
+        )
+    return records
+
+
+def _keyed(name: str, program: str, command: str, compute: Callable[[Any], Any]) -> list[Part]:
+    records = _stored(name, program, command)
+    return [Stored(f"{name}, {key}", record, partial(compute, tuple(key)), tolerance=1e-6) for key, record in records]
+
+
+def tables(data: Path | None = None) -> list[Part]:
+    """Return the records of the papers' tables."""
+    from benchmarks.tables.run import errors_alone, later, whole
+
+    del data
+    of_name = {"tables": whole, "tables-pl-de": later, "tables-fresh": errors_alone, "tables-fresh-maps": whole}
+    return list(
+        chain.from_iterable(_keyed(name, "tables/run.py", "make tables", work) for name, work in of_name.items())
+    )
+
+
+def averaged_order(data: Path | None = None) -> list[Part]:
+    """Return the records of the order of ``averaged``."""
+    from benchmarks.tables.order import task
+
+    del data
+    return _keyed("averaged-order", "tables/run.py", "make averaged-order", task)
+
+
+def early_stopping(data: Path | None = None) -> list[Part]:
+    """Return the records of training with early stopping."""
+    from benchmarks.tables.network import compared
+
+    del data
+    return _keyed("early-stopping", "tables/run.py", "make early-stopping", compared)
+
+
+def pseudo_real(data: Path | None = None) -> list[Part]:
+    """Return the jobs of the pseudo-real experiment."""
+    from benchmarks.pseudo_real.experiment import Job, run
+
+    del data
+    records = _stored("pseudo-real/records", "pseudo_real/__main__.py", "make pseudo-real")
+    return [Stored(f"{job}", of_job, partial(run, Job(*job)), tolerance=1e-6) for job, of_job in records]
+
+
+def real_evaluators(data: Path | None = None) -> list[Part]:
+    """Return the answers of the evaluators on files."""
+    from benchmarks.pseudo_real.real import run
+
+    if data is None:
+        raise NotChecked("it needs DATA=folder")
+    records = _stored("pseudo-real/real", "pseudo_real/real.py", "make real-evaluators DATA=folder")
+    return [
+        Stored(f"{file}, {calibrator}", answer, partial(run, data / f"{file}.npz", calibrator), tolerance=1e-6)
+        for (file, calibrator), answer in records
+    ]
+
+
+def splines(data: Path | None = None) -> list[Part]:
+    """Return the halves of the splines' tables."""
+    from benchmarks.splines.experiment import run
+
+    if data is None:
+        raise NotChecked("it needs DATA=folder")
+    records = _stored("splines/records", "splines/__main__.py", "make splines DATA=folder")
+    paths = {path.stem: path for path in data.iterdir()}
+    return [
+        Stored(f"{name}, {seed}", record, partial(run, paths[name], seed), tolerance=1e-6)
+        for name, seed, record in records
+        if name in paths
+    ]
+
+
+def by_size(data: Path | None = None) -> list[Part]:
+    """Return the curves of the figures, with the paper's repetitions."""
+    from benchmarks.by_size import KERNEL_SHARE, NAMES, PAPER, Figure, run
+
+    if data is None:
+        raise NotChecked("it needs DATA=folder")
+    parts: list[Part] = []
+    for figure, curves in _stored("by-size-paper", "by_size.py", "make by-size DATA=folder"):
+        kernel = PAPER // KERNEL_SHARE if NAMES["kde-ce"] in curves["curves"] else None
+        path = data / f"{figure[0]}.npz"
+        parts.append(Stored(f"{figure}", curves, partial(run, path, Figure(*figure), kernel_repetitions=kernel)))
+    return parts
+
+
+def calibrators(data: Path | None = None) -> list[Part]:
+    """Return the tasks of the comparison of calibrators on files."""
+    from benchmarks.compare.run import Task, run
+
+    if data is None:
+        raise NotChecked("it needs DATA=folder")
+    folder, parts = data, list[Part]()
+    for name in ("records-given", "event-given"):
+        for key, record in _stored(f"compare/{name}", "compare/__main__.py", "make compare DATA=folder"):
+            file, method, reduction, seed = key.rsplit("/", 3)
+            task = Task(folder / f"{file}.npz", method, reduction, int(seed))
+            parts.append(Stored(key, record, partial(run, task), tolerance=1e-6))
+    return parts

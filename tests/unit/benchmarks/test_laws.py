@@ -1,0 +1,142 @@
+"""No page has a figure that cannot be what it is called."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from benchmarks import laws
+from benchmarks.laws import ImpossibleFigure, check_page, possible
+from benchmarks.markdown import Figure, Table, figures, tables
+from benchmarks.provenance import ROOT
+
+PAGES = sorted((ROOT / "docs" / "benchmarks").glob("*.md"))
+#: Pages whose tables are in thousandths.
+THOUSANDTHS = [page for page in PAGES if "thousandths" in page.read_text("utf-8").partition("\n## ")[0]]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_figures_of_a_page_obey_the_laws_of_their_columns(page: object) -> None:
+    assert isinstance(page, type(ROOT))
+    check_page(page.stem, page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("page", THOUSANDTHS, ids=lambda page: page.stem)
+def test_no_table_of_thousandths_has_a_larger_error_than_1(page: object) -> None:
+    assert isinstance(page, type(ROOT))
+    rows = [line for line in page.read_text("utf-8").splitlines() if line.startswith("|")]
+    numbers = [float(text) for line in rows for text in re.findall(r"(?<![\d.,])\d+\.\d\d(?!\d)", line)]
+    assert max(numbers, default=0.0) <= 1000.0
+
+
+@pytest.mark.parametrize("value", [1.03599, -1.1, float("nan"), np.array([0.2, np.inf])])
+def test_an_impossible_figure_is_refused(value: float) -> None:
+    with pytest.raises(ImpossibleFigure, match=r"distance must be in \[-1, 1\]"):
+        possible(value, "distance")
+
+
+def test_possible_figures_are_unchanged() -> None:
+    assert possible(0.5, "ECE", low=0.0) == 0.5
+    with pytest.raises(ImpossibleFigure):
+        possible(-0.1, "ECE", low=0.0)
+
+
+@pytest.mark.parametrize(
+    ("law", "good", "bad"),
+    [
+        (laws.absolute, [0.0, 0.3, 1.0], [1.03, -0.01, float("nan")]),
+        (laws.signed, [-1.0, 0.0, 1.0], [-1.2, 1.2, float("inf")]),
+        (laws.share, [0.0, 0.95, 1.0], [1.001, -0.2]),
+        (laws.loss, [0.0, 7.0], [-0.1, float("inf"), float("nan")]),
+        (laws.count, [0.0, 3.0, 1e6], [0.5, -1.0, float("nan"), float("inf")]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_each_law_refuses_each_impossible_number(law: object, good: list[float], bad: list[float]) -> None:
+    assert callable(law)
+    assert law(np.array(good), "figure") is not None
+    for value in bad:
+        with pytest.raises(ImpossibleFigure, match="figure"):
+            law(np.array([*good, value]), "figure")
+
+
+def test_a_square_above_the_absolute_error_is_refused() -> None:
+    laws.square([0.04, 0.0], [0.2, 0.0], "errors")
+    with pytest.raises(ImpossibleFigure, match="errors: 1 mean squares"):
+        laws.square([0.21, 0.0], [0.2, 0.0], "errors")
+
+
+@pytest.mark.parametrize("means", [[1.0, 2.0, 4.0], [0.5, 2.5, 3.0], [1.5, 1.5, 2.0]])
+def test_ranks_that_do_not_sum_are_refused(means: list[float]) -> None:
+    laws.ranks([1.5, 1.5, 3.0], "ranks")
+    with pytest.raises(ImpossibleFigure, match="ranks"):
+        laws.ranks(means, "ranks")
+
+
+def test_an_interval_that_is_upside_down_is_refused() -> None:
+    laws.ordered([0.1, 0.2], [0.1, 0.3], "interval")
+    with pytest.raises(ImpossibleFigure, match="interval"):
+        laws.ordered([0.4], [0.3], "interval")
+
+
+#: A page, a text of it and an impossible number in its place, for every kind of rule.
+_PLANTED = (
+    ("interval-coverage", r"(\| `ece` \| )0\.\d+", r"\g<1>1.036"),
+    ("weights", r"(\| `ece` \| )0\.\d+", r"\g<1>-0.1"),
+    ("conformal-coverage", r"90\.04%", "100.04%"),
+    ("find-segments", r"\| 1,000 \| 0\.024", "| 1,000.5 | 0.024"),
+    ("distributions", r"(normal, n = 300 \| )4\.7", r"\g<1>104.7"),
+    ("dataset-shift", r"(\| `platt` \| \**)\d+\.\d", r"\g<1>1010.7"),
+    ("tables", r"(\| ES_CV \| )6\.59", r"\g<1>-6.59"),
+    ("tables", r"(\| ES_CV \| )0\.81", r"\g<1>7.81"),
+    ("by-size", r"(\| ECE \| )0\.0037", r"\g<1>0.0637"),
+    ("averaged-order", r"0\.8483", "8.8483"),
+    ("early-stopping", r"\| 25\.82 \|", "| 1025.82 |"),
+    ("arena", r"\| 78\.7 \|", "| 178.7 |"),
+    ("debiased", r"\+0\.0878", "+1.0878"),
+)
+
+
+@pytest.mark.parametrize(("name", "pattern", "planted"), _PLANTED, ids=lambda value: str(value)[:20])
+def test_a_page_with_a_planted_impossible_number_is_refused(name: str, pattern: str, planted: str) -> None:
+    text = (ROOT / "docs" / "benchmarks" / f"{name}.md").read_text("utf-8")
+    other, count = re.subn(pattern, planted, text, count=1)
+    assert count == 1
+    with pytest.raises(ImpossibleFigure, match=name):
+        check_page(name, other)
+
+
+def test_mean_ranks_of_a_page_must_sum() -> None:
+    page = "## Table 3\n\n| | a | b | c |\n|---|---|---|---|\n| mean rank | 1.5 | 2.0 | {} |\n"
+    check_page("pseudo-real", page.format("2.5"))
+    with pytest.raises(ImpossibleFigure, match=r"pseudo-real, Table 3: 3 ranks sum to 6\.5"):
+        check_page("pseudo-real", page.format("3.0"))
+
+
+def test_tables_of_a_page_are_read_by_section() -> None:
+    text = "# A\n\n| x | y |\n|---|---|\n| 1 | a \\| b |\n\n## B\n| z |\n|---|\n| 2 |\n"
+    assert list(tables(text)) == [
+        Table("A", ("x", "y"), (("1", "a \\| b"),)),
+        Table("B", ("z",), (("2",),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "values"),
+    [
+        ("**0.1640**", [Figure(0.164, 0.00005)]),
+        ("96.8%", [Figure(96.8, 0.05, percent=True)]),
+        ("1,174", [Figure(1174.0, 0.5)]),
+        ("1.2e-04 (3e-03)", [Figure(0.00012, 0.000005), Figure(0.003, 0.0005)]),
+        ("+0.0002 (0.0011)", [Figure(0.0002, 0.00005), Figure(0.0011, 0.00005)]),
+        ("`iop-2`", []),
+        ("-", []),
+    ],
+)
+def test_numbers_of_a_cell_are_read_with_their_precision(cell: str, values: list[Figure]) -> None:
+    for figure, expected in zip(figures(cell), values, strict=True):
+        assert figure.value == pytest.approx(expected.value)
+        assert figure.half == pytest.approx(expected.half)
+        assert figure.percent == expected.percent
