@@ -314,8 +314,8 @@ class Segments(Parametric):
         """The names of the features."""
         return ", ".join(feature.name for feature in self.features)
 
-    def read(self, features: Features | None, n: int) -> list[Feature]:
-        """Return the features of ``n`` rows in the order of the map; raises ``InvalidOption`` if one is missing."""
+    def check_features(self, features: Features | None, n: int) -> Features:
+        """Return the features of ``n`` rows if they are those of the map; raises ``InvalidOption``."""
         if features is None:
             raise InvalidOption.at("/features", f"are missing; the map needs: {self.needed}")
         columns = features.by_name
@@ -328,6 +328,11 @@ class Segments(Parametric):
             raise InvalidOption.at(f"/features/{token(extra)}", f"is no feature of the map, which has: {self.needed}")
         if len(features) != n:
             raise LengthMismatch.at("/features", f"have {n_rows(len(features))}, but predictions have {n:,}")
+        return features
+
+    def read(self, features: Features | None, n: int) -> list[Feature]:
+        """Return the features of ``n`` rows in the order of the map; raises as ``check_features``."""
+        columns = self.check_features(features, n).by_name
         return [feature.read(columns[feature.name]) for feature in self.features]
 
     def of_rows(self, z: Floats, features: Features | None) -> Floats:
