@@ -49,9 +49,7 @@ def _values(measures: Any) -> dict[str, float]:
     return {name: measure["value"] for name, measure in measures.items()}
 
 
-def test_evaluate_applies_the_map_to_the_features(
-    expected: calibrant.Report, fitted: calibrant.CalibrationMap
-) -> None:
+def test_evaluate_applies_the_map_to_the_features(expected: calibrant.Report, fitted: calibrant.CalibrationMap) -> None:
     calibrated = fitted.apply(P[HELD], features=FEATURES)
     after = calibrant.evaluate(calibrated, Y[HELD], measures=MEASURES, seed=1)
     assert expected.after is not None

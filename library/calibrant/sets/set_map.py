@@ -202,17 +202,51 @@ class SetMap(ShownMap):
         >>> fitted.apply_checked(read_predictions([0.02])).to_lists()
         [[0]]
         """
-        check_scale(predictions, self.scale)
-        if predictions.n_classes != self.n_classes:
-            wanted = "(n,)" if self.n_classes is None else f"(n, {self.n_classes})"
-            raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
-        n = len(predictions)
-        limits, u = self._limits(groups, n), self._random_numbers(seed, n)
+        limits, n = self.check(predictions, groups), len(predictions)
+        u = self._random_numbers(seed, n)
         members = np.empty((n, self.n_classes or 2), np.bool_)
         for rows, p in blocks(predictions):
             members[rows] = self.function.members(p, limits[rows] if limits.ndim == 2 else limits, u[rows])
         alpha = self.alpha if self.function.covers else None
         return PredictionSets(members, self.class_names or tuple(range(members.shape[1])), alpha)
+
+    def check(self, predictions: Predictions, groups: Sequence[str] | None = None) -> Floats:
+        """Check that checked predictions and groups match the map, and return the thresholds of the rows.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Checked predictions.
+        groups : sequence of str, optional
+            As for ``apply``.
+
+        Returns
+        -------
+        ndarray
+            The thresholds of the rows, (n, 1), or those of the classes, (K,).
+
+        Raises
+        ------
+        CalibrationError
+            As by ``apply``.
+
+        See Also
+        --------
+        apply : Checks and applies.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.core.batch import read_predictions
+        >>> fitted = calibrant.fit_sets([k / 20 for k in range(20)], [0] * 10 + [1] * 10)
+        >>> fitted.check(read_predictions([0.02])).round(3)
+        array([[0.05]])
+        """
+        check_scale(predictions, self.scale)
+        if predictions.n_classes != self.n_classes:
+            wanted = "(n,)" if self.n_classes is None else f"(n, {self.n_classes})"
+            raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
+        return self._limits(groups, len(predictions))
 
     def _limits(self, groups: Sequence[str] | None, n: int) -> Floats:
         """The thresholds of the rows, (n, 1), or those of the classes, (K,)."""
