@@ -46,7 +46,7 @@ from service.hosts.rows import (
 )
 from service.inference import infer
 from service.inference.errors import AS_INFERENCE_ERRORS, UNKNOWN_CALL, uses_protocol
-from service.inference.models import SERVER, Model, find_model, metadata
+from service.inference.models import NO_CONTEXT, SERVER, Model, RowContext, find_model, metadata
 from service.observe import METRICS_PATH, Observe
 from service.problems import refused
 from service.root_path import RootPath
@@ -124,42 +124,45 @@ async def _invoke(request: Request, here: HostContext) -> Response:
     sent = read_header(request, b"content-type")
     kind = content_type(sent or JSON, (JSON, CSV, NPY))
     accepted = choose(read_header(request, b"accept"), [kind, *(other for other in (JSON, CSV, NPY) if other != kind)])
-    name, seed = _read_attributes(read_header(request, _ATTRIBUTES.lower().encode()))
+    name, context = _read_attributes(read_header(request, _ATTRIBUTES.lower().encode()))
     if kind == JSON:
-        return await _scored(request, here, accepted, partial(_read_json, here, name, _IN_HEADER, seed=seed))
+        return await _scored(request, here, accepted, partial(_read_json, here, name, _IN_HEADER, context=context))
     model = here.only_model(name, _IN_HEADER)
     header = WITH_HEADER in sent.lower().replace(" ", "").split(";")[1:]
     if kind == CSV:
-        read = partial(read_csv_rows, names=model.class_names, seed=seed, header=header)
+        read = partial(read_csv_rows, names=model.class_names, context=context, header=header)
     else:
-        read = partial(read_npy_rows, seed=seed)
+        read = partial(read_npy_rows, context=context)
     return await _scored(request, here, accepted, lambda body, limits: (model, read(body, limits)))
 
 
-def _read_attributes(header: str) -> tuple[str | None, int | None]:
-    """The name of a map and the seed in the header that SageMaker passes on."""
+def _read_attributes(header: str) -> tuple[str | None, RowContext]:
+    """The name of a map, the seed, and whether to add bounds, in the header that SageMaker passes on."""
     values: dict[str, str] = {}
     for part in header.split(";") if header else ():
         key, _, value = (text.strip() for text in part.partition("="))
-        if key not in ("map", "seed") or key in values or (key == "seed" and not _SEED.fullmatch(value)):
-            raise of_header(InvalidField, _ATTRIBUTES, "must be map=NAME, seed=NUMBER, or both with a semicolon")
+        known = {"map": value, "seed": _SEED.fullmatch(value), "bounds": value in ("true", "false")}
+        if key in values or not known.get(key):
+            text = "must have map=NAME, seed=NUMBER or bounds=true, with semicolons between them"
+            raise of_header(InvalidField, _ATTRIBUTES, text)
         values[key] = value
     seed = int(values["seed"]) if "seed" in values else None
     if seed is not None and seed >= 2**32:
         raise of_header(InvalidField, _ATTRIBUTES, "must have a seed below 2^32")
-    return values.get("map") or None, seed
+    return values.get("map"), RowContext(seed=seed, bounds=values.get("bounds") == "true")
 
 
 def _read_json(
-    here: HostContext, name: str | None, how: str, body: Body, limits: BodyLimits, seed: int | None = None
+    here: HostContext, name: str | None, how: str, body: Body, limits: BodyLimits, context: RowContext = NO_CONTEXT
 ) -> tuple[Model, InstanceRows]:
     instances = read_instances(body, limits)
     if name is not None and instances.map not in (None, name):
         raise InvalidField.at("/parameters/map", "must be absent: the request already names a map")
-    if seed is not None and instances.seed not in (None, seed):
+    if context.seed is not None and instances.seed not in (None, context.seed):
         raise InvalidField.at("/parameters/seed", "must be absent: the request already has a seed")
     model = here.only_model(name or instances.map, how)
-    own = instances if seed is None else instances._replace(seed=seed)
+    own = instances if context.seed is None else instances._replace(seed=context.seed)
+    own = own._replace(bounds=own.bounds or context.bounds)
     return model, rows_of(own, limits, model.class_names)
 
 
@@ -177,12 +180,14 @@ async def _scored(
         model, rows = read(body if encoding is None else unpack(body, encoding, limits), limits)
         here.reserve(work_bytes(rows.array.size))
         note_rows(rows.array.shape)
-        (output,) = model.outputs[:1]
+        wanted = model.outputs if rows.context.bounds else model.outputs[:1]
         try:
-            values = model.apply(rows.array, [output], rows.context)[output]
+            outputs = model.apply(rows.array, wanted, rows.context)
         except CalibrationError as error:
             raise renamed(error, rows.field, by_field=rows.by_field) from error
-        classes: tuple[str | int, ...] = ()
+        if rows.context.bounds:
+            return Scored(np.column_stack([outputs[name] for name in wanted]), wanted)
+        classes, values = tuple[str | int, ...](), outputs[wanted[0]]
         if values.dtype == np.bool_:
             classes = model.fitted.class_names or tuple(range(values.shape[1]))
         return Scored(values, rows.names if values.ndim > 1 else None, classes)

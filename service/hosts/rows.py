@@ -21,7 +21,7 @@ from service.formats.documents import write_json, write_sets
 from service.formats.json_body import LongArray, array_of, check_values, plain, read_document
 from service.formats.numpy_arrays import write_npy
 from service.formats.payload import Array, Body, BodyLimits
-from service.inference.models import RowContext
+from service.inference.models import NO_CONTEXT, RowContext
 
 CSV, NPY = "text/csv", "application/x-npy"
 #: The parameter of a CSV body, and of the response to it, whose first line has the names of the classes.
@@ -45,7 +45,7 @@ class InstanceRows(NamedTuple):
     array: Array
     names: tuple[str, ...] | None = None
     field: str = "predictions"
-    context: RowContext = RowContext()
+    context: RowContext = NO_CONTEXT
     by_field: bool = False
 
 
@@ -54,12 +54,18 @@ class InstanceRows(NamedTuple):
 
 
 class Instances(NamedTuple):
-    """The instances of a body, and the name of the map and the seed in its parameters."""
+    """The instances of a body, and in its parameters the name of the map, the seed, and whether to add bounds."""
 
     field: str
     values: Any
     map: str | None = None
     seed: int | None = None
+    bounds: bool = False
+
+    @property
+    def context(self) -> RowContext:
+        """What the parameters tell the map."""
+        return RowContext(seed=self.seed, bounds=self.bounds)
 
 
 def read_instances(body: Body, limits: BodyLimits) -> Instances:
@@ -82,29 +88,31 @@ def read_instances(body: Body, limits: BodyLimits) -> Instances:
     return Instances(fields[0], values, *_read_parameters(parameters))
 
 
-def _read_parameters(parameters: Any) -> tuple[str | None, int | None]:
-    """The name of a map, and a seed; raises ``InvalidField`` for any other parameter."""
+def _read_parameters(parameters: Any) -> tuple[str | None, int | None, bool]:
+    """The name of a map, a seed, and whether to add bounds; raises ``InvalidField`` for any other parameter."""
     if parameters is None:
-        return None, None
+        return None, None, False
     if not isinstance(parameters, dict):
         raise InvalidField.at("/parameters", "must be an object")
-    name, seed = parameters.pop("map", None), parameters.pop("seed", None)
+    name, seed, bounds = (parameters.pop(key, None) for key in ("map", "seed", "bounds"))
     for other in parameters:
         raise InvalidField.at(f"/parameters/{other[:64]}", "is not a parameter of this request")
     if name is not None and not isinstance(name, str):
         raise InvalidField.at("/parameters/map", "must be the name of a map")
     if seed is not None and (type(seed) is not int or not 0 <= seed < 2**32):
         raise InvalidField.at("/parameters/seed", "must be a whole number from 0 to 2^32 - 1")
-    return name, seed
+    if bounds is not None and not isinstance(bounds, bool):
+        raise InvalidField.at("/parameters/bounds", "must be true or false")
+    return name, seed, bool(bounds)
 
 
 def rows_of(instances: Instances, limits: BodyLimits, names: tuple[str, ...] | None) -> InstanceRows:
     """The rows of instances for a map whose vectors have classes with ``names``; raises a ``CalibrationError``."""
-    field, values, _, seed = instances
+    field, values = instances.field, instances.values
     pieces = values.pieces() if isinstance(values, LongArray) else iter([values])
     first = next(pieces)
     if not first or not isinstance(first[0], dict):
-        return InstanceRows(array_of(field, values, limits), field=field, context=RowContext(seed=seed))
+        return InstanceRows(array_of(field, values, limits), field=field, context=instances.context)
     if FIELDS[0] in first[0] and first[0].keys() != set(names or ()):
         return _rows_by_field(instances, [first, *pieces], limits, names)
     if names is None:
@@ -118,7 +126,7 @@ def rows_of(instances: Instances, limits: BodyLimits, names: tuple[str, ...] | N
         arrays.append(array_of(field, _in_order(piece, names, field, n), limits, first=n))
         n += len(piece)
         if (piece := next(pieces, None)) is None:
-            return InstanceRows(np.concatenate(arrays), names, field, RowContext(seed=seed))
+            return InstanceRows(np.concatenate(arrays), names, field, instances.context)
 
 
 def _rows_by_field(
@@ -128,7 +136,7 @@ def _rows_by_field(
     field, known = instances.field, pieces[0][0].keys()
     if not known <= set(FIELDS):
         raise InvalidField.at(f"/{field}/0", f"may have {', '.join(FIELDS)}, or the classes of the map as keys")
-    features = known & {"features"} and pieces[0][0]["features"]
+    features: Any = pieces[0][0].get("features", {})
     if "features" in known and not (isinstance(features, dict) and features):
         raise WrongShape.at(f"/{field}/0/features", "must be an object of names and values")
     objects: list[dict[str, Any]] = []
@@ -144,16 +152,12 @@ def _rows_by_field(
     predictions = [row["predictions"] for row in objects]
     of_names = names is not None and isinstance(predictions[0], dict)
     try:
-        context = RowContext(
-            {
-                name: feature_array(f"features/{token(name)}", [row["features"][name] for row in objects], limits)
-                for name in features
-            }
-            if features
-            else None,
-            read_names([row["groups"] for row in objects], limits).tolist() if "groups" in known else None,
-            instances.seed,
-        )
+        columns = {
+            name: feature_array(f"features/{token(name)}", [row["features"][name] for row in objects], limits)
+            for name in features
+        }
+        groups = read_names([row["groups"] for row in objects], limits).tolist() if "groups" in known else None
+        context = instances.context._replace(features=columns or None, groups=groups)
         values = _in_order(predictions, names, field, 0) if of_names and names is not None else predictions
         array = array_of("predictions", values, limits)
     except CalibrationError as error:
@@ -174,7 +178,7 @@ def _in_order(objects: Sequence[Any], names: tuple[str, ...], field: str, first:
 
 
 def read_csv_rows(
-    body: Body, limits: BodyLimits, names: tuple[str, ...] | None, seed: int | None, *, header: bool
+    body: Body, limits: BodyLimits, names: tuple[str, ...] | None, context: RowContext, *, header: bool
 ) -> InstanceRows:
     """Read a body whose cells are predictions, or that has the header of ``POST /calibrate``.
 
@@ -183,7 +187,7 @@ def read_csv_rows(
     start = len(_MARK) if body.startswith(_MARK) else 0
     end = body.find(b"\n", start) + 1 or len(body)
     if header and _OF_CALIBRATE.search(bytes(body[start:end])):
-        return _read_csv_fields(body, limits, names, seed)
+        return _read_csv_fields(body, limits, names, context)
     width = body.count(b",", start, end) + 1
     limits.check_classes(width, "/predictions")
     columns: Sequence[int] = range(width)
@@ -192,14 +196,16 @@ def read_csv_rows(
     line = ",".join(f"predictions.{i}" for i in columns) if len(columns) > 1 else "predictions"
     limits.reserve(len(body))
     arrays = read_csv(line.encode() + b"\n" + memoryview(body)[start:], limits)
-    return InstanceRows(arrays["predictions"], names if header else None, context=RowContext(seed=seed))
+    return InstanceRows(arrays["predictions"], names if header else None, context=context)
 
 
 #: A column of ``POST /calibrate`` in a header.
 _OF_CALIBRATE = re.compile(rb'(?:^|,)"?(?:predictions(?:\.[0-9]+)?|features/[^,]+)"?\s*(?:,|$)')
 
 
-def _read_csv_fields(body: Body, limits: BodyLimits, names: tuple[str, ...] | None, seed: int | None) -> InstanceRows:
+def _read_csv_fields(
+    body: Body, limits: BodyLimits, names: tuple[str, ...] | None, context: RowContext
+) -> InstanceRows:
     """Read a body with the columns of ``POST /calibrate``."""
     arrays = read_csv(body, limits)
     features = {name: array for name, array in arrays.items() if CLASSIFICATION.is_feature(name)}
@@ -210,7 +216,7 @@ def _read_csv_fields(body: Body, limits: BodyLimits, names: tuple[str, ...] | No
     groups = arrays["groups"].tolist() if "groups" in arrays else None
     prefix = CLASSIFICATION.features
     own = {untoken(name.removeprefix(prefix)): array for name, array in features.items()}
-    return InstanceRows(arrays["predictions"], names, context=RowContext(own or None, groups, seed))
+    return InstanceRows(arrays["predictions"], names, context=context._replace(features=own or None, groups=groups))
 
 
 def _columns(line: bytes, names: tuple[str, ...] | None) -> list[int]:
@@ -225,16 +231,16 @@ def _columns(line: bytes, names: tuple[str, ...] | None) -> list[int]:
     return [names.index(cell) for cell in cells]
 
 
-def read_npy_rows(body: Body, limits: BodyLimits, seed: int | None) -> InstanceRows:
+def read_npy_rows(body: Body, limits: BodyLimits, context: RowContext) -> InstanceRows:
     """Read a body of one array; raises ``MalformedNpy`` and so on."""
-    return InstanceRows(read_npy(body, limits)["predictions"], context=RowContext(seed=seed))
+    return InstanceRows(read_npy(body, limits)["predictions"], context=context)
 
 
 # --- Responses, in pieces
 
 
 class Scored(NamedTuple):
-    """The output of a map, with the names of its columns if the rows had them.
+    """The output of a map, with the names of its columns if the rows had them, or if they are a probability and bounds.
 
     ``values`` are predictions, or of a set map whether the set of each row has each of the ``classes``.
     """

@@ -44,11 +44,18 @@ Array = npt.NDArray[Any]
 
 
 class RowContext(NamedTuple):
-    """What maps use beside the predictions: features of the rows, their groups, and the seed of random numbers."""
+    """What maps use beside the predictions: features of the rows, their groups, and the seed of random numbers.
+
+    With ``bounds``, the output includes those of a Venn-Abers map.
+    """
 
     features: Mapping[str, Array] | None = None
     groups: Sequence[str] | None = None
     seed: int | None = None
+    bounds: bool = False
+
+
+NO_CONTEXT = RowContext()
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,8 @@ class Model:
 
     def apply(self, tensor: Any, names: Sequence[str], context: RowContext) -> dict[str, Array]:
         """Compute the named outputs for predictions on the scale of the map."""
+        if context.bounds and BOUNDS[0] not in self.outputs:
+            raise InvalidOption.at("/bounds", "need a venn-abers map of one event")
         if isinstance(self.fitted, SetMap):
             if context.features is not None:
                 raise InvalidOption.at("/features", "are not used by a map to prediction sets")

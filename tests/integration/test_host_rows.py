@@ -127,6 +127,30 @@ def test_tritons_client_reads_sets_of_the_service(service: Stack) -> None:
     client.close()
 
 
+# --- The bounds of Venn-Abers maps
+
+
+def test_rows_have_the_bounds_of_a_venn_abers_map_if_they_are_requested() -> None:
+    host, fitted = host_of("bounds"), hosted()["bounds"]
+    columns = [fitted.apply(FEW), *fitted.bounds(FEW)]
+    rows = [dict(zip(("predictions", "p0", "p1"), row, strict=True)) for row in np.column_stack(columns).tolist()]
+    for path in ("/v1/models/bounds:predict", "/invocations"):
+        body = {"instances": FEW, "parameters": {"bounds": True}}
+        assert body_of(post(host, path, body)) == {"predictions": rows}
+    lines = "".join(f"{p!r}\n" for p in FEW.tolist()).encode()
+    text = post(host, "/invocations", lines, CSV, **{ATTRIBUTES: "bounds=true"}).text
+    assert text.splitlines()[0] == "predictions,p0,p1"
+    assert np.array_equal(np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1), np.column_stack(columns))
+    for model in ("spam", "sets"):
+        values = FEW if model == "spam" else SOME
+        refused = post(
+            host_of(model), f"/v1/models/{model}:predict", {"instances": values, "parameters": {"bounds": 1}}
+        )
+        assert "/parameters/bounds" in _error(refused)
+        body = {"instances": values, "parameters": {"bounds": True}}
+        assert "bounds" in _error(post(host_of(model), f"/v1/models/{model}:predict", body))
+
+
 # --- Features
 
 
