@@ -331,6 +331,7 @@ def test_the_result_is_a_table_a_frame_and_a_picture() -> None:
     assert result._repr_html_().startswith("<table>")
 
 
+@pytest.mark.slow
 def test_sums_of_many_combinations_are_not_in_memory_at_once() -> None:
     random = np.random.default_rng(0)
     p = random.uniform(0.05, 0.95, 60_000)
