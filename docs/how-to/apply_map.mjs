@@ -60,6 +60,7 @@ const vennAbers = (p, z, d) => {
   const [x, scores] = place(p, z, d, "scores");
   const rounding = scores === d.scores ? 1e-12 * x : 1e-11 * (1 + Math.abs(x)), n = below(x + rounding, scores);
   const i = n > 0 && scores[n - 1] >= x - rounding ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
+  if (d.merge === "p0" || d.merge === "p1") return d[d.merge][i]; // one of the bounds
   return d.merge === "log-loss" ? b / (1 - a + b) : b + (a * a - b * b) / 2;
 };
 const polynomial = (p, { breaks, coefficients }) => {
@@ -485,9 +486,17 @@ export function apply(document, row, seed, place = 0) {
   return logits ? curve(undefined, document, logOdds(row)[+number]) : curve(row[+number], document);
 }
 
+// The two probabilities, p0 and p1, that a Venn-Abers map merges for one row.
+export function bounds(document, row) {
+  if (document.family !== "venn-abers") refuse("only venn-abers maps have bounds");
+  const of = (merge) => apply({ ...document, parameters: { ...document.parameters, merge } }, row);
+  return [of("p0"), of("p1")];
+}
+
 if (globalThis.process?.argv[1]?.endsWith("apply_map.mjs")) { // run as a script, not imported
   const { readFileSync } = await import("node:fs");
   const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
-  const seed = process.argv[3], found = rows.map((row, i) => apply(document, row, seed, i));
+  const seed = process.argv[3], pairs = seed === "bounds";
+  const found = rows.map((row, i) => pairs ? bounds(document, row) : apply(document, row, seed, i));
   process.stdout.write(JSON.stringify(found)); // infinite bounds become null
 }

@@ -680,6 +680,7 @@ def evaluate(
     weights_kind: WeightsKind = "importance",
     groups: Any = None,
     clusters: Any = None,
+    features: Any = None,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
     interval: float | None = None,
@@ -715,6 +716,8 @@ def evaluate(
         Group of each row, or a column per grouping. The report has the measures of each group and their largest gap.
     clusters : array_like, shape (n,), or frame, optional
         Cluster of each row, such as its patient: rows of a cluster may depend on each other.
+    features : frame, or mapping of str to array_like, optional
+        Features of the rows, for a map of ``segments``.
     map : CalibrationMap, optional
         Map to apply. The report then has the results before and after it.
     scale : {"probability", "percent", "logit"}, default "probability"
@@ -761,6 +764,7 @@ def evaluate(
         weights_kind=weights_kind,
         groups=groups,
         clusters=clusters,
+        features=features,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,

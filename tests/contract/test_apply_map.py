@@ -72,6 +72,25 @@ def test_the_scripts_apply_a_map_of_segments_without_terms(script: str, tmp_path
     np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_give_the_bounds_of_a_venn_abers_map(script: str, scale: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    p = random.random(200)
+    given = p if scale == "probability" else np.log(p / (1.0 - p))
+    fitted = calibrant.fit("venn-abers", given, (random.random(200) < p).astype(int), scale=scale)
+    (tmp_path / "map.json").write_text(json.dumps(fitted.to_document()), "utf-8")
+    rows = given[:20].tolist()
+    command = [*COMMANDS[script], str(tmp_path / "map.json"), "bounds"]
+    done = subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(np.transpose(json.loads(done.stdout)), fitted.bounds(rows), rtol=0, atol=1e-12)
+    other = calibrant.fit("platt", given, (random.random(200) < p).astype(int), scale=scale)
+    (tmp_path / "map.json").write_text(json.dumps(other.to_document()), "utf-8")
+    refused = subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "venn-abers" in refused.stderr
+
+
 @pytest.mark.parametrize("script", COMMANDS)
 def test_the_scripts_keep_the_order_that_the_average_of_an_event_keeps(script: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)

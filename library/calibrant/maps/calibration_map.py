@@ -495,6 +495,8 @@ class CalibrationMap(ShownMap):
             If the predictions are on another scale than the map.
         WrongShape
             If the number of classes of the predictions differs from that of the map.
+        InvalidOption
+            If the map needs other features.
 
         See Also
         --------
@@ -517,6 +519,8 @@ class CalibrationMap(ShownMap):
             raise WrongShape.at(
                 "/predictions", f"must have shape {wanted}, like those that the map was fitted to{hint}"
             )
+        if isinstance(self.function, Segments):
+            self.function.check_features(predictions.features, len(predictions))
 
     def to_document(self) -> dict[str, Any]:
         """Return the map as a document of plain JSON.

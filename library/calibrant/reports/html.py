@@ -92,7 +92,10 @@ def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, An
         "sets": set_section(report, about),
         "segments": segmented(report),
         "facts": facts(report, about),
-        "reproduction": reproduction(about, [*arrays, *(["groups"] if report.get("groups") else [])]),
+        "reproduction": reproduction(
+            about,
+            [*arrays, *(name for name, of in (("groups", "groups"), ("features", "segments")) if report.get(of))],
+        ),
     }
 
 

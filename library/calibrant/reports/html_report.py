@@ -25,9 +25,10 @@ from calibrant.maps.calibration_map import CalibrationMap, check_class_names, ch
 from calibrant.reports.forecasts import ForecastReport
 from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.operations import report_of_models, report_of_rows, segments_document
+from calibrant.reports.operations import report_of_models, report_of_rows
 from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import evaluate_sets
+from calibrant.sets.set_map import SetMap
 
 #: Height of a report in a notebook, in pixels.
 _HEIGHT = 720
@@ -130,8 +131,8 @@ def report(
     groups, clusters : array_like, shape (n,), or frame, optional
         As for ``evaluate``.
     features : frame, or mapping of str to array_like, optional
-        As for ``find_segments``; the report then shows segments in which predictions are too high or too low. A map of
-        ``segments`` needs those of its fit.
+        As for ``find_segments``; the report then shows segments in which predictions are too high or too low, unless
+        rows are in clusters. A map of ``segments`` needs those of its fit.
     map : CalibrationMap, optional
         Map to apply; the report then shows the predictions before and after it, and recommends none. Not for models.
     scale : {"probability", "percent", "logit"}, default "probability"
@@ -199,11 +200,9 @@ def report(
         reduction = reduction_by_name(reduction, rows.class_names)
         found, options = report_of_rows(rows, reduction, map, seed=seed)
     if sets is not None:
-        found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind)}
+        found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind, seed)}
     elif alpha is not None:
         raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
-    if rows.batch.predictions.features is not None:
-        found["segments"] = segments_document(rows.batch, rows.batch.predictions.features, reduction, seed=seed)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,
@@ -216,11 +215,14 @@ def report(
     return HtmlReport(standalone(found, about), found)
 
 
-def _of_sets(sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind) -> dict[str, Any]:
+def _of_sets(
+    sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind, seed: int
+) -> dict[str, Any]:
     """Return the evaluation of the prediction sets of rows as plain JSON."""
     if callable(getattr(sets, "apply", None)) and not is_frame(sets):  # a set map
-        by_group = getattr(sets, "groups", None) is not None
-        sets = sets.apply(predictions, groups=rows.groups) if by_group else sets.apply(predictions)
+        used = {"groups": rows.groups} if getattr(sets, "groups", None) is not None else {}
+        random = isinstance(sets, SetMap) and sets.function.is_random
+        sets = sets.apply(predictions, **used, **({"seed": seed} if random else {}))
     return evaluate_sets(
         sets,
         rows.batch.labels,

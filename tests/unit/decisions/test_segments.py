@@ -331,3 +331,18 @@ def test_the_result_is_a_table_a_frame_and_a_picture() -> None:
     axes = result.plot()
     assert axes.get_yticklabels()[0].get_text().startswith("site = b")
     assert result._repr_html_().startswith("<table>")
+
+
+@pytest.mark.slow
+def test_sums_of_many_combinations_are_not_in_memory_at_once() -> None:
+    random = np.random.default_rng(0)
+    p = random.uniform(0.05, 0.95, 60_000)
+    features = {"c": (np.arange(60_000) % 256).astype(str), "x": random.random(60_000)}
+    tracemalloc.start()
+    try:
+        found = calibrant.find_segments(p, random.random(60_000) < p, features, n_bins=100, min_rows=232)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.tested > 256
+    assert peak < 250e6  # all cells of the pair by 1,024 groups of rows would be 210 MB, in several copies

@@ -57,7 +57,7 @@ CorrectionOf = Annotated[
 Level = Annotated[float, typer.Option("--interval", help="Level of all intervals.")]
 
 
-@reads_a_file("features", "times", "by", "known", "level", "levels")
+@reads_a_file("times", "by", "known", "level", "levels")
 def compare(
     files: Files,
     columns: Columns,
@@ -85,6 +85,8 @@ def compare(
             documents = [read_map(text, server) for text in map_of]
             rows = read_rows(files[0], columns_for(columns, documents[0]))
             options["maps"] = documents if server else _loaded(map_of, documents)
+        elif columns["features"]:
+            raise typer.BadParameter("is for maps", param_hint="--feature")
         else:
             models = models_of(files, columns)
             rows = next(iter(models.values()))

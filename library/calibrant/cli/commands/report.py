@@ -91,6 +91,15 @@ MapOf = Annotated[
     ),
 ]
 
+SetsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--sets",
+        help="Map to prediction sets; the report then shows their coverage and sizes. A JSON file, or with --server a "
+        "reference.",
+    ),
+]
+
 
 def _html_file(out: Path) -> Path:
     """Check the name of the output file; raises ``BadParameter``."""
@@ -111,6 +120,7 @@ def report(
     support: SupportOf = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
+    sets_of: SetsOf = None,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
@@ -119,6 +129,8 @@ def report(
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
     if regression:
+        if sets_of is not None:
+            raise typer.BadParameter("cannot be combined with --regression", param_hint="--sets")
         with errors_in_a_line():
             if server:
                 page = _forecast_page_of(server, file, columns, seed, map_of, support)
@@ -137,14 +149,15 @@ def report(
             rows = note_reduction(rows, reduction)
             reduction = reduction_of(rows, reduction)
             found, options = _measured(engine, rows, reduction, seed, applied)
-            if rows.features is not None:
-                from calibrant.core.features import read_features
+            if rows.features is not None and rows.clusters is None:
                 from calibrant.reports.operations import segments_document
 
-                batch = batch_of(rows)
-                found["segments"] = segments_document(batch, read_features(rows.features), reduction, seed=seed)
-        elif map_of is not None:
-            raise typer.BadParameter("cannot be combined with several models", param_hint="--map")
+                found["segments"] = segments_document(batch_of(rows), reduction, seed=seed)
+            if sets_of is not None:
+                found["sets"] = _coverage(engine, sets_of, server, rows, seed)
+        elif map_of is not None or sets_of is not None:
+            flag = "--sets" if map_of is None else "--map"
+            raise typer.BadParameter("cannot be combined with several models", param_hint=flag)
         elif rows.features is not None:
             raise typer.BadParameter("cannot be combined with several models", param_hint="--feature")
         else:
@@ -218,8 +231,6 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
-    if engine.client is not None:
-        rows = replace(rows, features=None)  # which an evaluation by a server does not take
     found = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
@@ -279,6 +290,20 @@ def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool)
     if recommended:
         found["recommendation"] = recommended_map(batch, reduction, seed=seed).to_document()
     return found
+
+
+def _coverage(engine: Engine, sets_of: str, server: str | None, rows: Sheet, seed: int) -> dict[str, Any]:
+    """Return the coverage of the sets of rows; computed locally even if a server evaluates."""
+    from calibrant.core.groups import group_members
+    from calibrant.evaluation import CheckedBatch
+    from calibrant.reports.operations import sets_document
+    from calibrant.sets.set_map import load_sets
+
+    document = read_map(sets_of, server)
+    if engine.client is not None:
+        document = engine.client.map(str(document)).document
+    members = None if rows.groups is None else group_members(rows.groups, len(rows))
+    return sets_document(load_sets(document or {}), CheckedBatch(batch_of(rows), "canonical", members), seed)
 
 
 def _page(found: dict[str, Any], about: ReportSubject) -> bytes:
