@@ -77,7 +77,7 @@ _UNSUPPORTED = frozenset({"crit", "b64", "zip", "enc", "cty"})
 _TYPES = (None, "jwt", "at+jwt", "application/at+jwt")
 
 
-def read_header(token: str) -> tuple[str, str]:
+def read_token_header(token: str) -> tuple[str, str]:
     """The id of the key and the algorithm of a token; raises ``InvalidToken``."""
     if len(token) > _MOST_BYTES or not _COMPACT.fullmatch(token):
         raise InvalidToken("malformed")
