@@ -55,7 +55,7 @@ class AuditHooks:
             known = cast(dict[bytes, bytes], pipe.hgetall(keys.audit_hooks()))
             stored = known.get(hook.name.encode())
             before = None if stored is None else read_stored(StoredHook, stored)
-            latest = cast(list[bytes], pipe.zrange(keys.audit(), -1, -1))
+            latest = cast(list[bytes], pipe.zrange(keys.audit_order(), -1, -1))
             if before is None and len(known) >= MAX_AUDIT_HOOKS:
                 raise QuotaExceeded(f"an audit log may have at most {MAX_AUDIT_HOOKS} hooks; delete some")
             pipe.multi()
@@ -71,7 +71,7 @@ class AuditHooks:
             old = None if before is None else _audited(before)
             self._trail.add(pipe, AuditFact(action="audit-hook-set", before=old, after=_audited(hook)))
 
-        transact(self._redis, write, keys.audit_hooks(), keys.audit())
+        transact(self._redis, write, keys.audit_hooks(), keys.audit_order())
 
     def delete(self, name: str) -> None:
         """Delete a hook; raises ``UnknownHook``."""
