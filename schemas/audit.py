@@ -122,23 +122,25 @@ class AuditFact(Document):
     )
 
 
-class StoredFact(AuditFact):
+class AttributedFact(AuditFact):
+    """A fact with its author."""
+
+    actor: Actor = Field(description="who did it")
+    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
+    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
+
+
+class StoredFact(AttributedFact):
     """An entry as it is stored: without its id, which contains its time."""
 
     format: int = 1
-    actor: Actor = Field(description="who did it")
-    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
-    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
 
 
-class ChangeRecord(AuditFact):
+class ChangeRecord(AttributedFact):
     """One entry of the audit log."""
 
-    id: str = Field(description="id of the entry; the ids of later entries are greater")
+    id: str = Field(description="id of the entry; the ids of later entries are greater, unless the clock was set back")
     at: Timestamp = Field(description="when it was done, by the clock of Redis")
-    actor: Actor = Field(description="who did it")
-    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
-    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
 
 
 class AuditQuery(PageQuery):

@@ -70,9 +70,8 @@ class AuditTrail:
         bounds = self._bounds or AuditBounds.of_environment()
         arguments: list[str | int] = [bounds.entries, bounds.days * DAY * 1000]
         for fact in facts:
-            stored = StoredFact(**dict(fact), actor=by.actor, note=by.note, request_id=by.request_id)
-            routine = "1" if fact.action in ROUTINE else "0"
-            arguments += [secrets.token_hex(4), routine, stored.model_dump_json(exclude_none=True)]
+            stored = StoredFact(**dict(fact), **dict(by)).model_dump_json(exclude_none=True)
+            arguments += [secrets.token_hex(4), int(fact.action in ROUTINE), stored]
         _APPEND.run(pipe, self._all_keys(), *arguments)
 
     def page(

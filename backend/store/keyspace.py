@@ -152,12 +152,8 @@ class Keyspace:
         return self._key("audit-order")
 
     def audit_hooks(self) -> str:
-        """Hash: name -> a hook of the audit log, JSON."""
+        """Hash: name -> a hook of the audit log and how far it is, JSON."""
         return self._key("audit-hooks")
-
-    def audit_positions(self) -> str:
-        """Hash: name of a hook of the audit log -> how far it is, JSON."""
-        return self._key("audit-positions")
 
     def monitors(self) -> str:
         """Sorted set: uids of all monitors by time of creation."""

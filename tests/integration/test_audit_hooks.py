@@ -54,7 +54,7 @@ def store(redis: Redis, receiver: Receiver) -> Store:
 
 def _sent(store: Store, means: Means) -> float | None:
     """Send entries as the task of the hook does."""
-    return send_entries(store, "siem", line_of(_hooks(store).get("siem")[0]), means)
+    return send_entries(store, "siem", line_of(_hooks(store).get("siem")), means)
 
 
 def _hooks(store: Store) -> AuditHooks:
@@ -69,7 +69,7 @@ def _add(store: Store, *versions: int) -> None:
 
 
 def _progress(store: Store) -> Any:
-    return _hooks(store).get("siem")[1]
+    return _hooks(store).get("siem").progress
 
 
 def test_a_receiver_gets_every_entry_once_in_order_as_a_signed_cloud_event(store: Store, receiver: Receiver) -> None:
@@ -132,7 +132,7 @@ def test_a_hook_is_stored_with_the_task_that_sends_to_it_and_an_earlier_task_end
     store: Store, receiver: Receiver
 ) -> None:
     hooks = _hooks(store)
-    before, _ = hooks.get("siem")
+    before = hooks.get("siem")
     moved = before.model_copy(update={"url": f"http://{NAME}:{receiver.port + 1}/in"})
     task = Chore("deliver", "risk", f"{line_of(moved)}/audit/siem")
     hooks.put(moved, task)
@@ -143,11 +143,11 @@ def test_a_hook_is_stored_with_the_task_that_sends_to_it_and_an_earlier_task_end
 
 def test_a_deleted_hook_gets_nothing_more(store: Store, receiver: Receiver) -> None:
     hooks = _hooks(store)
-    target = line_of(hooks.get("siem")[0])
+    target = line_of(hooks.get("siem"))
     hooks.delete("siem")
     assert send_entries(store, "siem", target, means()) is None
     hooks.note("siem", _any_progress())
-    assert not store.redis.exists(store.keys.audit_positions())
+    assert not store.redis.exists(store.keys.audit_hooks())
 
 
 def _any_progress() -> Any:
