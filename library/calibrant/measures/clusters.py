@@ -73,8 +73,8 @@ def cluster_deviation(
         clusters, n = rows.clusters, float(len(rows))
     cluster, count = number_of_clusters(clusters)
     k = len(contrast)
-    totals = np.zeros((count, k + k * k))
-    np.add.at(totals, cluster, np.column_stack([scores, information.reshape(-1, k * k)]))
+    terms = np.column_stack([scores, information.reshape(-1, k * k)]).T
+    totals = np.column_stack([np.bincount(cluster, term, count) for term in terms])
     size, axes = np.linalg.eigh(totals[:, k:].sum(axis=0).reshape(k, k))
     if size[0] <= 0.0:
         raise TooFewRows("the rows of the clusters do not determine the value")
