@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import chdtrc, expit, fdtrc
 
 from calibrant.core.cells import Cells, Floats
+from calibrant.core.clusters import ClusterDeviation, cluster_deviation, needing_clusters
 from calibrant.core.errors import NotConverged
 from calibrant.core.reductions import Event
 from calibrant.maps.curves import Curve, Identity, check_outcomes, check_squares, logit_of
@@ -26,9 +27,9 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     """Choose and fit an update by a closed testing procedure (Vergouwe et al. 2017), with diagnostics. O(n log n).
 
     Of few events, it is shrunken by a factor of van Houwelingen & Le Cessie (1990), as Steyerberg et al. (2004) do.
-    Importance weights count as (sum w)^2 / sum w^2 rows. Of rows in clusters the tests are Wald's with CR2 variances, and
-    that of both parameters has Hotelling's distribution (Pustejovsky & Tipton 2018). Raises ``OneClass``, and ``NotConverged`` for separable
-    labels.
+    Importance weights count as (sum w)^2 / sum w^2 rows. Of rows in clusters the tests are Wald's with CR2 variances,
+    and that of both parameters has Hotelling's distribution (Pustejovsky & Tipton 2018). Raises ``OneClass``,
+    ``NotConverged`` for separable labels, and ``TooFewRows`` for too few clusters.
     """
     cells = event.cells
     positives, z = check_outcomes(cells), check_squares(logit_of(cells))
@@ -46,7 +47,8 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     ratios = {name: max(2.0 * gain, 0.0) for name, gain in ratios.items()}
     tests = {name: (ratios[name], float(chdtrc(df, ratios[name]))) for name, df in _FREEDOM.items()}
     if event.clusters is not None:
-        tests = _of_clusters(event, both, intercept)
+        with needing_clusters():
+            tests = _of_clusters(event, both, intercept)
     p_values = {name: tests[name][1] for name in ("none_to_both", "intercept_to_both")}
     update, chosen = "none", Platt(1.0, 0.0)
     if p_values["none_to_both"] < _LEVEL:
@@ -67,7 +69,7 @@ def _of_clusters(event: Event, both: Platt, intercept: Platt) -> dict[str, tuple
 
     Of both parameters, the degrees of freedom of the covariance are the fewer of those of its variances.
     """
-    logit = logit_of(event.cells, event.p, event.logit)
+    logit = check_squares(logit_of(event))
     w = np.ones(len(event)) if event.w is None else event.w
 
     def deviations(curve: Platt, x: Floats) -> list[ClusterDeviation]:

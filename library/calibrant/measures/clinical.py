@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import chdtrc, chdtri, expit, ndtr, ndtri
 
 from calibrant.core.cells import Cells, Floats, effective, log_odds
+from calibrant.core.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 from calibrant.core.errors import NotConverged, OneClass, OutOfRange, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
-from calibrant.measures.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 from calibrant.measures.intervals import Resampling, influence_of_clusters
 from calibrant.measures.measure import CLINICAL, Compute, Measure, MeasureResult
 from calibrant.measures.scores import centred, clipped_parts, mean_score, row_scores

@@ -12,16 +12,18 @@ from scipy.special import ndtri, stdtrit
 
 from calibrant.core.arrays import Compared
 from calibrant.core.cells import Floats
+from calibrant.core.clusters import cluster_deviation, needing_clusters, number_of_clusters
 from calibrant.core.errors import OneClass
 from calibrant.core.options import OFF, Option
 from calibrant.core.reductions import Event
-from calibrant.measures.clusters import cluster_deviation, number_of_clusters
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import Measure, MeasureResult
 from calibrant.measures.scores import centred, mean_over_rows
 
 #: The coefficients of outcome shares whose sum is the rate of events, and that of positive decisions.
 EVENTS, POSITIVE = (1.0, 0.0, 1.0, 0.0), (1.0, 1.0, 0.0, 0.0)
+#: Shares below this are rounding.
+_EMPTY = 1e-14
 #: The most numbers of clusters, kinds and thresholds at once.
 _BLOCK = 1 << 20
 
@@ -75,13 +77,16 @@ def shares_between(event: Event, spans: Sequence[tuple[Integers, Integers]], siz
     return RowShares(share, summed(squares), float(squares.sum()))
 
 
-def _of_clusters(event: Event, clusters: Integers, spans: Sequence[tuple[Integers, Integers]], share: Floats) -> RowShares:
+def _of_clusters(
+    event: Event, clusters: Integers, spans: Sequence[tuple[Integers, Integers]], share: Floats
+) -> RowShares:
     """Return shares ``(k, t)`` of rows in clusters with their CR2 covariances. O(n t + G k^2 t) for G clusters."""
     w = np.ones(len(event)) if event.w is None else event.w
-    deviation = cluster_deviation(event, np.zeros((len(event), 1)), w[:, None, None], np.ones(1), variance="cr2")
+    with needing_clusters():
+        deviation = cluster_deviation(event, np.zeros((len(event), 1)), w[:, None, None], np.ones(1), variance="cr2")
     cluster, count = number_of_clusters(clusters)
-    w = w / w.sum()
-    mass = np.bincount(cluster, w, count)
+    total_mass = float(w.sum())
+    mass = np.bincount(cluster, w, count) / total_mass
     scale = 1.0 / np.sqrt(1.0 - mass)
     size = share.shape[1]
     covariance = np.empty((len(share), *share.shape))
@@ -96,8 +101,10 @@ def _of_clusters(event: Event, clusters: Integers, spans: Sequence[tuple[Integer
                 edges = [np.bincount(cluster * (width + 1) + at, own, count * (width + 1)) for at in (start, end)]
                 sums.append(np.cumsum((edges[0] - edges[1]).reshape(count, width + 1), axis=1)[:, :width])
         part = slice(begin, begin + width)
-        off = (np.stack(sums) - mass[:, None] * share[:, None, part]) * scale[:, None]
+        off = (np.stack(sums) / total_mass - mass[:, None] * share[:, None, part]) * scale[:, None]
         covariance[:, :, part] = np.einsum("igt,jgt->ijt", off, off)
+    empty = share < _EMPTY
+    covariance[empty[:, None] | empty] = 0.0
     each, spread = np.arange(len(share)), share * (1.0 - share)
     variance = covariance[each, each]
     known = (variance > 0.0) & (spread > 0.0)

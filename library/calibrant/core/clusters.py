@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,6 +53,16 @@ def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
     if len(first) < 2:
         raise TooFewRows("all rows are of one cluster, and at least two clusters are needed")
     return np.argsort(np.argsort(first))[cluster], len(first)
+
+
+@contextmanager
+def needing_clusters() -> Iterator[None]:
+    """Name the field ``clusters`` in ``TooFewRows`` of an estimate that has no result without its deviation."""
+    try:
+        yield
+    except TooFewRows:
+        detail = "must be two or more, of which none determines the result alone"
+        raise TooFewRows.at("/clusters", detail) from None
 
 
 def cluster_deviation(
