@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from calibrant.by_size import BySize
 from calibrant.core.batch import Batch
 from calibrant.core.features import Features
+from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import MANY
 from calibrant.decisions.costs import Costs
+from calibrant.decisions.grades import grade_results
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
@@ -390,6 +392,11 @@ def segments_document(batch: Batch, features: Features, reduction: str | None, *
     one_event = reduction not in MANY and reduction != "pooled"
     event = independent_event(batch, reduction if one_event else None, None)
     return search(event, features, SegmentOptions(seed=seed)).to_dict()
+
+
+def grades_document(batch: Batch, groups: Sequence[str] | None) -> dict[str, Any]:
+    """Return the tests of the groups as rating grades, whose PDs are the predictions, as plain JSON."""
+    return grade_results(batch, None if groups is None else Groups(groups), None, None).to_dict()
 
 
 def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:

@@ -92,6 +92,11 @@ MapOf = Annotated[
 ]
 
 
+Grades = Annotated[
+    bool, typer.Option("--grades", help="Test the PDs of the groups, which are rating grades; needs --group.")
+]
+
+
 def _html_file(out: Path) -> Path:
     """Check the name of the output file; raises ``BadParameter``."""
     if out != STANDARD and out.suffix.lower() not in ("", ".html", ".htm"):
@@ -111,6 +116,7 @@ def report(
     support: SupportOf = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
+    grades: Grades = False,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
@@ -118,6 +124,8 @@ def report(
     check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
+    if grades and (regression or not columns["groups"]):
+        raise typer.BadParameter("needs --group, without --regression", param_hint="--grades")
     if regression:
         with errors_in_a_line():
             if server:
@@ -137,12 +145,9 @@ def report(
             rows = note_reduction(rows, reduction)
             reduction = reduction_of(rows, reduction)
             found, options = _measured(engine, rows, reduction, seed, applied)
-            if rows.features is not None:
-                from calibrant.core.features import read_features
-                from calibrant.reports.operations import segments_document
-
-                batch = batch_of(rows)
-                found["segments"] = segments_document(batch, read_features(rows.features), reduction, seed=seed)
+            found |= _sections(rows, reduction, seed, grades=grades)
+        elif grades:
+            raise typer.BadParameter("cannot be combined with several models", param_hint="--grades")
         elif map_of is not None:
             raise typer.BadParameter("cannot be combined with several models", param_hint="--map")
         elif rows.features is not None:
@@ -164,6 +169,22 @@ def report(
             written.write(page)
         if out != STANDARD:
             say(f"wrote {out}")
+
+
+def _sections(rows: Sheet, reduction: str | None, seed: int, *, grades: bool) -> dict[str, Any]:
+    """Return the sections of a report that are computed in this process: segments, and tests of grades."""
+    sections = {}
+    if rows.features is not None:
+        from calibrant.core.features import read_features
+        from calibrant.reports.operations import segments_document
+
+        features = read_features(rows.features)
+        sections["segments"] = segments_document(batch_of(rows), features, reduction, seed=seed)
+    if grades:
+        from calibrant.reports.operations import grades_document
+
+        sections["grades"] = grades_document(batch_of(rows), rows.groups)
+    return sections
 
 
 def _forecast_page_of(
