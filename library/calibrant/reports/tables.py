@@ -318,7 +318,7 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
 
 @dataclass(frozen=True)
 class NamedRows:
-    """Rows with names, such as segments with a gap, as text: sentences, the caption, and the columns of each row with what is below a number."""
+    """Rows with names as text: sentences, the caption, and the columns of each row with what is below a number."""
 
     sentences: tuple[str, ...]
     caption: str
@@ -367,9 +367,8 @@ def graded(report: Mapping[str, Any]) -> NamedRows | None:
     named = f"of {len(low)} of {count}: {', '.join(low)}" if low else f"of none of {count}"
     sentences = [f"By Jeffreys' test with Holm's correction, the PD is too low {named}."]
     if test := tests["hosmer_lemeshow"]:
-        sentences.append(
-            f"Hosmer-Lemeshow over the grades, for PDs too low or too high: {numbers.p_value(test['p_value'])}."
-        )
+        for_all = numbers.p_value(test["p_value"])
+        sentences.append(f"Hosmer-Lemeshow over the grades, for PDs too low or too high: {for_all}.")
     rows = tuple(
         (
             grade["grade"],
