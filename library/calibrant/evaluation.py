@@ -14,6 +14,7 @@ from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.clusters import ClusterVariance
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
 from calibrant.core.groups import Members, group_members, members_among
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
@@ -37,7 +38,6 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, level_of, read_requests
-from calibrant.measures.clusters import ClusterVariance
 from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, training_of, unproven
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements

@@ -433,3 +433,25 @@ def test_a_choice_that_the_form_does_not_offer_is_refused_without_its_text(visit
     assert answer.status_code == 422
     assert "must be one of" in answer.text
     assert "lo<g>its" not in answer.text
+
+
+def test_the_report_of_a_file_with_groups_offers_to_test_them_as_rating_grades(visitor: Visitor) -> None:
+    rows = "".join(f"{0.05 if i % 4 else 0.2},{int(i % 10 == 0)},{'C' if i % 4 else 'D'}\n" for i in range(400))
+    path = _report_of(_send(visitor, f"pd,default,rating\n{rows}".encode(), groups="rating", labels="default"))
+    plain = visitor.get(path).text
+    assert f'<a href="{path}?grades=yes">Test the groups as rating grades</a>' in plain
+    assert "report-grades" not in plain
+    tested = visitor.get(f"{path}?grades=yes").text
+    assert 'id="report-grades"' in tested
+    assert "Test the groups as rating grades" not in tested
+    assert 'id="report-grades"' in visitor.get(f"{path}/report.html?grades=yes").text
+    batch = path.removeprefix("/ui/reports/")
+    expected = visitor.post("/grades", json={"batch": batch}).json()
+    assert visitor.get(f"{path}/report.json?grades=yes").json()["grades"] == expected
+    assert visitor.get(f"{path}?grades=no").status_code == 422
+
+
+def test_a_file_without_groups_has_no_rating_grades(visitor: Visitor) -> None:
+    path = _report_of(_send(visitor, CSV))
+    assert "rating grades" not in visitor.get(path).text
+    assert visitor.get(f"{path}?grades=yes").status_code == 422

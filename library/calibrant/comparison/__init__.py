@@ -20,13 +20,13 @@ from calibrant.comparison.results import ComparisonReport, ContestantReport, Mea
 from calibrant.core.arguments import explained
 from calibrant.core.batch import InputScale
 from calibrant.core.cells import WeightsKind
+from calibrant.core.clusters import ClusterVariance
 from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name, rows_of_models
 from calibrant.core.results import ByName
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.clusters import ClusterVariance
 from calibrant.measures.cross_fitting import Training, training_of
 from calibrant.measures.intervals import Resampling
 

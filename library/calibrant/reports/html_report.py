@@ -25,7 +25,7 @@ from calibrant.maps.calibration_map import CalibrationMap, check_class_names, ch
 from calibrant.reports.forecasts import ForecastReport
 from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.operations import report_of_models, report_of_rows
+from calibrant.reports.operations import grades_document, report_of_models, report_of_rows
 from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import evaluate_sets
 from calibrant.sets.set_map import SetMap
@@ -105,6 +105,7 @@ def report(
     groups: Any = None,
     clusters: Any = None,
     features: Any = None,
+    grades: bool = False,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
     sets: Any = None,
@@ -128,8 +129,8 @@ def report(
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
-    groups, clusters : array_like, shape (n,), or frame, optional
-        As for ``evaluate``.
+    groups, clusters, grades : optional
+        As for ``evaluate``. With ``grades=True``, groups are rating grades, and the report tests their PDs.
     features : frame, or mapping of str to array_like, optional
         As for ``find_segments``; the report then shows segments in which predictions are too high or too low, unless
         rows are in clusters. A map of ``segments`` needs those of its fit.
@@ -183,7 +184,7 @@ def report(
         "scale": scale,
     }
     if isinstance(predictions, Mapping):
-        for name, value in {"map": map, "sets": sets, "features": features}.items():
+        for name, value in {"map": map, "sets": sets, "features": features, "grades": grades or None}.items():
             if value is not None:
                 raise InvalidOption.at(
                     f"/{name}", "cannot be combined with several models; report each of them with it"
@@ -203,6 +204,8 @@ def report(
         found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind, seed)}
     elif alpha is not None:
         raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
+    if grades:
+        found["grades"] = grades_document(rows.batch, rows.groups)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,

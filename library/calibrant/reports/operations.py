@@ -12,10 +12,12 @@ import numpy as np
 from calibrant.by_size import BySize
 from calibrant.core.batch import Batch, counted_kind
 from calibrant.core.errors import InvalidOption, TooFewRows, naming
+from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import MANY
 from calibrant.decisions.costs import Costs
+from calibrant.decisions.grades import grade_results
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
@@ -450,6 +452,11 @@ def sets_document(fitted: SetMap, rows: CheckedBatch, seed: int) -> dict[str, An
         weights=batch.weights,
         weights_kind=counted_kind(batch.weights_kind),
     ).to_dict()
+
+
+def grades_document(batch: Batch, groups: Sequence[str] | None) -> dict[str, Any]:
+    """Return the tests of the groups as rating grades, whose PDs are the predictions, as plain JSON."""
+    return grade_results(batch, None if groups is None else Groups(groups), None, None).to_dict()
 
 
 def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from calibrant.cli.commands.evaluate import as_answered, as_sent
+from calibrant.cli.commands.evaluate import Variance, as_answered, as_sent
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import RESAMPLES, SEED, Resamples, Seed, read_measures
@@ -67,18 +67,23 @@ def compare(
     correction: CorrectionOf = None,
     interval: Level = 0.95,
     resamples: Resamples = RESAMPLES,
+    cluster_variance: Variance = None,
     seed: Seed = SEED,
     as_json: Json = False,
     server: Server = None,
 ) -> None:
+    if cluster_variance is not None and columns["clusters"] is None:
+        raise typer.BadParameter("needs --cluster", param_hint="--cluster-variance")
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
 
+        variance: Any = cluster_variance
         measures, reduction = read_measures(measure), columns["reduction"]
         read_requests(measures, reduction)  # before a long file is read
-        Resampling.read(interval, resamples, seed)
+        Resampling.read(interval, resamples, seed, variance or "cr2")
         options: dict[str, Any] = {"rank_by": rank_by, "correction": correction}
+        options |= {} if variance is None else {"cluster_variance": variance}
         if map_of:
             if len(files) > 1:
                 raise typer.BadParameter("is for the predictions of one file", param_hint="--map")

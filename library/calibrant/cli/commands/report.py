@@ -101,6 +101,11 @@ SetsOf = Annotated[
 ]
 
 
+Grades = Annotated[
+    bool, typer.Option("--grades", help="Test the PDs of the groups, which are rating grades; needs --group.")
+]
+
+
 def _html_file(out: Path) -> Path:
     """Check the name of the output file; raises ``BadParameter``."""
     if out != STANDARD and out.suffix.lower() not in ("", ".html", ".htm"):
@@ -121,6 +126,7 @@ def report(
     seed: Seed = SEED,
     map_of: MapOf = None,
     sets_of: SetsOf = None,
+    grades: Grades = False,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
@@ -128,6 +134,8 @@ def report(
     check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
+    if grades and (regression or not columns["groups"]):
+        raise typer.BadParameter("needs --group, without --regression", param_hint="--grades")
     if regression:
         if sets_of is not None:
             raise typer.BadParameter("cannot be combined with --regression", param_hint="--sets")
@@ -149,18 +157,13 @@ def report(
             rows = note_reduction(rows, reduction)
             reduction = reduction_of(rows, reduction)
             found, options = _measured(engine, rows, reduction, seed, applied)
-            if rows.features is not None and rows.clusters is None:
-                from calibrant.reports.operations import segments_document
-
-                found["segments"] = segments_document(batch_of(rows), reduction, seed=seed)
+            found |= _sections(rows, reduction, seed, grades=grades)
             if sets_of is not None:
                 found["sets"] = _coverage(engine, sets_of, server, rows, seed)
-        elif map_of is not None or sets_of is not None:
-            flag = "--sets" if map_of is None else "--map"
-            raise typer.BadParameter("cannot be combined with several models", param_hint=flag)
-        elif rows.features is not None:
-            raise typer.BadParameter("cannot be combined with several models", param_hint="--feature")
         else:
+            of_one = {"--grades": grades, "--sets": sets_of, "--map": map_of, "--feature": rows.features}
+            if flags := [name for name, value in of_one.items() if value not in (None, False)]:
+                raise typer.BadParameter("cannot be combined with several models", param_hint=flags[0])
             columns = {**columns, "predictions": list(models)}
             found, options = _compared(engine, models, reduction_of(rows, reduction), seed)
     with errors_in_a_line():
@@ -177,6 +180,20 @@ def report(
             written.write(page)
         if out != STANDARD:
             say(f"wrote {out}")
+
+
+def _sections(rows: Sheet, reduction: str | None, seed: int, *, grades: bool) -> dict[str, Any]:
+    """Return the sections of a report that are computed in this process: segments, and tests of grades."""
+    sections = {}
+    if rows.features is not None and rows.clusters is None:
+        from calibrant.reports.operations import segments_document
+
+        sections["segments"] = segments_document(batch_of(rows), reduction, seed=seed)
+    if grades:
+        from calibrant.reports.operations import grades_document
+
+        sections["grades"] = grades_document(batch_of(rows), rows.groups)
+    return sections
 
 
 def _forecast_page_of(
