@@ -163,6 +163,16 @@ const hiddenSoftmax = (z, d) => {
   const all = [...x, ...times(d.hidden, x).map((value, j) => Math.tanh(value + d.offsets[j]))];
   return softmax(times(d.weights, all).map((s, k) => s + d.intercepts[k]));
 };
+const networkSoftmax = (z, d) => {
+  const a = d.smoothing, u = a > 0 ? softmax(z).map((x, k) => Math.log((1 - a) * x + a * d.prior[k])) : z;
+  const positions = u.flatMap((x, k) => d.knots[k].slice(1).map((high, i) => {
+    const low = d.knots[k][i];
+    return high > low ? cut((x - low) / (high - low), 0) : 0;
+  }));
+  const v = [...u.map((x) => x - mean(u)), ...positions];
+  const all = [...v, ...times(d.hidden, v).map((total, j) => Math.max(total + d.offsets[j], 0))];
+  return softmax(times(d.weights, all).map((s, k) => s + d.intercepts[k]));
+};
 const ensemble = (z, d) => {
   const p = softmax(z), mixed = z.map(() => 0), pooled = z.map(() => 0);
   d.members.forEach(({ family, parameters }, m) => {
@@ -245,6 +255,7 @@ const TRANSFORMS = { // family -> [what it takes, the function]; with "either" a
   ranks: ["either", ranks],
   "softmax-regression": ["logits", softmaxRegression],
   "hidden-softmax": ["logits", hiddenSoftmax],
+  "network-softmax": ["logits", networkSoftmax],
   ensemble: ["logits", ensemble],
   "smoothed-vector": ["probabilities", smoothedVector],
   "vector-identity": ["probabilities", (p) => p],

@@ -265,6 +265,16 @@ def hidden_softmax(z, d):
     return softmax([s + b for s, b in zip(times(d["weights"], x), d["intercepts"])])
 
 
+def network_softmax(z, d):
+    a = d["smoothing"]
+    u = [log((1.0 - a) * x + a * prior) for x, prior in zip(softmax(z), d["prior"])] if a > 0.0 else z
+    v = [x - mean(u) for x in u]
+    for x, knots in zip(u, d["knots"]):
+        v += [cut((x - low) / (high - low), 0.0) if high > low else 0.0 for low, high in pairwise(knots)]
+    v += [max(total + c, 0.0) for total, c in zip(times(d["hidden"], v), d["offsets"])]
+    return softmax([s + b for s, b in zip(times(d["weights"], v), d["intercepts"])])
+
+
 def times(rows, x):
     return [sum(a * b for a, b in zip(row, x)) for row in rows]
 
@@ -336,6 +346,7 @@ TRANSFORMS = {  # family -> (what it takes, the function); with "either" an argu
     "ranks": ("either", ranks),
     "softmax-regression": ("logits", softmax_regression),
     "hidden-softmax": ("logits", hidden_softmax),
+    "network-softmax": ("logits", network_softmax),
     "ensemble": ("logits", ensemble),
     "smoothed-vector": ("probabilities", smoothed_vector),
     "vector-identity": ("probabilities", lambda p, _: p),

@@ -39,7 +39,7 @@ from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScalin
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.segments import Segments
-from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
+from calibrant.maps.softmax_map import HiddenSoftmax, NetworkSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 
@@ -62,6 +62,7 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
             PredictedClass,
             SoftmaxRegression,
             HiddenSoftmax,
+            NetworkSoftmax,
             Ensemble,
             VectorIdentity,
             SmoothedVector,

@@ -18,7 +18,7 @@ from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.parameters import KeepOrder, Parameter, Parametric, Smoothing, function_document, read_array
 from calibrant.maps.ranks import OneVsRest
-from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression, smoothed_logits
+from calibrant.maps.softmax_map import HiddenSoftmax, NetworkSoftmax, SoftmaxRegression, smoothed_logits
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order_of, logits_block, transformed
 
@@ -30,7 +30,15 @@ _STACKED = 32
 MEMBERS: Mapping[str, type[Transform]] = MappingProxyType(
     {
         member.family: member
-        for member in (Temperature, VectorScaling, MatrixScaling, SoftmaxRegression, HiddenSoftmax, OneVsRest)
+        for member in (
+            Temperature,
+            VectorScaling,
+            MatrixScaling,
+            SoftmaxRegression,
+            HiddenSoftmax,
+            NetworkSoftmax,
+            OneVsRest,
+        )
     }
 )
 #: Family name -> transform that may follow smoothing.
