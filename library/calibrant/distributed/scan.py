@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrant.core.errors import InvalidOption, SourceChanged, SourceUnreadable, requires
 from calibrant.core.progress import report
@@ -219,17 +220,27 @@ class Scan:
         of_keys = [condition for condition in self.where if condition[0] in keys]
         return all(_meets(keys[condition[0]], condition) for condition in of_keys) if of_keys else None
 
-    def batches(self, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], coded: str | None = None) -> Generator[tuple[FilePiece, Any]]:
+        """Yield the record batches of some columns with their pieces, and None after those of a piece."""
+        for piece in self.pieces():
+            for batch in self.batches(piece, columns, coded):
+                yield piece, batch
+            yield piece, None
+
+    def batches(
+        self, piece: FilePiece, columns: Sequence[str] | None, coded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece that meet the conditions, of some columns or of all; empty batches too.
 
-        Columns that the file does not have are left out.
+        Columns that the file does not have are left out. The texts of a column ``coded`` may be a dictionary.
         """
         keys = self.keys_of(piece.file)
         conditions = [condition for condition in self.where if condition[0] not in keys]
         needed = None if columns is None else [*dict.fromkeys((*columns, *(name for name, _, _ in conditions)))]
         keep = reduce(operator.and_, map(_expression, conditions)) if conditions else None
         with reading(), self._opened(piece.file) as file, damage():
-            for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed):
+            coded = None if any(coded == name for name, _, _ in conditions) else coded  # which are compared as texts
+            for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed, coded):
                 for part in pieces(batch):
                     yield part if keep is None else _kept(part, keep, conditions)
 
@@ -248,14 +259,21 @@ class Scan:
 
     # --- One reader for each format
 
-    def _parquet_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _parquet_batches(
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         parquet = _parquet(file)
+        place = -1 if coded is None else parquet.schema_arrow.get_field_index(coded)
+        if place >= 0 and str(parquet.schema_arrow.field(place).type) in ("string", "large_string"):
+            parquet = _parquet(file, metadata=parquet.metadata, read_dictionary=[coded])
         names = None if columns is None else [name for name in columns if name in set(parquet.schema_arrow.names)]
         return parquet.iter_batches(  # type: ignore[no-any-return]
             ROWS, row_groups=piece.row_groups, columns=names, use_threads=False
         )
 
-    def _arrow_batches(self, file: Any, _piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _arrow_batches(
+        self, file: Any, _piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
         with pa.ipc.open_file(file) as opened:
@@ -266,7 +284,9 @@ class Scan:
                 batch.validate(full=True)  # unlike the other readers, this one trusts the offsets and indices of a file
                 yield batch
 
-    def _csv_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _csv_batches(
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
             from pyarrow import csv
@@ -282,7 +302,9 @@ class Scan:
             with csv.open_csv(text, reading_options, convert_options=convert) as reader:
                 yield from reader
 
-    def _ndjson_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _ndjson_batches(
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             from pyarrow import json
         with self._unpacked(file, piece) as text:
@@ -302,12 +324,27 @@ class Scan:
         yield opened
 
 
-_READERS: dict[str, Callable[[Scan, Any, FilePiece, Sequence[str] | None], Iterator[Any]]] = {
+_READERS: dict[str, Callable[[Scan, Any, FilePiece, Sequence[str] | None, str | None], Iterator[Any]]] = {
     "parquet": Scan._parquet_batches,
     "csv": Scan._csv_batches,
     "ndjson": Scan._ndjson_batches,
     "arrow": Scan._arrow_batches,
 }
+
+
+_Read = TypeVar("_Read")
+
+
+def ahead(values: Generator[_Read]) -> Generator[_Read]:
+    """Yield the values while another thread reads the next one."""
+    with ThreadPoolExecutor(1, "calibrant-read") as reader:
+        try:
+            following = reader.submit(next, values, None)
+            while (value := following.result()) is not None:
+                following = reader.submit(next, values, None)
+                yield value
+        finally:
+            reader.submit(values.close)
 
 
 @contextmanager
@@ -332,12 +369,17 @@ def _damaged() -> SourceUnreadable:
     return SourceUnreadable("a file of the source is damaged, or a column has values of another type")
 
 
-def _parquet(file: Any) -> Any:
+def _parquet(file: Any, **options: Any) -> Any:
     with requires("files"):
         from pyarrow import parquet
     with damage():
         return parquet.ParquetFile(
-            file, buffer_size=_AHEAD, pre_buffer=False, thrift_string_size_limit=_FOOTER, arrow_extensions_enabled=False
+            file,
+            buffer_size=_AHEAD,
+            pre_buffer=False,
+            thrift_string_size_limit=_FOOTER,
+            arrow_extensions_enabled=False,
+            **options,
         )
 
 
