@@ -85,6 +85,22 @@ class Columns:
         return found | {argument: name for argument, name in others.items() if name is not None}
 
 
+def check_order(columns: Columns, classes: Sequence[str] | None = None) -> None:
+    """Raise ``InvalidOption`` if the columns of predictions are named after the classes, but in another order.
+
+    ``classes`` are by default the numbers from 0.
+    """
+    names = [name.casefold() for name in columns.predictions]
+    wanted = [str(name).casefold() for name in classes or range(len(names))]
+    if len(names) < 2 or len(wanted) != len(names):
+        return
+    for name in wanted:
+        before, there, after = names[0].rpartition(name)
+        ordered = [f"{before}{other}{after}" for other in wanted]
+        if there and names != ordered and set(names) == set(ordered):
+            raise InvalidOption.at("/prediction", "has columns in another order than the classes, which they name")
+
+
 NAMES = tuple(field.name for field in fields(Columns))
 
 
@@ -114,8 +130,8 @@ def _moved(pointer: str, first_row: int) -> str:
 
 # --- Tallies of Arrow record batches
 
-#: Rows that are counted at once, and tallies that are merged at once.
-ROWS, WAITING = 1 << 17, 16
+#: Rows that are counted at once, their bytes, and tallies that are merged at once.
+ROWS, BYTES, WAITING = 1 << 17, 1 << 25, 16
 
 
 def tally(
@@ -327,8 +343,9 @@ class RowCounter:
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a record batch in slices that are counted at once."""
-    for start in range(0, batch.num_rows, ROWS):
-        yield batch.slice(start, ROWS)
+    rows = max(1, min(ROWS, BYTES * batch.num_rows // max(batch.nbytes, 1)))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 @dataclass(frozen=True)

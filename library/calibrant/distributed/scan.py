@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrant.core.errors import InvalidOption, SourceChanged, SourceUnreadable, requires
 from calibrant.core.progress import report
-from calibrant.distributed.arrow import ROWS, pieces
+from calibrant.distributed.arrow import BYTES, ROWS, pieces
 from calibrant.distributed.delta import delta_files
 from calibrant.distributed.parquet import PIECE_BYTES, keys_of
 from calibrant.distributed.storage import Storage, StoredFile, reading
@@ -30,6 +30,8 @@ FORMATS = {
 }
 #: Read-ahead buffer of a column, and block of text, in bytes; the most bytes of the footer of a Parquet file.
 _AHEAD, _BLOCK, _FOOTER = 1 << 20, 1 << 22, 1 << 26
+#: The most bytes of a record batch of an Arrow file, on average, since one is read as a whole.
+_ARROW_BATCH = 1 << 26
 
 # --- Conditions on columns
 
@@ -100,6 +102,30 @@ def _expression(condition: Condition) -> Any:
     return _COMPARISONS[sign](column, value)
 
 
+#: Larger integers are not exact in a column of numbers of CSV.
+_EXACT = 1 << 53
+
+
+def _types(conditions: Sequence[Condition], numbers: Sequence[str]) -> dict[str, str]:
+    """Return the types of the columns of CSV: that of predictions and labels, and of what others are compared with.
+
+    Raises ``InvalidOption`` for a column of two types, and for an integer that a column of numbers cannot have.
+    """
+    types = dict.fromkeys(numbers, "number")
+    for i, (name, _, value) in enumerate(conditions):
+        values = list(value) if isinstance(value, tuple) else [value]
+        for typed in values:
+            if typed is None:
+                continue
+            kind = "text" if isinstance(typed, str) else "boolean" if isinstance(typed, bool) else "number"
+            if types.setdefault(name, kind) != kind:
+                accepted = f"must be of the type {types[name]}, as which the column of CSV is read elsewhere"
+                raise InvalidOption.at(f"/where/{i}/2", accepted)
+            if kind == "number" and abs(typed) > _EXACT:
+                raise InvalidOption.at(f"/where/{i}/2", "must be a number below 2^53, which is exact in CSV")
+    return types
+
+
 def _meets(key: str | None, condition: Condition) -> bool:
     """Return whether a key in the names of folders meets a condition; compared as the type of the value."""
     _, sign, value = condition
@@ -142,15 +168,15 @@ class FilePiece:
 class Scan:
     """Files of a storage, of which rows that meet all conditions are read.
 
-    ``format`` is by default that of the suffix of each file. Of CSV, the columns ``numbers`` are read as numbers, and
-    all others as text.
+    ``format`` is by default that of the suffix of each file. Columns of CSV have their ``types``: number, boolean or,
+    by default, text.
     """
 
     storage: Storage
     files: Sequence[StoredFile]
     format: str | None = None
     where: tuple[Condition, ...] = ()
-    numbers: frozenset[str] = frozenset()
+    types: Mapping[str, str] = field(default_factory=dict)
     total: int = 0
     partitions: Mapping[str, Mapping[str, str | None]] | None = None
 
@@ -173,13 +199,11 @@ class Scan:
             suffixes = tuple(suffix for known in FORMATS.values() for suffix in known)
             files = [file for file in files if file.path.endswith(suffixes)] or files
         conditions = read_conditions(where)
-        compared = (name for name, _, value in conditions if isinstance(value, int | float))
         total = sum(file.size for file in files)
         partitions = None if delta is None else delta.keys
-        found = cls(storage, files, format, conditions, frozenset((*numbers, *compared)), total, partitions)
-        for file in files:
-            found.format_of(file)
-        return found
+        found = cls(storage, files, format, conditions, dict.fromkeys(numbers, "number"), total, partitions)
+        formats = {found.format_of(file) for file in files}
+        return replace(found, types=_types(conditions, numbers)) if "csv" in formats else found
 
     def format_of(self, file: StoredFile) -> str:
         """Return the format of a file."""
@@ -268,19 +292,23 @@ class Scan:
             parquet = _parquet(file, metadata=parquet.metadata, read_dictionary=[coded])
         names = None if columns is None else [name for name in columns if name in set(parquet.schema_arrow.names)]
         return parquet.iter_batches(  # type: ignore[no-any-return]
-            ROWS, row_groups=piece.row_groups, columns=names, use_threads=False
+            _rows_at_once(parquet.metadata, names), row_groups=piece.row_groups, columns=names, use_threads=False
         )
 
     def _arrow_batches(
-        self, file: Any, _piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
         with pa.ipc.open_file(file) as opened:
-            names = None if columns is None else [name for name in columns if name in set(opened.schema.names)]
-            for i in range(opened.num_record_batches):
+            names = opened.schema.names
+            count = opened.num_record_batches
+        if piece.size > _ARROW_BATCH * max(count, 1):
+            raise SourceUnreadable(f"an Arrow file has record batches of more than {_ARROW_BATCH >> 20} MB")
+        places = [i for i, name in enumerate(names) if columns is None or name in columns]
+        with pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as opened:
+            for i in range(count):
                 batch = opened.get_batch(i)
-                batch = batch if names is None else batch.select(names)
                 batch.validate(full=True)  # unlike the other readers, this one trusts the offsets and indices of a file
                 yield batch
 
@@ -294,7 +322,8 @@ class Scan:
             header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
         with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
             names = header if columns is None else [name for name in columns if name in set(header)]
-            kinds = {name: pa.float64() if name in self.numbers else pa.string() for name in names}
+            known = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
+            kinds = {name: known[self.types.get(name, "text")] for name in names}
             convert = csv.ConvertOptions(
                 include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
             )
@@ -367,6 +396,23 @@ def damage() -> Iterator[None]:
 
 def _damaged() -> SourceUnreadable:
     return SourceUnreadable("a file of the source is damaged, or a column has values of another type")
+
+
+#: Bytes of a number in a column of lists or numbers.
+_NUMBER = 8
+
+
+def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:
+    """Return how many rows of a Parquet file are read at once, by the bytes of the widest row group."""
+    rows = ROWS
+    for i in range(metadata.num_row_groups):
+        group, size = metadata.row_group(i), 0
+        for k in range(group.num_columns):
+            column = group.column(k)
+            if names is None or column.path_in_schema.partition(".")[0] in names:
+                size += max(column.num_values * _NUMBER, column.total_uncompressed_size)
+        rows = min(rows, BYTES * group.num_rows // max(size, 1))
+    return max(rows, 1)
 
 
 def _parquet(file: Any, **options: Any) -> Any:

@@ -19,7 +19,7 @@ from calibrant.core.options import read_seed
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.distributed.accumulation import MEMORY, TOLERANCE, Accumulation, DistinctCounts, GatheredRows
-from calibrant.distributed.arrow import Columns, placed
+from calibrant.distributed.arrow import Columns, check_order, placed
 from calibrant.distributed.scan import BytesRead, Scan, ahead
 from calibrant.distributed.storage import opened_target, opened_url
 from calibrant.distributed.target import Scored, Scoring
@@ -53,6 +53,7 @@ def gather(
 
     With conditions, rows are counted among those that meet them.
     """
+    check_order(columns)
     held, progress = Accumulation(columns, memory=memory, kind=kind, scale=scale), BytesRead(scan.total)
     names = list(dict.fromkeys(columns.named.values()))
     first_row = 0

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -20,6 +21,7 @@ from calibrant.core.errors import (
     EmptyBatch,
     InvalidOption,
     RefusedPath,
+    SourceTooLarge,
     SourceUnreadable,
     TargetExists,
     requires,
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 # --- Files, in a folder or anywhere that pyarrow reads
+
+#: The most files of a path; a list of them takes about 100 MB.
+MOST_FILES = 100_000
 
 
 @dataclass(frozen=True)
@@ -85,12 +90,15 @@ class Storage(ABC):
         with reading():
             if wild is None:
                 single = self.file(pattern) if pattern else None
-                found = [single] if single is not None else list(self.below(pattern))
+                listed = iter([single]) if single is not None else self.below(pattern)
             else:
                 base = pattern[: pattern.rfind("/", 0, wild.start()) + 1].rstrip("/")
-                found = [file for file in self.below(base) if _matches(file.path.split("/"), pattern.split("/"))]
+                listed = (file for file in self.below(base) if _matches(file.path.split("/"), pattern.split("/")))
+            found = list(islice(listed, MOST_FILES + 1))
         if not found:
             raise EmptyBatch.at("/source", "has no files")
+        if len(found) > MOST_FILES:
+            raise SourceTooLarge.at("/path", f"matches more than {MOST_FILES:,} files; name fewer, or a folder of them")
         return sorted(found, key=lambda file: file.path)
 
     def read(self, path: str) -> bytes | None:

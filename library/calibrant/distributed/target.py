@@ -19,7 +19,7 @@ from calibrant.core.errors import (
     TargetExists,
     requires,
 )
-from calibrant.distributed.arrow import Columns, placed, predictions_of
+from calibrant.distributed.arrow import Columns, check_order, placed, predictions_of
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan
 from calibrant.distributed.storage import Storage
 from calibrant.maps.calibration_map import CalibrationMap
@@ -84,6 +84,7 @@ class Scoring:
 
     def run(self, scan: Scan, columns: Columns, map: CalibrationMap, *, scale: InputScale | None = None) -> Scored:
         """Write the data set; raises ``TargetExists``, ``SourceChanged`` and the errors of invalid rows."""
+        check_order(columns, map.class_names)
         whole = self._published()
         if whole is not None:
             return whole

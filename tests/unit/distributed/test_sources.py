@@ -29,7 +29,7 @@ from calibrant.core.errors import (
     SourceUnreadable,
     TargetExists,
 )
-from calibrant.distributed.arrow import Columns
+from calibrant.distributed.arrow import BYTES, Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
 from calibrant.distributed.sources import gather
 from calibrant.distributed.storage import Folder
@@ -228,6 +228,104 @@ def test_a_text_of_csv_such_as_that_of_namibia_is_missing(tmp_path: Path) -> Non
     (tmp_path / "x.csv").write_text("p,y,g\n.1,0,NA\n.5,1,null\n.9,1,nan\n.4,0,\n")
     found = calibrant.evaluate_source(str(tmp_path), **NAMED, group="g", measures=["brier"])
     assert set(found.groups or ()) == {"NA", "null", "nan", "(missing)"}
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ([["n", "in", [1, 3]]], 2),
+        ([["n", "=", 2]], 1),
+        ([["n", "!=", 2.0], ["n", "<", 9]], 2),
+        ([["s", "=", "1"]], 2),
+        ([["s", "in", ["1", "x"]]], 3),
+        ([["b", "=", True]], 2),
+        ([["b", "in", [False]]], 2),
+        ([["s", "!=", None]], 4),
+    ],
+)
+def test_a_condition_compares_csv_as_another_type_than_its_value(tmp_path: Path, where: Any, rows: int) -> None:
+    (tmp_path / "x.csv").write_text("p,y,n,s,b\n.1,0,1,1,true\n.5,1,2,01,false\n.9,1,3,x,True\n.4,0,,1,false\n")
+    assert calibrant.evaluate_source(str(tmp_path), **NAMED, where=where, measures=["brier"]).n == rows
+
+
+@pytest.mark.parametrize(
+    "where",
+    [[["s", "=", "1"], ["s", "<", 3]], [["p", "=", "0.5"]], [["b", "=", True], ["b", "=", 1]], [["n", "=", 2**53 + 1]]],
+)
+def test_a_column_of_csv_is_read_as_one_of_two_types(tmp_path: Path, where: Any) -> None:
+    (tmp_path / "x.csv").write_text("p,y,n,s,b\n.1,0,1,1,true\n")
+    with pytest.raises(InvalidOption) as raised:
+        calibrant.evaluate_source(str(tmp_path), **NAMED, where=where)
+    assert raised.value.offences[0].pointer.startswith("/where/")
+
+
+@pytest.mark.parametrize(
+    ("columns", "classes", "refused"),
+    [
+        (("p_dog", "p_cat"), ("cat", "dog"), True),
+        (("dog_p", "cat_p"), ("cat", "dog"), True),
+        (("P_Cat", "P_Dog"), ("cat", "dog"), False),
+        (("a", "b"), ("cat", "dog"), False),
+        (("p_1", "p_0"), None, True),
+        (("p_0", "p_1"), None, False),
+        (("p_1", "p_2"), None, False),
+        (("p2", "p0", "p1"), None, True),
+        (("p",), None, False),
+    ],
+)
+def test_columns_in_another_order_than_the_classes_are_read(columns: Any, classes: Any, refused: bool) -> None:
+    named = Columns.read(prediction=columns if len(columns) > 1 else columns[0], label="y")
+    if refused:
+        with pytest.raises(InvalidOption, match="another order"):
+            check_order(named, classes)
+    else:
+        check_order(named, classes)
+
+
+def test_a_map_is_applied_to_columns_in_another_order(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    p = random.dirichlet([1, 2], 300)
+    fitted = calibrant.fit("temperature", p, random.integers(0, 2, 300), class_names=["cat", "dog"])
+    parquet.write_table(pa.table({"p_cat": p[:, 0], "p_dog": p[:, 1]}), tmp_path / "x.parquet")
+    scored = {"target": str(tmp_path / "scored"), "map": fitted}
+    with pytest.raises(InvalidOption, match="another order"):
+        calibrant.calibrate_source(str(tmp_path / "x.parquet"), **scored, prediction=["p_dog", "p_cat"])
+    assert calibrant.calibrate_source(str(tmp_path / "x.parquet"), **scored, prediction=["p_cat", "p_dog"]).rows == 300
+
+
+# --- Memory
+
+
+@pytest.mark.parametrize("kind", ["list", "columns", "arrow"])
+def test_wide_rows_are_read_in_batches_of_more_bytes(tmp_path: Path, kind: str) -> None:
+    k, n = 500, 20_000
+    values = np.full((n, k), 1 / k, np.float32)
+    if kind == "columns":
+        table = pa.table({f"p{j}": values[:, j] for j in range(k)})
+    else:
+        table = pa.table({"p": pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), k)})
+    if kind == "arrow":
+        feather.write_feather(table, str(tmp_path / "x.arrow"), compression="uncompressed", chunksize=n)
+    else:
+        parquet.write_table(table, tmp_path / "x.parquet")
+    scan = Scan.of(Folder(tmp_path), "*")
+    sizes = [batch.nbytes for _, batch in scan.read(table.column_names) if batch is not None]
+    assert sum(sizes) >= values.nbytes
+    assert max(sizes) <= BYTES
+
+
+def test_an_arrow_file_has_a_record_batch_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.distributed.scan._ARROW_BATCH", 1000)
+    rows = pa.table({"p": np.linspace(0, 1, 1000), "y": [1] * 1000})
+    feather.write_feather(rows, str(tmp_path / "x.arrow"), compression="uncompressed")
+    with pytest.raises(SourceUnreadable, match="record batches"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED)
+
+
+def test_a_pattern_of_too_many_files_is_listed_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.distributed.storage.MOST_FILES", 2)
+    with pytest.raises(SourceTooLarge, match="more than 2 files"):
+        Scan.of(Folder(folder), "*.parquet")
 
 
 @pytest.mark.parametrize(
