@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from calibrant.core.errors import (
     TargetExists,
     requires,
 )
+from calibrant.core.progress import check
 from calibrant.io.roots import SCHEMES, WILD, check_root
 
 if TYPE_CHECKING:
@@ -73,8 +75,12 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def remove(self, folder: str) -> None:
-        """Remove a folder of files, if it exists."""
+    def withdraw(self, folder: str, names: Sequence[str]) -> None:
+        """Remove the files of a folder whose publication was interrupted, if it can be."""
+
+    @abstractmethod
+    def remove(self, folder: str) -> bool:
+        """Remove a folder of files; return whether it existed."""
 
     @abstractmethod
     def location(self, path: str) -> tuple[str, dict[str, str]]:
@@ -256,13 +262,18 @@ class Folder(Storage):
                     raise
                 raise TargetExists.at("/target/path", "exists; name a new path") from None
 
-    def remove(self, folder: str) -> None:
+    def withdraw(self, folder: str, names: Sequence[str]) -> None:
+        """Do nothing: a folder is published at once."""
+
+    def remove(self, folder: str) -> bool:
         """Remove the files of a folder and the folder."""
         with contextlib.suppress(FileNotFoundError), self._parent(folder) as (parent, name):
             with self._opened(folder) as at:
                 for inner in os.listdir(at):
                     os.unlink(inner, dir_fd=at)
             os.rmdir(name, dir_fd=parent)
+            return True
+        return False
 
     @contextlib.contextmanager
     def _parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
@@ -301,6 +312,9 @@ def _no_links(name: str, at: int) -> Iterator[None]:
 
 
 # --- Object stores, and folders of the caller's own machine
+
+#: The largest object that S3 copies with one request, in bytes; larger ones are read and written in blocks.
+_MOST_COPIED, _COPIED_AT_ONCE = 5 * 10**9, 1 << 25
 
 
 class Remote(Storage):
@@ -353,14 +367,35 @@ class Remote(Storage):
     def publish(self, staged: str, folder: str, names: Sequence[str]) -> None:
         """Copy the files in this order within the object store, and remove the others."""
         for name in names:
-            if self.file(f"{staged}/{name}") is not None:
-                self._filesystem.copy_file(self._whole(f"{staged}/{name}"), self._whole(f"{folder}/{name}"))
+            check()
+            source, target = self._whole(f"{staged}/{name}"), self._whole(f"{folder}/{name}")
+            file = self.file(f"{staged}/{name}")
+            if file is None:
+                continue
+            if file.size <= _MOST_COPIED:
+                self._filesystem.copy_file(source, target)
+                continue
+            with self._filesystem.open_input_stream(source) as read, self._filesystem.open_output_stream(target) as new:
+                while block := read.read(_COPIED_AT_ONCE):
+                    check()
+                    new.write(block)
         self.remove(staged)
 
-    def remove(self, folder: str) -> None:
+    def withdraw(self, folder: str, names: Sequence[str]) -> None:
+        """Remove the files that were copied."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                self._filesystem.delete_file(self._whole(f"{folder}/{name}"))
+
+    def remove(self, folder: str) -> bool:
         """Remove everything below a prefix."""
+        with requires("files"):
+            from pyarrow import fs
+        below = fs.FileSelector(self._whole(folder), recursive=True, allow_not_found=True)
+        exists = bool(self._filesystem.get_file_info(below))
         with contextlib.suppress(FileNotFoundError):
             self._filesystem.delete_dir(self._whole(folder))
+        return exists
 
 
 # --- Roots
@@ -419,12 +454,28 @@ def opened_target(target: str) -> tuple[Storage, str]:
     return Folder(path.parent), path.name
 
 
+def _check_endpoint(endpoint: str, bucket: str) -> None:
+    """Raise ``SourceUnreadable`` for an object store that redirects requests for a bucket, which pyarrow would follow."""
+    parts = urlsplit(endpoint)
+    kind = HTTPConnection if parts.scheme == "http" else HTTPSConnection
+    with contextlib.closing(kind(parts.netloc, timeout=_CONNECT_SECONDS)) as connection:
+        try:
+            connection.request("HEAD", f"/{bucket}")
+            status = connection.getresponse().status
+        except (OSError, HTTPException):
+            return  # as pyarrow will find
+    if 300 <= status < 400:
+        raise SourceUnreadable("the endpoint of the source redirects to another address")
+
+
 def _remote(root: str, endpoint: str | None, region: str | None) -> Remote:
     with requires("files"):
         from pyarrow import fs
     parts = urlsplit(root)
     if parts.scheme == "s3":
         endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL")
+        if endpoint is not None:
+            _check_endpoint(endpoint, parts.netloc)
         region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         filesystem = fs.S3FileSystem(
             endpoint_override=endpoint,

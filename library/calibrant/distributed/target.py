@@ -181,9 +181,12 @@ class Scoring:
                 raise
         return Scored(*(manifest[name] for name in ("rows", "files", "bytes")))
 
-    def discard(self) -> None:
-        """Remove what is staged."""
-        self._storage.remove(self._staging)
+    def discard(self) -> bool:
+        """Remove what is staged, and what of it is published, unless all is; return whether anything was there."""
+        manifest = self._read(MANIFEST)
+        if manifest is not None and self._storage.file(f"{self._path}/{MANIFEST}") is None:
+            self._storage.withdraw(self._path, manifest["parts"])
+        return self._storage.remove(self._staging)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         content = self._storage.read(f"{self._staging}/{name}")

@@ -32,7 +32,7 @@ from calibrant.core.errors import (
 from calibrant.distributed.arrow import BYTES, Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
 from calibrant.distributed.sources import gather
-from calibrant.distributed.storage import Folder
+from calibrant.distributed.storage import Folder, Remote, StoredFile
 from calibrant.distributed.target import Scoring
 from calibrant.measures.catalogue import MEASURES as MEASURES_
 from calibrant.measures.measure import MeasureResult
@@ -638,3 +638,66 @@ def test_a_link_in_the_path_of_a_target_is_followed(folder: Path, tmp_path: Path
     with pytest.raises((RefusedPath, TargetExists)):
         Scoring(Folder(tmp_path / "root"), "up/scored", "job_1").run(scan, columns, fitted)
     assert not (tmp_path / "scored").exists()
+
+
+# --- Data sets that are not finished
+
+
+def _interrupted(base: Path, copies: int) -> Remote:
+    """Files of an object store, in which a run of ``job_1`` ended after some copies of its files."""
+    from pyarrow import fs
+
+    class Killed(Remote):
+        copied = 0
+
+        def file(self, path: str) -> StoredFile | None:
+            if path.startswith(".calibrant-job_1/part") and path.endswith("parquet") and self._publishes():
+                if self.copied == copies:
+                    raise KeyboardInterrupt
+                self.copied += 1
+            return super().file(path)
+
+        def _publishes(self) -> bool:
+            return super().file(".calibrant-job_1/_publishing.json") is not None
+
+    for name in (".calibrant-job_1", "scored"):  # which object stores do not need
+        (base / name).mkdir()
+    storage = Killed(fs.LocalFileSystem(), str(base))
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(base / "rows"), "*.parquet"), Columns.read(prediction="p", label="")
+    with pytest.raises(KeyboardInterrupt):
+        Scoring(storage, "scored", "job_1").run(scan, columns, fitted)
+    return Remote(fs.LocalFileSystem(), str(base))
+
+
+@pytest.mark.parametrize("copies", [0, 2])
+def test_an_unfinished_data_set_stays_in_an_object_store(folder: Path, copies: int) -> None:
+    base = folder.parent
+    storage = _interrupted(base, copies)
+    (base / "scored" / "theirs.parquet").write_bytes(b"theirs")
+    assert len(list((base / "scored").iterdir())) == copies + 1
+    scoring = Scoring(storage, "scored", "job_1")
+    assert scoring.discard()
+    assert [file.name for file in (base / "scored").iterdir()] == ["theirs.parquet"]
+    assert not (base / ".calibrant-job_1").exists()
+    assert not scoring.discard()
+
+
+def test_a_data_set_that_is_whole_is_withdrawn(folder: Path) -> None:
+    _scored(folder, folder.parent / "scored")
+    assert not Scoring(Folder(folder.parent), "scored", "job_1").discard()
+    assert _table(folder.parent / "scored").num_rows == N
+
+
+def test_a_large_file_is_copied_with_other_content(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow import fs
+
+    monkeypatch.setattr("calibrant.distributed.storage._MOST_COPIED", 100)
+    monkeypatch.setattr("calibrant.distributed.storage._COPIED_AT_ONCE", 7)
+    for name in (".calibrant-job_1", "scored"):
+        (folder.parent / name).mkdir()
+    storage = Remote(fs.LocalFileSystem(), str(folder.parent))
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
+    assert Scoring(storage, "scored", "job_1").run(scan, columns, fitted).rows == N
+    assert _table(folder.parent / "scored")["id"].to_pylist() == list(range(N))
