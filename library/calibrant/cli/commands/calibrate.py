@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
 import typer
 
 from calibrant.cli.engine import Engine, engine_of, read_map
-from calibrant.cli.exits import Refused, errors_in_a_line
+from calibrant.cli.exits import Refused, errors_in_a_line, is_stated
 from calibrant.cli.options import read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
 from calibrant.cli.regression import SupportOf, check_alone, map_for, read_support
@@ -48,7 +48,6 @@ from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
 from calibrant.cli.sources import Where, scored_source, source_arguments
 from calibrant.cli.sources import source_of as source_of_url
 from calibrant.io.calibrated import BOUNDS
-from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
@@ -298,7 +297,7 @@ def calibrate(
         with errors_in_a_line():
             document: Any = read_map(map_of, server)
             arguments = source_arguments(columns, where, "predictions")
-            scale = None if columns["scale"] == OPTIONS["scale"].default else columns["scale"]  # by default of the map
+            scale = columns["scale"] if is_stated("scale") else None  # by default that of the map
             named = {name: arguments[name] for name in ("prediction", "where")}
             scored_source(source_of_files, out, document, {**named, "scale": scale})
         return
