@@ -21,7 +21,9 @@ from benchmarks.arena.contenders import Contender, contenders, versions
 from benchmarks.arena.experiments import Key, calibration_shape, find, read
 from benchmarks.arena.page import METRICS, OURS, Board, assemble, label, read_boards, representatives, table
 from benchmarks.arena.run import in_rounds, play, warm_up
-from benchmarks.records import ROOT, append, current, possible
+from benchmarks.laws import possible
+from benchmarks.provenance import ROOT
+from benchmarks.records import append, current, publish
 from benchmarks.records import read as read_records
 from benchmarks.timing import machine
 
@@ -255,7 +257,7 @@ def main() -> None:
     if options.minutes > 0:
         shapes = {key: calibration_shape(key) for key in in_rounds(find(options.folders))}
         run([key for key, (n, k) in shapes.items() if n > CAP and k <= options.classes], options.minutes)
-    PAGE.write_text(page(boards_of(stored())), "utf-8")
+    publish(PAGE, page(boards_of(stored())))
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 
