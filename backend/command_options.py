@@ -44,7 +44,7 @@ Note = Annotated[
 ]
 
 
-def author_of(note: str | None) -> Author:
+def command_author(note: str | None) -> Author:
     """The user of a command as the author of changes; raises ``BadParameter`` for a note that is not one line."""
     import getpass
 

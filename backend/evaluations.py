@@ -131,6 +131,8 @@ def _compare(
     if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
         where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
         raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")
+    if any(map(CLASSIFICATION.is_feature, arrays)):
+        raise InvalidField.at("/features", "are for maps, not for models")
     rows, parts = _rows_of_models(requester, arrays, options)
     request = CLASSES.comparison(requester, options, rows, report=report)
     found = run_inline(requester, request)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
+from redis import Redis
 from redis.client import Pipeline
 
 from backend.held_map import classifier_of
@@ -17,6 +18,8 @@ from backend.kinds import Arrays
 from backend.kinds.classes import CLASSES, map_record, read_operation, record_of_counts
 from backend.requester import Requester
 from backend.sources import Sources, opened
+from backend.store.chores import Chore, schedule
+from backend.store.errors import UnknownSource
 from backend.store.jobs.runs import Run
 from backend.store.keyspace import Shared
 from backend.store.server.connection import patiently, transact
@@ -259,12 +262,37 @@ def _reserved(store: Store, run: Run, source: SourceDeclaration, path: str) -> I
         pipe.multi()
         if held is None or held == own or _has_ended(store, held.decode()):
             pipe.set(key, own, ex=run.job.timeout + _SPARE_SECONDS)
+            schedule(pipe, Chore("discard", run.tenant, run.job.id), _LOOK_SECONDS)
             return own
         return bytes(held)
 
     if patiently(lambda: transact(store.redis, reserve, key)) != own:
         raise TargetExists.at("/target/path", "is being written by another job; name a new path")
     yield
+
+
+#: Time between two looks at whether a job that writes a data set has ended, in seconds.
+_LOOK_SECONDS = 60.0
+
+
+def discard(redis: Redis, chore: Chore) -> float | None:
+    """Remove what a job has left of its data set, when it has ended otherwise than with success.
+
+    The background task ``discard``. It ends when a look finds nothing left, since a run that was cancelled may write
+    until it notices.
+    """
+    jobs = Store.of(redis, chore.tenant).jobs
+    status = jobs.status(chore.id)
+    if status in ("succeeded", "forgotten"):
+        return None
+    if status not in FINAL:
+        return _LOOK_SECONDS
+    target = ScoringSpec.model_validate(jobs.get(chore.id).spec).target
+    try:
+        source = Sources.of_environment(chore.tenant).find(target.source, write=True)
+    except UnknownSource:  # which the administrator has removed since
+        return None
+    return _LOOK_SECONDS if Scoring(opened(source), target.path, chore.id).discard() else None
 
 
 #: How long after its time limit a job may still hold a target, for its repetitions.

@@ -20,8 +20,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "clinical.md"
 #: Batches of each cell: of the measures that are fast, and of the distances from curves, whose intervals take longer.
 RUNS, CURVE_RUNS = 2_000, 400
 RESAMPLES = 400
+PROCESSES = 1
 ROWS = (200, 1_000, 10_000)
 PREVALENCES = (0.02, 0.2, 0.5)
+#: The coverage that is the goal, with so many expected events and other rows; and the least one with fewer.
+COVERED, EXPECTED, FEW_COVERED = (0.92, 0.97), 20, 0.93
+#: The share of calibrated batches that a test may reject, and the least distance from a curve that is measured.
+SIZE, LEAST_DISTANCE = (0.035, 0.065), 0.03
 #: Rows that stand for an infinite sample, and nodes of the integral over log-odds.
 MANY, NODES = 100_000, 20_001
 PARAMETERS = ("calibration-slope", "calibration-intercept", "logistic-intercept", "oe-ratio", "pcoc")
@@ -63,23 +68,26 @@ def _nodes() -> tuple[Array, Array]:
 
 
 def truths(cell: Cell) -> dict[str, float]:
-    """Return the true value of each measure with an interval."""
+    """Return the true value of each measure with an interval; distances below ``LEAST_DISTANCE`` are left out."""
     (a, b), (z, weight) = cell.recalibration, _nodes()
     predicted = centre(cell) + z
     p, c = expit(predicted), expit(a + b * predicted)
     large = brentq(lambda shift: float(weight @ (expit(predicted + shift) - c)), -10.0, 10.0)
     observed = float(weight @ c) / float(weight @ p)
-    found = {"calibration-slope": b, "calibration-intercept": float(large), "logistic-intercept": a}
-    found |= {"oe-ratio": observed, "pcoc": 1.0 / observed}
+    parameters = {"calibration-slope": b, "calibration-intercept": float(large), "logistic-intercept": a}
+    parameters |= {"oe-ratio": observed, "pcoc": 1.0 / observed}
+    if cell.recalibration == CALIBRATED:  # every distance is 0 in the limit
+        return parameters
     rows = np.random.default_rng(0).standard_normal(MANY) + centre(cell)
     both = np.concatenate([rows, rows])
     # Each row counts with both labels, by their probabilities.
     w = np.concatenate([expit(a + b * rows), expit(-a - b * rows)])
-    asked = [{"name": name, "curve": "loess" if cell.n <= 2_000 else "rcs"} for name in CURVES]
+    curves = [{"name": name, "curve": "loess" if cell.n <= 2_000 else "rcs"} for name in CURVES]
     limits = calibrant.evaluate(
-        both, np.repeat([1, 0], MANY), scale="logit", weights=w, weights_kind="importance", measures=asked
+        both, np.repeat([1, 0], MANY), scale="logit", weights=w, weights_kind="importance", measures=curves
     )
-    return found | {name: float(limits.measures[name].value or 0.0) for name in CURVES}
+    distances = {name: float(limits.measures[name].value or 0.0) for name in CURVES}
+    return parameters | {name: value for name, value in distances.items() if value >= LEAST_DISTANCE}
 
 
 def measured(cell: Cell, run: int, names: tuple[str, ...], *, intervals: bool) -> dict[str, Any]:
@@ -97,7 +105,9 @@ def coverage(cell: Cell) -> dict[str, tuple[float, float]]:
     """Return the share of batches whose interval covers the truth, and the share without an interval."""
     true = truths(cell)
     shares: dict[str, tuple[float, float]] = {}
-    for names, runs in ((PARAMETERS, RUNS), (CURVES, CURVE_RUNS)):
+    for names, runs in ((PARAMETERS, RUNS), (tuple(name for name in CURVES if name in true), CURVE_RUNS)):
+        if not names:
+            continue
         covered, without = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
         for run in range(runs):
             for name, result in measured(cell, run, names, intervals=True).items():
@@ -105,11 +115,7 @@ def coverage(cell: Cell) -> dict[str, tuple[float, float]]:
                     without[name] += 1
                 else:
                     covered[name] += result.interval[0] <= true[name] <= result.interval[1]
-        shares |= {
-            name: (covered[name] / max(runs - without[name], 1), without[name] / runs)
-            for name in names
-            if name in PARAMETERS or true[name] >= 0.03
-        }
+        shares |= {name: (covered[name] / max(runs - without[name], 1), without[name] / runs) for name in names}
     return shares
 
 
@@ -128,8 +134,26 @@ def _table(cells: list[Cell], names: tuple[str, ...], shown: list[dict[str, str]
     return [*lines, *(f"| `{name}` | " + " | ".join(one.get(name, "") for one in shown) + " |" for name in names), ""]
 
 
-def _shown(found: dict[str, tuple[float, float]]) -> dict[str, str]:
-    return {name: f"{a:.3f}" + (f" ({b:.1%} without)" if b else "") for name, (a, b) in found.items()}
+def _shown(cell: Cell, shares: dict[str, tuple[float, float]]) -> dict[str, str]:
+    """Return the texts of the shares; those beyond the goal by more than two standard errors are bold."""
+    few = cell.n * min(cell.prevalence, 1.0 - cell.prevalence) < EXPECTED
+    low, high = (FEW_COVERED, 1.0) if few else COVERED
+    shown = {}
+    for name, (share, without) in shares.items():
+        runs = (CURVE_RUNS if name in CURVES else RUNS) * (1.0 - without)
+        text = _of_goal(share, low, high, runs)
+        shown[name] = text + (f" ({without:.1%} without)" if without else "")
+    return shown
+
+
+def _of_goal(share: float, low: float, high: float, runs: float) -> str:
+    margin = 2.0 * float(np.sqrt(share * (1.0 - share) / max(runs, 1.0)))
+    return f"{share:.3f}" if low - margin <= share <= high + margin else f"**{share:.3f}**"
+
+
+def _error(runs: int) -> float:
+    """The standard error of a share of 95 %."""
+    return float((0.05 * 0.95 / runs) ** 0.5)
 
 
 def main() -> None:
@@ -137,26 +161,40 @@ def main() -> None:
     lines = [
         "# Clinical measures: coverage and size",
         "",
-        f"Generated by `python -m benchmarks.clinical`. Each figure is a share of {RUNS:,} simulated batches",
-        f"({CURVE_RUNS} for distances from a curve). Log-odds of the predictions are normal with standard deviation 1;",
+        f"Generated by `make clinical`. Each figure is a share of {RUNS:,} simulated batches ({CURVE_RUNS} for `ici`,",
+        f"`e50` and `e90`, with {RESAMPLES} resamples); the standard error of 95 % is {_error(RUNS):.3f}",
+        f"({_error(CURVE_RUNS):.3f}). Log-odds of the predictions are normal with standard deviation 1;",
         "outcomes follow logit P(Y = 1) = a + b logit p.",
         "",
+        f"The goal of coverage is {COVERED[0]:.0%} to {COVERED[1]:.0%} where {EXPECTED} events and other rows each",
+        f"are expected, and at least {FEW_COVERED:.0%} elsewhere; that of a size is {SIZE[0]:.1%} to {SIZE[1]:.1%}.",
+        "Figures that miss their goal by more than two standard errors are bold. Batches without an interval, such as",
+        "those without an event, are counted apart. The truth of `ici`, `e50` and `e90` is the limit of the smoother,",
+        f"and distances of at least {LEAST_DISTANCE} are measured.",
+        "",
     ]
-    with Pool(2) as pool:
+    with Pool(PROCESSES) as pool:
         for title, recalibration in (("Calibrated", CALIBRATED), ("Distorted", DISTORTED)):
             cells = [Cell(n, rate, recalibration) for n, rate in product(ROWS, PREVALENCES)]
-            covered = [_shown(found) for found in pool.map(coverage, cells)]
+            shares = list(pool.map(coverage, cells))
+            shown = [_shown(cell, of_cell) for cell, of_cell in zip(cells, shares, strict=True)]
+            names = tuple(name for name in (*PARAMETERS, *CURVES) if any(name in of_cell for of_cell in shares))
+            a, b = recalibration
             lines += [
-                f"## {title}: a = {recalibration[0]}, b = {recalibration[1]}",
+                f"## {title}: a = {a}, b = {b}",
                 "",
                 "Coverage of 95 % intervals:",
                 "",
+                *_table(cells, names, shown),
             ]
-            lines += _table(cells, (*PARAMETERS, *CURVES), covered)
-            print(*lines[-14:], sep="\n", file=sys.stderr)
+            print(*lines[-14:], sep="\n", file=sys.stderr, flush=True)
             if recalibration == CALIBRATED:
-                rejected = [{k: f"{v:.3f}" for k, v in found.items()} for found in pool.map(sizes, cells)]
+                rejected = [
+                    {name: _of_goal(share, *SIZE, RUNS) for name, share in of_cell.items()}
+                    for of_cell in pool.map(sizes, cells)
+                ]
                 lines += ["Share of batches that a test rejects at 5 %:", "", *_table(cells, TESTS, rejected)]
+                print(*lines[-14:], sep="\n", file=sys.stderr, flush=True)
     publish(PAGE, "\n".join(lines))
 
 

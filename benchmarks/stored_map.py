@@ -1,4 +1,4 @@
-"""The stored document of a calibrator for the tests: ``python -m benchmarks.stored_map METHOD``.
+"""The stored document of a calibrator for the tests: ``python -m benchmarks.stored_map METHOD``, or averaged.network.
 
 It is written once, when the calibrator is new, and never again: later versions have to read it.
 """
@@ -18,17 +18,24 @@ from schemas.maps import MapRecord
 
 FOLDER = Path(__file__).parents[1] / "tests" / "contract" / "stored"
 _N, _CLASSES = 400, 3
+#: Rows from which the average of vectors has a network as a member.
+_MANY = 5_000
 #: Options of methods that need some.
 _OPTIONS: dict[str, dict[str, Any]] = {"prior-shift": {"new_rate": 0.05}}
 
 
-def stored_map(method: str) -> dict[str, Any]:
+def stored_map(method: str, *, network: bool = False) -> dict[str, Any]:
     """The record of a map that the method fits, predictions, and what the map makes of them."""
     random = np.random.default_rng(0)
-    if METHODS[method].vector is None or METHODS[method].event is not None:
-        rows: Any = random.beta(0.7, 0.7, _N)
+    if network:
+        rows: Any = random.dirichlet(np.full(_CLASSES, 0.7), _MANY)
+        true = np.where(rows[:, [1]] > rows[:, [2]], rows[:, [2, 0, 1]], rows)
+        labels: Any = (np.cumsum(true, axis=1) > random.random((_MANY, 1))).argmax(axis=1)
+        predictions: Any = [[0.2, 0.3, 0.5], [0.1, 0.6, 0.3], [0.9, 0.05, 0.05], [0.0, 0.0, 1.0]]
+    elif METHODS[method].vector is None or METHODS[method].event is not None:
+        rows = random.beta(0.7, 0.7, _N)
         labels = (random.random(_N) < 0.2 + 0.6 * rows).astype(int)
-        predictions: Any = [0.0, 0.05, 0.3, 0.5, 0.77, 1.0]
+        predictions = [0.0, 0.05, 0.3, 0.5, 0.77, 1.0]
     else:
         rows = random.dirichlet(np.full(_CLASSES, 0.7), _N)
         labels = [random.choice(_CLASSES, p=0.8 * row + 0.2 / _CLASSES) for row in rows]
@@ -118,10 +125,13 @@ def main() -> None:
             with (FOLDER / f"sets-v1-{method}{end}.json").open("x", encoding="utf-8") as file:
                 json.dump(stored_sets(method, options), file)
         return
+    method, _, network = method.partition(".")
     of_event = METHODS[method].vector is None or METHODS[method].event is not None
     name = f"map-v1-{method}.json" if of_event else f"map-v1-{method}.canonical.json"
+    if network:
+        name = f"map-v1-{method}.{network}.json"
     with (FOLDER / name).open("x", encoding="utf-8") as file:
-        json.dump(stored_map(method), file)
+        json.dump(stored_map(method, network=bool(network)), file)
     print(FOLDER / name)
 
 

@@ -37,6 +37,7 @@ ChangeAction = Literal[
     "proposal-rejected",
     "audit-hook-set",
     "audit-hook-deleted",
+    "restore-started",
     "backup-restored",
 ]
 #: Actions that change what is served, who may do what, or the log itself; the others make room for them.
@@ -51,11 +52,16 @@ _LASTING: Final[tuple[ChangeAction, ...]] = (
     "proposal-rejected",
     "audit-hook-set",
     "audit-hook-deleted",
+    "restore-started",
     "backup-restored",
 )
 #: Actions that callers without ``maps:promote`` and ``admin`` can cause in any number.
 ROUTINE: frozenset[ChangeAction] = frozenset(get_args(ChangeAction)) - frozenset(_LASTING)
+#: Actions whose entries contain definitions of monitors, which need ``monitors:read``.
+DEFINITIONS: frozenset[ChangeAction] = frozenset({"monitor-created", "monitor-changed", "monitor-deleted"})
 
+#: What changed, before or after.
+State = dict[str, Any] | None
 ActorKind = Literal["key", "subject", "local", "monitor", "command", "service"]
 
 
@@ -82,12 +88,17 @@ class Author(Document):
     request_id: str | None = None
 
 
-class KeyGrant(Document):
-    """An API key, and what it grants."""
+class Promoter(Document):
+    """Who could move an alias: an API key, all holders of tokens with some claims, or a monitor by itself."""
 
-    id: str = Field(description="id of the API key")
-    name: str = Field(description="name of the API key")
-    scope: str = Field(description="what the key grants")
+    kind: Literal["key", "tokens", "monitor"] = "key"
+    id: str | None = Field(None, description="id of the API key or of the monitor")
+    name: str | None = Field(None, description="name of the API key or of the monitor")
+    scope: str | None = Field(None, description="what the key, or the value of the claim, grants")
+    issuer: str | None = Field(None, description="issuer of the tokens")
+    claims: dict[str, str] | None = Field(
+        None, description="for tokens: each claim, as the settings name it, and the value that it must have or contain"
+    )
 
 
 class AuditFact(Document):
@@ -97,34 +108,39 @@ class AuditFact(Document):
     map: str | None = Field(None, description="name of the map, or the id of a map without a name")
     alias: str | None = Field(None, description="name of the alias")
     monitor: str | None = Field(None, description="name of the monitor")
+    monitor_id: str | None = Field(
+        None, description="id of the monitor, which a later monitor of the same name does not have"
+    )
     key: str | None = Field(None, description="id of the API key that was created, rotated or revoked")
-    before: dict[str, Any] | None = Field(None, description="what changed, before; null if it did not exist")
-    after: dict[str, Any] | None = Field(None, description="what changed, after; null if it no longer exists")
+    before: State = Field(None, description="what changed, before; null if it did not exist")
+    after: State = Field(None, description="what changed, after; null if it no longer exists")
     detail: str | None = Field(None, description="the reason of the service, such as that of a declined challenger")
-    permitted: list[KeyGrant] | None = Field(
+    permitted: list[Promoter] | None = Field(
         None,
-        description="for ``alias-moved``: the keys of the tenant that could move an alias then, at most 100; null "
-        "without keys",
+        description="for ``alias-moved``: everyone who could move the alias then; null if the service required no "
+        "credentials, so that every local caller could",
     )
 
 
-class StoredFact(AuditFact):
+class AttributedFact(AuditFact):
+    """A fact with its author."""
+
+    actor: Actor = Field(description="who did it")
+    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
+    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
+
+
+class StoredFact(AttributedFact):
     """An entry as it is stored: without its id, which contains its time."""
 
     format: int = 1
-    actor: Actor = Field(description="who did it")
-    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
-    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
 
 
-class ChangeRecord(AuditFact):
+class ChangeRecord(AttributedFact):
     """One entry of the audit log."""
 
-    id: str = Field(description="id of the entry; the ids of later entries are greater")
+    id: str = Field(description="id of the entry; the ids of later entries are greater, unless the clock was set back")
     at: Timestamp = Field(description="when it was done, by the clock of Redis")
-    actor: Actor = Field(description="who did it")
-    note: str | None = Field(None, description="the reason of the caller, from the header ``Calibrant-Note``")
-    request_id: str | None = Field(None, description="id of the request, as in logs and in ``X-Request-Id``")
 
 
 class AuditQuery(PageQuery):
@@ -139,6 +155,8 @@ class AuditQuery(PageQuery):
     )
     alias: str | None = Field(None, min_length=1, max_length=64, description="only changes of this alias of any map")
     monitor: str | None = Field(None, min_length=1, max_length=64, description="only changes of this monitor")
+    key: str | None = Field(None, min_length=1, max_length=64, description="only changes of the API key with this id")
+    request_id: str | None = Field(None, min_length=1, max_length=128, description="only changes by this request")
 
 
 class AuditPage(Document):

@@ -38,8 +38,7 @@ class AuditHookBody(Document):
 class HookProgress(Document):
     """How far a hook is, and its last attempt."""
 
-    format: int = 1
-    sent: str = Field(description="id of the last entry that was accepted; later ones are to be sent")
+    sent: str = Field("", description="id of the last entry that was accepted; later ones are to be sent")
     failures: int = Field(0, description="number of failed attempts since an entry was accepted")
     status: int | None = Field(None, description="HTTP status of the last attempt")
     error: AttemptError | None = Field(None, description="why the last attempt had no response")
@@ -67,6 +66,7 @@ class StoredHook(HookSpec):
     """A hook as it is stored."""
 
     format: int = 1
+    progress: HookProgress = HookProgress()
 
 
 class AuditEvent(Document):

@@ -16,7 +16,9 @@ from schemas.batches import (
     RowsOrBatch,
     WeightsKind,
 )
+from schemas.coverage import CoverageAnswer
 from schemas.distributions import DistributionArrays, ForecastKind, Level
+from schemas.segments import SegmentsAnswer
 from schemas.sources import BasisAnswer, RowsByReference, SourceRows
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
@@ -135,6 +137,11 @@ class EvaluateOptions(MeasuredOptions):
     )
     classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
     map: Reference | None = Field(None, description="id, name or name:version of a map to apply first")
+    sets: Reference | None = Field(
+        None,
+        description="map to prediction sets, whose coverage and sizes are a section of a report requested as HTML; its "
+        "random numbers have the seed",
+    )
     correction: Correction = Field("max-t", description="for a comparison: correction for all pairs of a measure")
 
 
@@ -199,6 +206,7 @@ class EvaluateSpec(Document):
     reduction: str | None
     classes: list[int] | None = None
     map: str | None
+    sets: str | None = Field(None, description="id of the set map of a full report")
     interval: float | None
     resamples: int
     cluster_variance: ClusterVariance = "cr2"
@@ -395,6 +403,10 @@ class ReportAnswer(Document):
     )
     recommendation: dict[str, Any] | None = Field(
         None, description="in a report requested as HTML: the recommended map, and the gain of each candidate"
+    )
+    sets: CoverageAnswer | None = Field(None, description="in a report requested as HTML with ``sets``: their coverage")
+    segments: SegmentsAnswer | None = Field(
+        None, description="in a report requested as HTML of rows with features: segments with a gap before the map"
     )
 
 

@@ -48,6 +48,9 @@ class RequestParameters(Parameters):
     """Parameters of a whole request."""
 
     binary_data_output: bool = Field(False, description="whether outputs are binary data by default")
+    seed: int | None = Field(
+        None, ge=0, lt=2**32, description="for set maps that draw a random number for each row; another in each request"
+    )
 
 
 class InputParameters(Parameters):
@@ -63,12 +66,13 @@ class OutputParameters(Parameters):
 
 
 class InferenceInput(Document):
-    """The input ``predictions``, with its elements in ``data`` or after the JSON object; or a feature, in ``data``."""
+    """The input ``predictions``, in ``data`` or after the JSON object; or a feature or ``groups``, in ``data``."""
 
     name: str = Field(examples=["predictions"], description="name of the tensor")
     shape: list[Annotated[int, Field(ge=0, lt=2**64)]] = Field(max_length=8, examples=[[3]])
     datatype: FeatureDatatype = Field(
-        examples=["FP64"], description="of predictions a number; BYTES are strings of a feature, and BOOL are booleans"
+        examples=["FP64"],
+        description="of predictions a number; BYTES are strings of a feature or of groups, and BOOL are booleans",
     )
     parameters: InputParameters | None = None
     data: list[Any] | None = Field(None, description="row-major, flat or nested", examples=[[0.25, 0.5, 0.75]])
@@ -88,7 +92,7 @@ class InferenceRequest(Document):
     model_name: str | None = Field(None, description="accepted but ignored: the path names the model")
     model_version: str | None = Field(None, description="accepted but ignored: the path names the version")
     parameters: RequestParameters | None = None
-    inputs: list[InferenceInput] = Field(min_length=1, max_length=201, description="predictions and features")
+    inputs: list[InferenceInput] = Field(min_length=1, max_length=201, description="predictions, features, groups")
     outputs: list[RequestedOutput] | None = Field(None, max_length=16, description="default: all outputs of the model")
 
 
@@ -97,9 +101,9 @@ class InferenceOutput(Document):
 
     name: str = Field(examples=["predictions"], description="name of the tensor")
     shape: list[int] = Field(examples=[[3]])
-    datatype: Literal["FP64"] = "FP64"
+    datatype: Literal["FP64", "BOOL"] = Field("FP64", description="BOOL for the members of sets, a byte each")
     parameters: dict[str, int] | None = Field(None, description="binary_data_size, for binary data")
-    data: list[float] | None = Field(None, description="row-major, flat", examples=[[0.25, 0.5, 0.75]])
+    data: list[float] | list[bool] | None = Field(None, description="row-major, flat", examples=[[0.25, 0.5, 0.75]])
 
 
 class InferenceResponse(Document):
@@ -150,12 +154,14 @@ class TensorMetadata(Document):
     """An input or output tensor of a model; -1 in ``shape`` means any length."""
 
     name: str = Field(examples=["predictions"], description="name of the tensor")
-    datatype: Literal["FP64", "BYTES"] = Field("FP64", description="BYTES are the strings of a feature")
+    datatype: Literal["FP64", "BYTES", "BOOL"] = Field(
+        "FP64", description="BYTES are the strings of a feature or of groups, BOOL whether a set has each class"
+    )
     shape: list[int] = Field(examples=[[-1]])
 
 
 class ModelMetadata(Document):
-    """A map as a model; ``parameters`` give the map's id, its scale and event, and its class names as JSON."""
+    """A map as a model; ``parameters`` give the map's id, scale, event and alpha, and its class names as JSON."""
 
     name: str = Field(examples=["churn"], description="name of the model")
     versions: list[str] | None = Field(None, description="absent for a map without a name", examples=[["1", "2"]])

@@ -86,6 +86,20 @@ class KeyRecord(Document):
         return scope in scopes_of(self.scope)
 
 
+class TokenMapping(Document):
+    """What the tokens of an issuer grant in the service, as its settings say.
+
+    A claim is its name or a JSON pointer. ``scopes`` has what each value of ``scopes_claim`` grants. Without
+    ``tenant_claim``, tokens act in the default tenant.
+    """
+
+    format: int = 1
+    issuer: str
+    tenant_claim: str
+    scopes_claim: str
+    scopes: dict[str, Grant]
+
+
 # --- Sessions of the web page as stored: the id of the key and digests, never the key or the cookie
 
 

@@ -163,13 +163,13 @@ class Issuer:
         return caller
 
     async def _verify(self, token: str) -> Caller:
-        from service.tokens import read_header
+        from service.tokens import read_token_header
 
         digest = hashlib.sha256(token.encode("utf-8", "replace")).digest()
         caller = self._verified.get(digest)
         if caller is not None and self._is_usable and (caller.expires_at or 0) > time.time():
             return caller
-        identity = read_header(token)
+        identity = read_token_header(token)
         if identity not in self._keys or not self._is_usable:
             await self._refresh()
         if not self._is_usable:

@@ -52,6 +52,7 @@ class Listener(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]  # a fraction of a second works too
             proxy_headers=bool(settings.trusted_proxies),
             forwarded_allow_ips=settings.trusted_proxies,
             timeout_graceful_shutdown=math.ceil(drain_seconds),

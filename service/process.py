@@ -19,7 +19,14 @@ from backend.store.census import take_census
 from backend.store.errors import UnsuitableStore
 from backend.store.jobs.store import Watcher
 from backend.store.link import STALE_SECONDS, Invalidation, Link
-from backend.store.server.connection import StoreUnavailable, check_durability, check_master, connect, connect_async
+from backend.store.server.connection import (
+    StoreRefuses,
+    StoreUnavailable,
+    check_durability,
+    check_master,
+    connect,
+    connect_async,
+)
 from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
 from service.callers import Keyring
@@ -171,6 +178,8 @@ class Process(ScoringProcess):
     def _check(self) -> None:
         check_master(self._probing)
         check_durability(self._probing)
+        with contextlib.suppress(StoreRefuses):  # a full store keeps what an earlier process stored
+            ApiKeyStore(self._probing).set_tokens(None if self.issuer is None else self.issuer.rules.mapping)
 
     async def _handle_change(self, change: Invalidation) -> None:
         if change.what == "keys":

@@ -141,6 +141,13 @@ class ScoringSettings:
         low=0.1,
         high=LONGEST,
     )
+    idle_timeout: float = setting(
+        75.0,
+        "seconds for which a connection may be idle between two requests; more than the time for which clients and "
+        "load balancers keep one, commonly 60, so that none is closed while a request is on its way",
+        low=0.1,
+        high=LONGEST,
+    )
     max_connections_per_address: int = setting(
         256,
         "maximum connections of one address, or of one IPv6 /64 network, with one process; connections beyond it get "

@@ -15,7 +15,7 @@ from jwt import PyJWK
 from pydantic import TypeAdapter, ValidationError
 
 from backend.store.keyspace import DEFAULT_TENANT
-from schemas.keys import Tenant
+from schemas.keys import Tenant, TokenMapping
 from service.callers import Caller
 from service.errors import Forbidden, InvalidToken
 
@@ -77,7 +77,7 @@ _UNSUPPORTED = frozenset({"crit", "b64", "zip", "enc", "cty"})
 _TYPES = (None, "jwt", "at+jwt", "application/at+jwt")
 
 
-def read_header(token: str) -> tuple[str, str]:
+def read_token_header(token: str) -> tuple[str, str]:
     """The id of the key and the algorithm of a token; raises ``InvalidToken``."""
     if len(token) > _MOST_BYTES or not _COMPACT.fullmatch(token):
         raise InvalidToken("malformed")
@@ -147,6 +147,13 @@ class TokenRules:
     scopes_claim: str
     scopes: Mapping[str, frozenset[str]]
     leeway: float
+
+    @property
+    def mapping(self) -> TokenMapping:
+        """What tokens grant, for the audit log."""
+        scopes = {value: " ".join(sorted(granted)) for value, granted in self.scopes.items()}
+        claims = {"tenant_claim": self.tenant_claim, "scopes_claim": self.scopes_claim}
+        return TokenMapping(issuer=self.issuer, scopes=scopes, **claims)
 
     def caller_of(self, token: str, key: PyJWK) -> Caller:
         """The caller that a token identifies; raises ``InvalidToken``, and ``Forbidden`` without any scope."""

@@ -1,4 +1,4 @@
-"""Workers for the background tasks of monitors: each runs tasks of one kind, and is started only if tasks wait.
+"""Workers for background tasks of monitors and data sets: each runs tasks of one kind, and is started if tasks wait.
 
 ``DUTIES`` maps each kind to a function of the store and the task, which returns the number of seconds until the task
 must run again, or None if it is done. It may be called twice for one task, even concurrently by two workers.
@@ -35,6 +35,7 @@ DUTIES: Final[dict[Kind, tuple[str, float]]] = {
     "deliver": ("backend.monitors.delivery_task.deliver", 120.0),
     "recalibrate": ("backend.monitors.recalibration.recalibrate", 3600.0),
     "estimate": ("backend.monitors.class_shift.estimate", 3600.0),
+    "discard": ("backend.references.discard", 600.0),
 }
 #: Number of tasks of a kind that a worker runs at the same time, if not one. Deliveries mainly wait for receivers.
 THREADS: Final[dict[Kind, int]] = {"deliver": 64}

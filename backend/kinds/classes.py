@@ -26,7 +26,7 @@ from calibrant.calibrators import FitContext, Fitting
 from calibrant.calibrators.fitting import with_training
 from calibrant.core.batch import Batch, Fractional, clustered
 from calibrant.core.cells import WeightsKind
-from calibrant.core.errors import CalibrationError, InvalidOption, WrongShape
+from calibrant.core.errors import CalibrationError, InvalidOption, PredictionKindMismatch, WrongShape
 from calibrant.core.groups import Groups
 from calibrant.core.progress import Progress
 from calibrant.decisions.costs import Costs
@@ -83,7 +83,7 @@ if TYPE_CHECKING:  # scoring needs no store
 
 #: Evaluation options that suffice to reproduce a report.
 _REPRODUCED = (
-    *("batch", "reduction", "classes", "map", "measures", "diagrams"),
+    *("batch", "reduction", "classes", "map", "sets", "measures", "diagrams"),
     *("interval", "resamples", "cluster_variance", "seed"),
 )
 #: Finds the record of a map's id; raises ``UnknownMap``.
@@ -106,15 +106,24 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     fitted, training = (None, UNKNOWN) if record is None else (classifier_of(record), training_of(record))
     of_groups = None if several else replace(resampling, level=spec.interval)
     evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training, of_groups)
+    sets = None if spec.sets is None else _sets_of(find_map(spec.sets))
     if spec.maps is None:
-        return ClassEvaluation(evaluation, {} if record is None else {"map": record.id}, spec.by_group)
+        return ClassEvaluation(evaluation, {} if record is None else {"map": record.id}, spec.by_group, sets)
     from calibrant.comparison import Comparison, read_contestants
 
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
     loaded = {name: classifier_of(found) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
     comparison = Comparison(evaluation, contestants, spec.correction, spec.of, rank_by=spec.rank_by)
-    return ClassEvaluation(comparison, {name: found.id for name, found in records.items()}, spec.by_group)
+    return ClassEvaluation(comparison, {name: found.id for name, found in records.items()}, spec.by_group, sets)
+
+
+def _sets_of(record: MapRecord) -> SetMap:
+    """Load a stored map to prediction sets; raises ``PredictionKindMismatch``."""
+    loaded = HeldMap.of(record).loaded
+    if not isinstance(loaded, SetMap):
+        raise PredictionKindMismatch.at("/sets", "must be a map to prediction sets")
+    return loaded
 
 
 def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEvaluation | ModelReport:
@@ -467,19 +476,27 @@ class ClassPredictions:
             raise InvalidField.at("/batches", "are not supported in HTML reports; request a report of one batch")
         if options.map is not None and options.maps is not None:
             raise InvalidField.at("/maps", "cannot be combined with map; send one of the two")
+        if options.sets is not None and not report:
+            raise InvalidField.at("/sets", "is for reports requested as HTML; POST /coverage evaluates sets")
+        if options.sets is not None and options.classes is not None:
+            raise InvalidField.at("/sets", "cannot be combined with classes: sets have all classes")
         stored = options.batches or ([] if options.batch is None else [options.batch])
         options = options.model_copy(update={"reduction": implied_reduction(requester, options.reduction, stored)})
         read: dict[str, MapRecord] = {}
 
-        def find(ref: str) -> str:
-            record = requester.store.maps.get(ref)
+        def find(ref: str, pointer: str = "/map") -> str:
+            try:
+                record = requester.store.maps.get(ref)
+            except UnknownMap as error:
+                raise UnknownMap(error.detail, pointer) from error
             read[record.id] = record
             return record.id
 
         excluded = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "source"}
         given = options.model_dump(exclude=excluded)
-        if options.map is not None:
-            given["map"] = find(options.map)
+        for name in ("map", "sets"):
+            if given[name] is not None:
+                given[name] = find(given[name], f"/{name}")
         if options.maps is not None:
             given["maps"] = [_contestant(find, options.maps, i) for i in range(len(options.maps))]
         spec = EvaluateSpec.model_validate(given)

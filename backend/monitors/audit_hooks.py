@@ -28,13 +28,11 @@ _AT_ONCE = 50
 def set_hook(requester: Requester, targets: Targets, name: str, body: AuditHookBody) -> AuditHookAnswer:
     """Store a hook and begin to send; raises ``HookRefused``, ``InvalidOption`` and ``QuotaExceeded``."""
     store, hooks = requester.store, hooks_of(requester.store)
-    before = next((hook for hook, _ in hooks.all() if hook.name == name), None)
+    before = next((hook for hook in hooks.all() if hook.name == name), None)
     spec, moment = HookSpec(name=name, url=body.url, secret=body.secret), now().timestamp()
-    hook = prepare_hook(spec, before, targets, moment, lambda name: made_secret(requester.seed, f"audit {name}"), "")
-    chore = Chore("deliver", store.keys.tenant, f"{line_of(hook)}/{AUDIT}/{name}")
-    hooks.put(StoredHook(**{field: getattr(hook, field) for field in HookSpec.model_fields}), chore)
-    stored, progress = hooks.get(name)
-    return answer_of(stored, progress, fresh=body.secret is None and before is None)
+    spec = prepare_hook(spec, before, targets, moment, lambda name: made_secret(requester.seed, f"audit {name}"), "")
+    hook = hooks.put(spec, Chore("deliver", store.keys.tenant, f"{line_of(spec)}/{AUDIT}/{name}"))
+    return answer_of(hook, fresh=body.secret is None and before is None)
 
 
 def line_of(hook: HookSpec) -> str:
@@ -42,9 +40,10 @@ def line_of(hook: HookSpec) -> str:
     return hashlib.sha256(hook.origin.lower().encode()).hexdigest()[:16]
 
 
-def answer_of(hook: StoredHook, progress: HookProgress, *, fresh: bool = False) -> AuditHookAnswer:
+def answer_of(hook: StoredHook, *, fresh: bool = False) -> AuditHookAnswer:
     """A hook as callers see it; with its secret if that is ``fresh``, which is generated for this caller."""
-    return AuditHookAnswer(name=hook.name, url=hook.shown_url, secret=hook.secret if fresh else None, progress=progress)
+    secret = hook.secret if fresh else None
+    return AuditHookAnswer(name=hook.name, url=hook.shown_url, secret=secret, progress=hook.progress)
 
 
 def hooks_of(store: Store) -> AuditHooks:
@@ -60,11 +59,12 @@ def send_entries(store: Store, name: str, target: str, means: Means) -> float | 
     hooks = hooks_of(store)
     for _ in range(_AT_ONCE):
         try:
-            hook, progress = hooks.get(name)
+            hook = hooks.get(name)
         except UnknownHook:
             return None
         if line_of(hook) != target:
             return None
+        progress = hook.progress
         entry = store.audit.next_after(progress.sent)
         if entry is None:
             return LOOK_SECONDS

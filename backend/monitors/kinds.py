@@ -478,20 +478,23 @@ def _hindered(request: MeasureRequest, reduction: str) -> str | None:
     return None
 
 
+#: Its measures of an event are at most 1, although those of vectors reach 2.
+_FITTED = "Fit on the test data"
 #: Families of measures that are calibration errors in units of probability, from 0 to 1.
 _ERRORS = (
     "Binned calibration errors",
     "Cumulative calibration errors",
     "Smooth calibration errors",
-    "Fit on the test data",
+    _FITTED,
 )
 
 
 def _is_error(request: MeasureRequest) -> bool:
     """Whether a measure is a calibration error in units of probability; mean squares are not."""
     measure = request.measure
-    ranged = (measure.lowest, measure.highest) == (0.0, 1.0) and measure.better == "smaller"
-    return ranged and measure.family in _ERRORS and request.options.get("norm") != 2
+    ranged = (measure.lowest, measure.highest) == (0.0, 1.0) or (measure.family == _FITTED and measure.lowest == 0.0)
+    smaller = measure.better == "smaller" and request.options.get("norm") != 2
+    return ranged and smaller and measure.family in _ERRORS
 
 
 # --- Estimated durations

@@ -18,7 +18,7 @@ from backend.store.keyspace import Keyspace, Shared
 from backend.store.link import Invalidation, announce
 from backend.store.server.connection import transact
 from schemas.audit import AuditFact, Author, ChangeAction
-from schemas.keys import KEY_PREFIX, KeyRecord, Secret, digest_of
+from schemas.keys import KEY_PREFIX, KeyRecord, Secret, TokenMapping, digest_of
 
 # --- API keys, of which only digests are stored
 #
@@ -92,6 +92,14 @@ class ApiKeyStore:
     def any(self) -> bool:
         """Whether any key was ever created; from then on the service requires keys."""
         return bool(self._redis.hlen(Shared.api_keys()))
+
+    def set_tokens(self, mapping: TokenMapping | None) -> None:
+        """Store what tokens of the issuer grant, for the audit log; None without an issuer. Raises ``StoreRefuses``."""
+        known = cast("bytes | None", self._redis.get(Shared.token_mapping()))
+        if mapping is None and known is not None:
+            self._redis.delete(Shared.token_mapping())
+        elif mapping is not None and mapping.model_dump_json().encode() != known:
+            self._redis.set(Shared.token_mapping(), mapping.model_dump_json())
 
     def restore(self, record: KeyRecord) -> bool:
         """Store the record of a key from a backup; returns False if the id exists, whose record is kept."""

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import cast
 
-import orjson
 from redis import Redis
 from redis.client import Pipeline
 
 from backend.settings import SharedSettings, variable_of
-from backend.store.clock import at, now, seconds
-from backend.store.errors import InvalidCursor
+from backend.store.clock import at
 from backend.store.formats import read_stored
-from backend.store.keyspace import Keyspace, Shared
+from backend.store.keyspace import Keyspace
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.scripts import Script
-from schemas.audit import ROUTINE, AuditFact, AuditQuery, Author, ChangeRecord, KeyGrant, StoredFact
+from schemas.audit import ROUTINE, AuditFact, AuditQuery, Author, ChangeAction, ChangeRecord, StoredFact
 from schemas.base import DAY
-from schemas.keys import KeyRecord, Scope
+from schemas.pages import PageQuery
 
 _APPEND = Script("audit/append")
 #: The author of changes that no caller requested.
 SERVICE = Author()
-#: Maximum number of keys that an entry lists.
-_MOST_KEYS = 100
 #: Number of ids read at once.
 _IDS = 10
-#: Length of the prefix of an id and of the hexadecimal time after it.
-_PREFIX, _TIME = len("audit_"), 12
+#: Lengths of the parts of an id: its prefix, and the hexadecimal time and serial number.
+_PREFIX, _TIME, _SERIAL = len("audit_"), 12, 10
+#: Fields of a query that are those of entries.
+_FILTERS = set(AuditQuery.model_fields) - {"actor", *PageQuery.model_fields}
 
 
 @dataclass(frozen=True)
@@ -73,53 +70,38 @@ class AuditTrail:
         bounds = self._bounds or AuditBounds.of_environment()
         arguments: list[str | int] = [bounds.entries, bounds.days * DAY * 1000]
         for fact in facts:
-            stored = StoredFact(**dict(fact), actor=by.actor, note=by.note, request_id=by.request_id)
-            routine = "1" if fact.action in ROUTINE else "0"
-            arguments += [secrets.token_hex(4), routine, stored.model_dump_json(exclude_none=True)]
+            stored = StoredFact(**dict(fact), **dict(by)).model_dump_json(exclude_none=True)
+            arguments += [secrets.token_hex(4), int(fact.action in ROUTINE), stored]
         _APPEND.run(pipe, self._all_keys(), *arguments)
 
-    def permitted(self, pipe: Pipeline, scope: Scope) -> list[KeyGrant] | None:
-        """The valid keys of the tenant that grant a scope, read and watched by ``pipe``; None without any keys."""
-        pipe.watch(Shared.api_keys())  # type: ignore[no-untyped-call]
-        stored = cast(dict[bytes, bytes], pipe.hgetall(Shared.api_keys()))
-        if not stored:
-            return None
-        moment, tenant = now().timestamp(), self._keys.tenant
-        own = [data for data in stored.values() if orjson.loads(data).get("tenant") == tenant]
-        records = sorted((read_stored(KeyRecord, data) for data in own), key=lambda record: record.created_at)
-        valid = (
-            record
-            for record in records
-            if record.may(scope)
-            and any(secret.expires_at is None or seconds(secret.expires_at) > moment for secret in record.secrets)
-        )
-        return [KeyGrant(id=key.id, name=key.name, scope=key.scope) for key in islice(valid, _MOST_KEYS)]
-
-    def page(self, request: PageRequest, query: AuditQuery) -> Page[ChangeRecord]:
-        """Entries that match the filters, newest first; raises ``InvalidCursor``.
+    def page(
+        self, request: PageRequest, query: AuditQuery, hidden: Collection[ChangeAction] = ()
+    ) -> Page[ChangeRecord]:
+        """Entries that match the filters, newest first, without ``hidden`` actions; raises ``InvalidCursor``.
 
         A page may have fewer entries than requested although more follow: its cost is bounded.
         """
         page = PageRequest(request.limit, request.cursor, 1000.0 * request.low, 1000.0 * request.high)
-        return read_page(self._redis, self._keys.audit(), page, self._of_ids, lambda entry: _matches(entry, query))
+        wanted = query.model_dump(include=_FILTERS, exclude_none=True)
 
-    def all(self, query: AuditQuery, request: PageRequest) -> Iterator[Sequence[ChangeRecord]]:
-        """Every entry that matches the filters, from a cursor on, in pages; raises ``InvalidCursor``."""
-        while True:
-            page = self.page(request, query)
-            yield page.items
-            if page.next is None:
-                return
-            request = PageRequest(request.limit, page.next, request.low, request.high)
+        def matches(entry: ChangeRecord) -> bool:
+            if entry.action in hidden or query.actor not in (None, entry.actor.id, entry.actor.name):
+                return False
+            return all(getattr(entry, name) == value for name, value in wanted.items())
+
+        return read_page(self._redis, self._keys.audit(), page, self._of_ids, matches)
 
     def next_after(self, entry_id: str) -> ChangeRecord | None:
-        """The first entry after one of this id, which may have been removed; None if there is none yet."""
-        key, low = self._keys.audit(), _time_of(entry_id) if entry_id else 0
-        start = 0
-        while ids := cast(list[bytes], self._redis.zrangebyscore(key, low, "+inf", start=start, num=_IDS)):
-            # Of ids of the same time, the serial number determines the order.
-            later = [text for text in map(bytes.decode, ids) if text > entry_id]
-            entries = self._of_ids(later) if later else []
+        """The first entry that was written after one, which may have been removed; None if there is none yet.
+
+        Serial numbers give the order, whatever the clock did; entries of a restored backup are not among them.
+        """
+        low, start = int(entry_id[_PREFIX + _TIME :][:_SERIAL] or "0", 16), 0
+        while ids := cast(
+            list[bytes],
+            self._redis.zrangebyscore(self._keys.audit_order(), f"({low}", "+inf", start=start, num=_IDS),
+        ):
+            entries = self._of_ids([text.decode() for text in ids])
             first = next((entry for entry in entries if entry is not None), None)
             if first is not None:
                 return first
@@ -134,10 +116,7 @@ class AuditTrail:
             pipe.zadd(self._keys.audit(), {entry_id: moment})
             if fact.action in ROUTINE:
                 pipe.zadd(self._keys.audit_routine(), {entry_id: moment})
-            is_new = bool(pipe.execute()[0])
-        if is_new:
-            self._redis.incr(self._keys.audit_serial())
-        return is_new
+            return bool(pipe.execute()[0])
 
     def _of_ids(self, ids: Sequence[str]) -> list[ChangeRecord | None]:
         stored = cast(list[bytes | None], self._redis.hmget(self._keys.audit_entries(), list(ids)))
@@ -145,7 +124,7 @@ class AuditTrail:
 
     def _all_keys(self) -> list[str]:
         keys = self._keys
-        return [keys.audit(), keys.audit_entries(), keys.audit_routine(), keys.audit_serial()]
+        return [keys.audit(), keys.audit_entries(), keys.audit_routine(), keys.audit_serial(), keys.audit_order()]
 
 
 def _entry(entry_id: str, data: bytes) -> ChangeRecord:
@@ -155,15 +134,5 @@ def _entry(entry_id: str, data: bytes) -> ChangeRecord:
 
 
 def _time_of(entry_id: str) -> int:
-    """The time in an id in milliseconds since 1970; raises ``InvalidCursor`` for another text."""
-    try:
-        return int(entry_id[_PREFIX:][:_TIME], 16)
-    except ValueError as error:
-        raise InvalidCursor("is no id of an entry", "/cursor") from error
-
-
-def _matches(entry: ChangeRecord, query: AuditQuery) -> bool:
-    wanted = (("action", query.action), ("map", query.map), ("alias", query.alias), ("monitor", query.monitor))
-    if any(value is not None and getattr(entry, name) != value for name, value in wanted):
-        return False
-    return query.actor is None or query.actor in (entry.actor.id, entry.actor.name)
+    """The time in an id in milliseconds since 1970."""
+    return int(entry_id[_PREFIX:][:_TIME], 16)

@@ -1,4 +1,4 @@
-"""The hooks of a tenant's audit log: their definitions, and the position of each in the log."""
+"""The hooks of a tenant's audit log, each with its position in the log."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from backend.store.keyspace import Keyspace, Shared
 from backend.store.server.connection import transact
 from schemas.audit import AuditFact
 from schemas.audit_hooks import MAX_AUDIT_HOOKS, HookProgress, StoredHook
+from schemas.monitors import HookSpec
 
 
 class AuditHooks:
@@ -25,79 +26,70 @@ class AuditHooks:
         self._keys = keys
         self._trail = trail
 
-    def all(self) -> list[tuple[StoredHook, HookProgress]]:
-        """The hooks with their positions, by name."""
-        with self._redis.pipeline() as pipe:
-            pipe.hgetall(self._keys.audit_hooks())
-            pipe.hgetall(self._keys.audit_positions())
-            hooks, positions = pipe.execute()
-        return [
-            (read_stored(StoredHook, hooks[name]), read_stored(HookProgress, positions[name]))
-            for name in sorted(hooks)
-            if name in positions
-        ]
+    def all(self) -> list[StoredHook]:
+        """The hooks, by name."""
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.audit_hooks()))
+        return [read_stored(StoredHook, stored[name]) for name in sorted(stored)]
 
-    def get(self, name: str) -> tuple[StoredHook, HookProgress]:
-        """A hook and its position; raises ``UnknownHook``."""
-        for hook, progress in self.all():
-            if hook.name == name:
-                return hook, progress
-        raise UnknownHook("the audit log has no such hook")
+    def get(self, name: str) -> StoredHook:
+        """A hook; raises ``UnknownHook``."""
+        return _read(self._redis.hget(self._keys.audit_hooks(), name))
 
-    def put(self, hook: StoredHook, *chores: Chore) -> None:
+    def put(self, spec: HookSpec, *chores: Chore) -> StoredHook:
         """Store a hook; a new one gets the entries from now on, the first of which is its own.
 
         ``chores`` are scheduled with it. A hook that changes nothing adds no entry. Raises ``QuotaExceeded``.
         """
         keys = self._keys
 
-        def write(pipe: Pipeline) -> None:
+        def write(pipe: Pipeline) -> StoredHook:
             known = cast(dict[bytes, bytes], pipe.hgetall(keys.audit_hooks()))
-            stored = known.get(hook.name.encode())
-            before = None if stored is None else read_stored(StoredHook, stored)
-            latest = cast(list[bytes], pipe.zrange(keys.audit(), -1, -1))
+            before = _read(known[spec.name.encode()]) if spec.name.encode() in known else None
+            latest = cast(list[bytes], pipe.zrange(keys.audit_order(), -1, -1))
             if before is None and len(known) >= MAX_AUDIT_HOOKS:
                 raise QuotaExceeded(f"an audit log may have at most {MAX_AUDIT_HOOKS} hooks; delete some")
+            progress = HookProgress(sent=latest[0].decode() if latest else "") if before is None else before.progress
+            hook = StoredHook(**{field: getattr(spec, field) for field in HookSpec.model_fields}, progress=progress)
             pipe.multi()
             for chore in chores:
                 schedule(pipe, chore)
-            if hook == before:
-                return
-            pipe.sadd(Shared.tenants(), keys.tenant)
-            pipe.hset(keys.audit_hooks(), hook.name, hook.model_dump_json())
-            if before is None:
-                progress = HookProgress(sent=latest[0].decode() if latest else "")
-                pipe.hset(keys.audit_positions(), hook.name, progress.model_dump_json())
-            old = None if before is None else _audited(before)
-            self._trail.add(pipe, AuditFact(action="audit-hook-set", before=old, after=_audited(hook)))
+            if hook != before:
+                pipe.sadd(Shared.tenants(), keys.tenant)
+                pipe.hset(keys.audit_hooks(), hook.name, hook.model_dump_json())
+                old = None if before is None else _audited(before)
+                self._trail.add(pipe, AuditFact(action="audit-hook-set", before=old, after=_audited(hook)))
+            return hook
 
-        transact(self._redis, write, keys.audit_hooks(), keys.audit())
+        return transact(self._redis, write, keys.audit_hooks(), keys.audit_order())
 
     def delete(self, name: str) -> None:
         """Delete a hook; raises ``UnknownHook``."""
 
         def write(pipe: Pipeline) -> None:
-            stored = cast("bytes | None", pipe.hget(self._keys.audit_hooks(), name))
-            if stored is None:
-                raise UnknownHook("the audit log has no such hook")
+            before = _read(pipe.hget(self._keys.audit_hooks(), name))
             pipe.multi()
             pipe.hdel(self._keys.audit_hooks(), name)
-            pipe.hdel(self._keys.audit_positions(), name)
-            before = _audited(read_stored(StoredHook, stored))
-            self._trail.add(pipe, AuditFact(action="audit-hook-deleted", before=before))
+            self._trail.add(pipe, AuditFact(action="audit-hook-deleted", before=_audited(before)))
 
         transact(self._redis, write, self._keys.audit_hooks())
 
     def note(self, name: str, progress: HookProgress) -> None:
-        """Store the position of a hook, unless it was deleted."""
+        """Store how far a hook is, unless it was deleted."""
 
         def write(pipe: Pipeline) -> None:
-            there = pipe.hexists(self._keys.audit_hooks(), name)
+            stored = pipe.hget(self._keys.audit_hooks(), name)
             pipe.multi()
-            if there:
-                pipe.hset(self._keys.audit_positions(), name, progress.model_dump_json())
+            if stored is not None:
+                hook = _read(stored).model_copy(update={"progress": progress})
+                pipe.hset(self._keys.audit_hooks(), name, hook.model_dump_json())
 
         transact(self._redis, write, self._keys.audit_hooks())
+
+
+def _read(stored: object) -> StoredHook:
+    if stored is None:
+        raise UnknownHook("the audit log has no such hook")
+    return read_stored(StoredHook, stored)
 
 
 def _audited(hook: StoredHook) -> dict[str, str]:

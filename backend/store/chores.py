@@ -1,4 +1,4 @@
-"""Background tasks ("chores") of monitors: scheduled work that any worker runs, at least once.
+"""Background tasks ("chores") of monitors and data sets: scheduled work that any worker runs, at least once.
 
 A due task has one message in the queue of its kind, even if it is requested several times. A worker acquires it with a
 lease and renews the lease while it runs. A task is removed only when it is done: if it fails, or its worker ends, it
@@ -28,7 +28,7 @@ from backend.store.jobs.queues import MessageQueue, message_key, queue_key
 from backend.store.keyspace import Shared
 from backend.store.scripts import Script
 
-Kind = Literal["look", "deliver", "recalibrate", "estimate"]
+Kind = Literal["look", "deliver", "recalibrate", "estimate", "discard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 #: Duration of a lease, and time between two renewals, in seconds.
@@ -49,7 +49,7 @@ WORKERS_OF_KIND = 2
 
 @dataclass(frozen=True)
 class Chore:
-    """A task: a check of a monitor, a delivery, a recalibration or an estimate, of one tenant.
+    """A task: a check of a monitor, a delivery, a recalibration, an estimate or a removal, of one tenant.
 
     The id of a delivery is ``target/monitor/delivery``; ``target`` is hexadecimal.
     """

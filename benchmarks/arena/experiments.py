@@ -68,12 +68,14 @@ def _keys(path: Path) -> Iterator[Key]:
 
     with h5py.File(path) as file:
         for dataset in sorted(file):
+            if not isinstance(file[dataset], h5py.Group):
+                raise ValueError(f"{path}: {dataset} is not a group of base models")
             for model in sorted(file[dataset]):
                 yield Key(path, dataset, model)
 
 
 def read(key: Key) -> Experiment:
-    """The rows of one experiment, in double precision."""
+    """The rows of one experiment, in double precision; ``ValueError`` if they are not those of a classifier."""
     if key.path.suffix == ".npz":
         with np.load(verified(key.path)) as archive:
             labels = archive["labels"].astype(int)
@@ -82,25 +84,60 @@ def read(key: Key) -> Experiment:
         cal, test = np.array_split(order, 2)
         p = rows_of(p)
         return Experiment(p[cal], labels[cal], p[test], labels[test])
+    (p_cal, y_cal), (p_test, y_test) = _part(key, "cal"), _part(key, "test")
+    if p_cal.shape[1] != p_test.shape[1]:
+        raise ValueError(f"{key.path}: {key.name} has {p_cal.shape[1]} and {p_test.shape[1]} classes")
+    return Experiment(p_cal, y_cal, p_test, y_test)
+
+
+def calibration_shape(key: Key) -> tuple[int, int]:
+    """The numbers of calibration rows and of classes; of an HDF5 file without reading the rows."""
+    if key.path.suffix == ".npz":
+        experiment = read(key)
+        return len(experiment.y_cal), experiment.n_classes
     import h5py
 
     with h5py.File(key.path) as file:
         group = file[key.dataset][key.model]
-        parts = {name: np.asarray(group[name]) for name in ("probas_cal", "labels_cal", "probas_test", "labels_test")}
-    return Experiment(
-        rows_of(parts["probas_cal"]),
-        parts["labels_cal"].astype(int).ravel(),
-        rows_of(parts["probas_test"]),
-        parts["labels_test"].astype(int).ravel(),
-    )
+        shape = group["probas_cal" if "probas_cal" in group else "logits_cal"].shape
+    return int(shape[0]), max((2, *map(int, shape[1:])))
+
+
+def _part(key: Key, part: str) -> tuple[Array, Array]:
+    """Probabilities and labels of one part of an HDF5 file, from its logits if it has any."""
+    import h5py
+
+    where = f"{key.path}: {key.dataset}/{key.model}"
+    with h5py.File(key.path) as file:
+        group = file[key.dataset][key.model]
+        name = f"logits_{part}" if f"logits_{part}" in group else f"probas_{part}"
+        missing = {name, f"labels_{part}"} - set(group)
+        if missing:
+            raise ValueError(f"{where} has no {' and no '.join(sorted(missing))}")
+        values, labels = np.asarray(group[name], dtype=float), np.asarray(group[f"labels_{part}"]).astype(int).ravel()
+    columns = 1 if values.ndim == 1 else values.shape[-1]
+    if values.ndim > 2 or len(values) != len(labels) or not len(labels) or columns < 1 + name.startswith("logits"):
+        raise ValueError(f"{where}: {name} has shape {values.shape}, and there are {len(labels)} labels")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{where}: {name} has values that are not finite")
+    p = rows_of(_softmax(values) if name.startswith("logits") else values)
+    if not np.isfinite(p).all():
+        raise ValueError(f"{where}: {name} has rows without a positive probability")
+    if labels.min() < 0 or labels.max() >= p.shape[1]:
+        raise ValueError(f"{where}: labels must be from 0 to {p.shape[1] - 1}; found {labels.min()} to {labels.max()}")
+    return p, labels
 
 
 def rows_of(p: Array) -> Array:
-    """Probabilities ``(n, K)`` whose rows sum to 1, from ``(n,)`` or ``(n, 1)`` of class 1, or ``(n, K)``."""
+    """Probabilities ``(n, K)`` whose rows sum to 1, from ``(n,)`` or ``(n, 1)`` of class 1, or ``(n, K)``.
+
+    Rows without a positive probability are not finite.
+    """
     p = np.clip(np.asarray(p, dtype=float), 0.0, 1.0)
     if p.ndim == 1 or p.shape[1] == 1:
         return np.column_stack([1.0 - p.ravel(), p.ravel()])
-    rows: Array = p / p.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        rows: Array = p / p.sum(axis=1, keepdims=True)
     return rows
 
 

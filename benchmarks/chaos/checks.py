@@ -92,6 +92,13 @@ def _versions(found: Evidence) -> Faults:
             yield f"{name} has versions {sorted(versions)} for {len(asked)} maps"
 
 
+def _audited(found: Evidence) -> Faults:
+    entries = Counter(found.audited)
+    for map_id in sorted(found.stored_maps | entries.keys()):
+        if entries[map_id] != 1 or map_id not in found.stored_maps:
+            yield f"{map_id} has {entries[map_id]} entries in the audit log"
+
+
 def _left(found: Evidence) -> Faults:
     for name, times in sorted(found.left.items()):
         yield f"{times} of {name} remain"
@@ -115,6 +122,7 @@ CHECKS: dict[str, Callable[[Evidence], Faults]] = {
     "every map gives exactly the results of its document in process": _wrong_maps,
     "no map is duplicated": _doubled_maps,
     "the versions of a name have no gaps and no duplicates": _versions,
+    "every map has one entry in the audit log, and every entry its map": _audited,
     "no lease, message or held batch remains": _left,
     "every answer was documented": _answers,
 }

@@ -19,6 +19,8 @@ from benchmarks.chaos.core import api_command, supervisor_command, workers_of
 from benchmarks.chaos.parts import Part
 
 _START_SECONDS = 90.0
+#: Room in the audit log for the fits of a run.
+ALL_ENTRIES = {"CALIBRANT_AUDIT_ENTRIES": "1000000"}
 #: Settings of the API: requests lost with its process can soon be resent with their key.
 API_SETTINGS = {"CALIBRANT_IDEMPOTENCY_LEASE": "2", "CALIBRANT_MAX_WAIT": "1"}
 
@@ -96,7 +98,7 @@ def cluster(
     store_at, api_at = where.get("store", Site()), where.get("api", Site())
     redis_port, api_port = free_port(), free_port()
     redis_url, url = f"redis://{store_at.host}:{redis_port}/0", f"http://{api_at.host}:{api_port}"
-    environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"} | ALL_ENTRIES
 
     def part(name: str, command: Sequence[str], **more: str) -> Part:
         site = where.get(name, Site())

@@ -70,6 +70,8 @@ class Evidence:
     doubled: tuple[str, ...] = ()
     #: Status -> answers.
     answers: dict[int, int] = field(default_factory=dict)
+    #: Maps of which the audit log has the fit, once for each of its entries.
+    audited: tuple[str, ...] = ()
 
 
 def gather(ledger: Ledger, redis: Redis, keys: Keyspace, client: Calibrant) -> Evidence:
@@ -85,6 +87,7 @@ def gather(ledger: Ledger, redis: Redis, keys: Keyspace, client: Calibrant) -> E
         left=left_over(redis),
         doubled=tuple(ledger.doubled),
         answers=dict(ledger.answers),
+        audited=tuple(str((entry.after or {})["id"]) for entry in client.audit_log(action="map-fitted")),
     )
 
 

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 import calibrant
 from benchmarks.gallery.layout import Grid
 from benchmarks.gallery.own import diagram_of
-from benchmarks.gallery.worlds import bent
+from benchmarks.gallery.worlds import of_the_paper
 from benchmarks.tables.datasets import SHAPES, Floats
 from calibrant.core.synthetic import FULL_ERRORS
 from calibrant.diagrams.reliability import end_slopes, on_logit_axes
@@ -66,8 +66,8 @@ def base_shapes(form: Format, theme: Theme, width: int) -> Drawn:
 
 
 def pl3_on_logit_axes(form: Format, theme: Theme, width: int) -> Drawn:
-    """PL3 of a draw of the rows of the first picture, on logit axes (the paper's Figure 2c)."""
-    return diagram_of({"name": "logit-logit", "method": "pl3"}, form, theme, width, bent)
+    """PL3 of the rows of the first picture, on logit axes (the paper's Figure 2c)."""
+    return diagram_of({"name": "logit-logit", "method": "pl3"}, form, theme, width, of_the_paper)
 
 
 def beta_map(form: Format, theme: Theme, width: int) -> Drawn:

@@ -8,7 +8,7 @@ import numpy as np
 
 import calibrant
 from benchmarks.gallery.layout import Grid
-from benchmarks.gallery.worlds import Fitted, example, fitted, strong, truth
+from benchmarks.gallery.worlds import Fitted, fitted, of_the_paper, strong, truth
 from benchmarks.tables.datasets import Dataset
 from calibrant.plots.canvas import Canvas, Drawn, Format, Theme
 from calibrant.plots.panel import CALIBRATED, UNIT, Key, Panel, decimal, evenly, heading, values
@@ -28,12 +28,17 @@ METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("PL", "pl", {}),
     ("averaged", "averaged", {}),
 )
-_BINNED = ("histogram", "es-sweep", "es-cv")
+_BINNED = ("histogram", "es-sweep", "es-cv", "ew-cv")
+#: The bins of the paper's Figure 1.
+_BINS = 10
+_CUT: dict[str, Any] = {"binning": "equal-width", "n_bins": _BINS}
+#: The maps of the paper's Figure 2: the method, and what it chooses the number of.
+_CHOSEN = (("EW_CV", "ew-cv", "bins"), ("PL", "pl", "pieces"), ("PL3", "pl3", "pieces"))
 
 
 def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     """What a calibration error is, and what a reliability diagram shows of it (the paper's Figure 1)."""
-    data = example()
+    data = of_the_paper()
     bins = _bins(data)
     error = float(np.abs(data.p - data.c).mean())
     canvas = Canvas(width, theme=theme, form=form)
@@ -43,7 +48,7 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     one, other = grid.panels(
         (
             ("(a) the truth", f"mean length {decimal(error)}: the error"),
-            ("(b) 15 bins of equal mass", f"weighted mean length {decimal(bins['ece'])}: the ECE"),
+            (f"(b) {_BINS} bins of equal width", f"weighted mean length {decimal(bins['ece'])}: the ECE"),
         )
     )
     for panel in (one, other):
@@ -58,21 +63,22 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     alt = (
         f"{title}. Two panels of the same 3,000 rows. (a) Lines from the diagonal to the true calibration map, "
         f"one for each of 100 rows; over all rows their mean length is the calibration error, {decimal(error)}. (b) A "
-        "reliability diagram of 15 bins of equal mass with a line from mean prediction to observed frequency in each; "
-        f"their mean length is the ECE, {decimal(bins['ece'])}."
+        f"reliability diagram of {_BINS} bins of equal width with a line from mean prediction to observed frequency in "
+        f"each; their mean length is the ECE, {decimal(bins['ece'])}. The first bin has a height of "
+        f"{bins['observed_frequency'][0]:.3f} at a mean prediction of {bins['mean_prediction'][0]:.3f}."
     )
     return canvas.drawn(grid.below(), title, alt)
 
 
 def slopes(form: Format, theme: Theme, width: int) -> Drawn:
     """Roofs of slope 0 and of slope 1 over the same bins (the paper's Figure 3)."""
-    data = example()
-    bins = _bins(data, n_bins=5)
-    flat, unit = (fitted(data, "histogram", {"n_bins": 5, "slope": slope}) for slope in ("flat", "unit"))
+    data = of_the_paper()
+    bins = _bins(data)
+    flat, unit = (fitted(data, "histogram", {**_CUT, "slope": slope}) for slope in ("flat", "unit"))
     canvas = Canvas(width, theme=theme, form=form)
     title = "Why a bin's roof has slope 1"
     top = heading(
-        canvas, title, ["n = 3,000 · binary · 5 bins of equal mass"], [_ERRORS, Key("map", "first"), CALIBRATED]
+        canvas, title, [f"n = 3,000 · binary · {_BINS} bins of equal width"], [_ERRORS, Key("map", "first"), CALIBRATED]
     )
     grid = Grid(canvas, top, 3)
     captions = (
@@ -101,10 +107,38 @@ def slopes(form: Format, theme: Theme, width: int) -> Drawn:
             width=2.2,
         )
     alt = (
-        f"{title}. Three panels of the same rows and 5 bins. (a) From mean prediction to observed frequency, the mean "
-        f"length is {decimal(bins['ece'])}, the ECE. (b) From the diagonal to flat lines row by row it is "
+        f"{title}. Three panels of the same rows and {_BINS} bins. (a) From mean prediction to observed frequency, the "
+        f"mean length is {decimal(bins['ece'])}, the ECE. (b) From the diagonal to flat lines row by row it is "
         f"{decimal(flat.error)}. "
         f"(c) To lines of slope 1 it is {decimal(unit.error)}, the ECE again: each line is as long as that of its bin."
+    )
+    return canvas.drawn(grid.below(), title, alt)
+
+
+def chosen_maps(form: Format, theme: Theme, width: int) -> Drawn:
+    """Maps with a cross-validated number of bins or pieces over the true one (the paper's Figure 2)."""
+    data = of_the_paper()
+    error = float(np.abs(data.p - data.c).mean())
+    canvas = Canvas(width, theme=theme, form=form)
+    title = "Bins and pieces by cross-validation"
+    line = f"n = {data.n:,} · binary · true calibration error {error:.4f}"
+    top = heading(canvas, title, [line], [Key("map", "first"), _TRUTH, CALIBRATED])
+    grid, texts, captions, maps = Grid(canvas, top, 3), [], [], []
+    for letter, (name, method, what) in zip("abc", _CHOSEN, strict=True):
+        found = fitted(data, method)
+        off = f"error off by {abs(found.error - error):.4f}, map by {found.away:.4f}"
+        maps.append(found)
+        captions.append((f"({letter}) {name}: {found.parts} {what}", off))
+        texts.append(f"{name} with {found.parts} {what}, {off}")
+    for i, (panel, found) in enumerate(zip(grid.panels(captions), maps, strict=True)):
+        _over(panel, data, found)
+        panel.base(evenly(*UNIT, 4), "predicted probability")
+        if i == 0:
+            panel.side(evenly(*UNIT, 6), "probability")
+    alt = (
+        f"{title}. Three panels of {data.n:,} rows with true calibration error {error:.4f}, with a fitted map over the "
+        f"true one. How far the reported error is from the true error, and the map from the true map on average: "
+        f"{'; '.join(texts)}."
     )
     return canvas.drawn(grid.below(), title, alt)
 
@@ -152,8 +186,8 @@ def _over(panel: Panel, data: Dataset, found: Fitted) -> None:
     panel.line(found.p, found.calibrated, "first", width=2.0)
 
 
-def _bins(data: Dataset, n_bins: int = 15) -> dict[str, Any]:
-    asked = [{"name": "reliability", "n_bins": n_bins}]
+def _bins(data: Dataset) -> dict[str, Any]:
+    asked = [{"name": "reliability", **_CUT}]
     found: dict[str, Any] = calibrant.evaluate(data.p, data.y, measures=["ks"], diagrams=asked).diagrams["reliability"][
         "data"
     ]

@@ -25,7 +25,11 @@ catalogues (`make reference`).
 
 #: Methods, and measures, that divide rows into folds.
 METHODS_OF_FOLDS = ("es-cv", "ew-cv", "mli-spline", "pl", "pl3", "averaged")
-OTHER_FOLDS = ("ece-mli-spline", "recalibration-improvement", "ece-after-temperature")
+OTHER_FOLDS = (
+    *("ece-mli-spline", "ece-pl", "ece-pl3", "ece-averaged", "ece-matrix-odir", "ece-dirichlet-l2"),
+    *("ece-dirichlet-odir", "ece-multinomial", "ece-iop-diagonal", "ece-iop-oi", "ece-iop-op"),
+    *("recalibration-improvement", "ece-after-temperature"),
+)
 
 
 def by_reference_page() -> str:

@@ -336,7 +336,7 @@ class Values(Section):
     env_from: RawList = Field([], description="secrets of variables, such as the credentials of data sources")
     redis: Redis = Redis()
     api: Api = Api()
-    worker: Worker = Worker(disruption_budget={"minAvailable": 1})
+    worker: Worker = Worker(disruption_budget={"maxUnavailable": 1})
     worker_gpu: Worker = Field(
         Worker(
             enabled=False,

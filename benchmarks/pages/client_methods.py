@@ -314,6 +314,7 @@ _TYPES = {
     "classes": "Sequence[int | str]",
     "support": "tuple[float | None, float | None]",
     "output_levels": "Sequence[float]",
+    "table": "Sequence[Mapping[str, Any]]",
 }
 #: The same of objects.
 _BY_NAME = {"batches": "Mapping[str, str | BatchRecord]", "models": "Mapping[str, Any]"}
@@ -438,7 +439,7 @@ def _spoken_type(hint: Any, name: str) -> str:
     spelled = ["str" if get_origin(each) is Literal else _plain_member(each).__name__ for each in _members(hint)]
     of_list = next((_members(get_args(each)[0]) for each in _members(hint) if get_origin(each) is list), None)
     if of_list is not None:
-        of = [names.get(each, each) for each in ((get_origin(each) or each).__name__ for each in of_list)]
+        of = [names.get(each, each) for each in (_plain_member(each).__name__ for each in of_list)]
         return f"sequence of {' or '.join(of)}"
     record = [_RECORDS[name]] if name in _RECORDS else []
     return " or ".join([*(names.get(each, each) for each in spelled), *record])

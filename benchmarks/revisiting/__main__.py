@@ -1,12 +1,20 @@
-"""``python -m benchmarks.revisiting``: writes docs/benchmarks/revisiting.md and its pictures, some 5 minutes."""
+"""``python -m benchmarks.revisiting``: writes docs/benchmarks/revisiting.md and its pictures, some 5 minutes.
+
+The predictions of each classifier are kept in ``.calibrant`` when it has been trained, so that a later run of the same
+code resumes an interrupted one.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from benchmarks.records import publish
-from benchmarks.revisiting.measures import Figures, figures
-from benchmarks.revisiting.models import Train, families, predictions, smoothed
+import numpy as np
+
+from benchmarks.provenance import here
+from benchmarks.records import KEPT, publish
+from benchmarks.revisiting.measures import Figures, decisions, figures
+from benchmarks.revisiting.models import Predictions, Train, families, predictions, smoothed
 from benchmarks.revisiting.page import Results, page, pictures
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -17,18 +25,36 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    found = Results(
-        {family: {name: _measured(train) for name, train in each.items()} for family, each in families().items()},
-        {smoothing: _measured(train) for smoothing, train in smoothed().items()},
-    )
+    folder = KEPT / "records" / f"revisiting-{here().digest}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept = {
+        family: {name: _predicted(folder / f"{family} {name}.npz", train) for name, train in own.items()}
+        for family, own in {**families(), "label smoothing": smoothed()}.items()
+    }
+    measured = {family: {name: _measured(each) for name, each in own.items()} for family, own in kept.items()}
+    smoothing = measured.pop("label smoothing")
+    found = Results(measured, smoothing, decisions(kept))
     drawn = pictures(found)
     for name, picture in drawn.items():
         (DOCS / "pictures" / f"revisiting-{name}.svg").write_bytes(picture.content)
     publish(DOCS / "benchmarks" / "revisiting.md", page(found, drawn))
 
 
-def _measured(train: Train) -> list[Figures]:
-    return [figures(each) for each in predictions(train)]
+def _predicted(path: Path, train: Train) -> list[Predictions]:
+    """The predictions of every severity, from the file if it exists."""
+    if not path.exists():
+        each = predictions(train)
+        part = path.with_suffix(".part.npz")
+        arrays: dict[str, Any] = {name: np.stack([getattr(one, name) for one in each]) for name in Predictions._fields}
+        np.savez(part, **arrays)
+        part.rename(path)
+        print(path.stem, flush=True)
+    with np.load(path) as stored:
+        return [Predictions(*each) for each in zip(*(stored[name] for name in Predictions._fields), strict=True)]
+
+
+def _measured(given: list[Predictions]) -> list[Figures]:
+    return [figures(each) for each in given]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,19 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "class-wise, 15 bins": ("classwise", {"name": "ece", "binning": "adaptive", "n_bins": 15}),
 }
 MAIN = next(iter(VARIANTS))
+#: The severities of Figure 12, in place of ImageNet and ImageNet-R.
+DECIDED = (0, 2)
+#: Its eight pairs (a) to (h): two classifiers of a family, two ways to train one, and two families.
+PAIRS: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
+    (("network", "8 units"), ("network", "128 units")),
+    (("network", "32 units"), ("network", "128 units")),
+    (("logistic regression", "C = 0.03"), ("logistic regression", "C = 30")),
+    (("random forest", "10 trees"), ("random forest", "200 trees")),
+    (("naive Bayes", "smoothing 0.001"), ("naive Bayes", "smoothing 0.1")),
+    (("label smoothing", "0"), ("label smoothing", "0.03")),
+    (("label smoothing", "0"), ("label smoothing", "0.4")),
+    (("logistic regression", "C = 1"), ("random forest", "200 trees")),
+)
 
 
 class Figures(NamedTuple):
@@ -39,6 +53,51 @@ class Figures(NamedTuple):
     log_loss: float
     brier: float
     variants: dict[str, float]
+
+
+class Decisions(NamedTuple):
+    """Two classifiers at one severity: their classification errors and ECE, and their costs.
+
+    ``accurate`` and ``calibrated`` are the numbers of settings, of ``settings``, in which the classifier with the lower
+    classification error, and that with the lower ECE, costs less.
+    """
+
+    severity: int
+    errors: tuple[float, float]
+    eces: tuple[float, float]
+    accurate: int
+    calibrated: int
+    settings: int
+
+
+def decisions(found: Mapping[str, Mapping[str, Sequence[Predictions]]]) -> dict[str, list[Decisions]]:
+    """The costs of the decisions of every pair, before temperature scaling (Figure 12)."""
+    return {
+        " and ".join(f"{family} ({name})" for family, name in pair): [
+            _decisions(severity, *(found[family][name][severity] for family, name in pair)) for severity in DECIDED
+        ]
+        for pair in PAIRS
+        if all(name in found.get(family, {}) for family, name in pair)
+    }
+
+
+def _decisions(severity: int, one: Predictions, other: Predictions) -> Decisions:
+    plane = calibrant.cost_plane(one.before, other.before, one.labels, scale="logit")
+    reduction, measure = VARIANTS[MAIN]
+    errors, eces = [], []
+    for each in (one, other):
+        errors.append(float(np.mean(each.before.argmax(axis=1) != each.labels)))
+        report = calibrant.evaluate(each.before, each.labels, scale="logit", reduction=reduction, measures=[measure])
+        eces.append(float(report["ece"].value or 0.0))
+    cheaper = [int((sign * plane.relative < 0.0).sum()) for sign in (1.0, -1.0)]
+    return Decisions(
+        severity,
+        (errors[0], errors[1]),
+        (eces[0], eces[1]),
+        cheaper[int(errors[1] < errors[0])],
+        cheaper[int(eces[1] < eces[0])],
+        plane.relative.size,
+    )
 
 
 def figures(given: Predictions) -> Figures:

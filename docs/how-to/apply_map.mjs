@@ -60,6 +60,7 @@ const vennAbers = (p, z, d) => {
   const [x, scores] = place(p, z, d, "scores");
   const rounding = scores === d.scores ? 1e-12 * x : 1e-11 * (1 + Math.abs(x)), n = below(x + rounding, scores);
   const i = n > 0 && scores[n - 1] >= x - rounding ? 2 * n - 1 : 2 * n, a = d.p0[i], b = d.p1[i];
+  if (d.merge === "p0" || d.merge === "p1") return d[d.merge][i]; // one of the bounds
   return d.merge === "log-loss" ? b / (1 - a + b) : b + (a * a - b * b) / 2;
 };
 const polynomial = (p, { breaks, coefficients }) => {
@@ -162,6 +163,16 @@ const hiddenSoftmax = (z, d) => {
   const all = [...x, ...times(d.hidden, x).map((value, j) => Math.tanh(value + d.offsets[j]))];
   return softmax(times(d.weights, all).map((s, k) => s + d.intercepts[k]));
 };
+const networkSoftmax = (z, d) => {
+  const a = d.smoothing, u = a > 0 ? softmax(z).map((x, k) => Math.log((1 - a) * x + a * d.prior[k])) : z;
+  const positions = u.flatMap((x, k) => d.knots[k].slice(1).map((high, i) => {
+    const low = d.knots[k][i];
+    return high > low ? cut((x - low) / (high - low), 0) : 0;
+  }));
+  const v = [...u.map((x) => x - mean(u)), ...positions];
+  const all = [...v, ...times(d.hidden, v).map((total, j) => Math.max(total + d.offsets[j], 0))];
+  return softmax(times(d.weights, all).map((s, k) => s + d.intercepts[k]));
+};
 const ensemble = (z, d) => {
   const p = softmax(z), mixed = z.map(() => 0), pooled = z.map(() => 0);
   d.members.forEach(({ family, parameters }, m) => {
@@ -244,6 +255,7 @@ const TRANSFORMS = { // family -> [what it takes, the function]; with "either" a
   ranks: ["either", ranks],
   "softmax-regression": ["logits", softmaxRegression],
   "hidden-softmax": ["logits", hiddenSoftmax],
+  "network-softmax": ["logits", networkSoftmax],
   ensemble: ["logits", ensemble],
   "smoothed-vector": ["probabilities", smoothedVector],
   "vector-identity": ["probabilities", (p) => p],
@@ -485,9 +497,17 @@ export function apply(document, row, seed, place = 0) {
   return logits ? curve(undefined, document, logOdds(row)[+number]) : curve(row[+number], document);
 }
 
+// The two probabilities, p0 and p1, that a Venn-Abers map merges for one row.
+export function bounds(document, row) {
+  if (document.family !== "venn-abers") refuse("only venn-abers maps have bounds");
+  const of = (merge) => apply({ ...document, parameters: { ...document.parameters, merge } }, row);
+  return [of("p0"), of("p1")];
+}
+
 if (globalThis.process?.argv[1]?.endsWith("apply_map.mjs")) { // run as a script, not imported
   const { readFileSync } = await import("node:fs");
   const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
-  const seed = process.argv[3], found = rows.map((row, i) => apply(document, row, seed, i));
+  const seed = process.argv[3], pairs = seed === "bounds";
+  const found = rows.map((row, i) => pairs ? bounds(document, row) : apply(document, row, seed, i));
   process.stdout.write(JSON.stringify(found)); // infinite bounds become null
 }

@@ -107,6 +107,8 @@ def venn_abers(p, z, d):
     i = bisect_right(scores, x + rounding)
     i = 2 * i - (i > 0 and scores[i - 1] >= x - rounding)
     a, b = d["p0"][i], d["p1"][i]
+    if d["merge"] in ("p0", "p1"):  # one of the bounds
+        return d[d["merge"]][i]
     return b / (1.0 - a + b) if d["merge"] == "log-loss" else b + (a * a - b * b) / 2.0
 
 
@@ -263,6 +265,16 @@ def hidden_softmax(z, d):
     return softmax([s + b for s, b in zip(times(d["weights"], x), d["intercepts"])])
 
 
+def network_softmax(z, d):
+    a = d["smoothing"]
+    u = [log((1.0 - a) * x + a * prior) for x, prior in zip(softmax(z), d["prior"])] if a > 0.0 else z
+    v = [x - mean(u) for x in u]
+    for x, knots in zip(u, d["knots"]):
+        v += [cut((x - low) / (high - low), 0.0) if high > low else 0.0 for low, high in pairwise(knots)]
+    v += [max(total + c, 0.0) for total, c in zip(times(d["hidden"], v), d["offsets"])]
+    return softmax([s + b for s, b in zip(times(d["weights"], v), d["intercepts"])])
+
+
 def times(rows, x):
     return [sum(a * b for a, b in zip(row, x)) for row in rows]
 
@@ -334,6 +346,7 @@ TRANSFORMS = {  # family -> (what it takes, the function); with "either" an argu
     "ranks": ("either", ranks),
     "softmax-regression": ("logits", softmax_regression),
     "hidden-softmax": ("logits", hidden_softmax),
+    "network-softmax": ("logits", network_softmax),
     "ensemble": ("logits", ensemble),
     "smoothed-vector": ("probabilities", smoothed_vector),
     "vector-identity": ("probabilities", lambda p, _: p),
@@ -628,8 +641,19 @@ def apply(document, row, seed=None, place=0):
     return curve(p, document, z)
 
 
+def bounds(document, row):
+    """Return the two probabilities, p0 and p1, that a Venn-Abers map merges for one row."""
+    if document["family"] != "venn-abers":
+        raise ValueError("only venn-abers maps have bounds")
+    d = document["parameters"]
+    return [apply({**document, "parameters": {**d, "merge": name}}, row) for name in ("p0", "p1")]
+
+
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
         read = json.load(file)
+    if sys.argv[2:] == ["bounds"]:
+        json.dump([bounds(read, row) for row in json.load(sys.stdin)], sys.stdout)
+        sys.exit()
     chosen = int(sys.argv[2]) if len(sys.argv) > 2 else None
     json.dump(without_infinity([apply(read, row, chosen, i) for i, row in enumerate(json.load(sys.stdin))]), sys.stdout)

@@ -14,6 +14,7 @@ from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.clusters import ClusterVariance
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
 from calibrant.core.groups import Members, group_members, members_among
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
@@ -37,7 +38,6 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, level_of, read_requests
-from calibrant.measures.clusters import ClusterVariance
 from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, training_of, unproven
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
@@ -680,6 +680,7 @@ def evaluate(
     weights_kind: WeightsKind = "importance",
     groups: Any = None,
     clusters: Any = None,
+    features: Any = None,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
     interval: float | None = None,
@@ -715,6 +716,8 @@ def evaluate(
         Group of each row, or a column per grouping. The report has the measures of each group and their largest gap.
     clusters : array_like, shape (n,), or frame, optional
         Cluster of each row, such as its patient: rows of a cluster may depend on each other.
+    features : frame, or mapping of str to array_like, optional
+        Features of the rows, for a map of ``segments``.
     map : CalibrationMap, optional
         Map to apply. The report then has the results before and after it.
     scale : {"probability", "percent", "logit"}, default "probability"
@@ -761,6 +764,7 @@ def evaluate(
         weights_kind=weights_kind,
         groups=groups,
         clusters=clusters,
+        features=features,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,

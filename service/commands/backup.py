@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
-from backend.command_options import DATA, Config, Data, Note, RedisUrl, RedisUrlFile, author_of, store_url
+from backend.command_options import DATA, Config, Data, Note, RedisUrl, RedisUrlFile, command_author, store_url
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -77,7 +77,7 @@ def restore(
 
     with _reported(), _input(file) as source, _connected(store_url(redis_url, redis_url_file), data, new=True) as redis:
         check_durability(redis)
-        restored = write_into(redis, source, merge=merge, author=author_of(note))
+        restored = write_into(redis, source, merge=merge, author=command_author(note))
     typer.echo(f"restored: {_counted(restored.written)}", err=True)
     if any(restored.left[kind] for kind in _NOUNS):
         typer.echo(f"skipped because the store already has them: {_counted(restored.left)}", err=True)

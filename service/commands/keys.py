@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from backend.command_options import DATA, Config, Data, Note, RedisUrl, RedisUrlFile, author_of, store_url
+from backend.command_options import DATA, Config, Data, Note, RedisUrl, RedisUrlFile, command_author, store_url
 from backend.store.keyspace import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def create(
     from backend.store.clock import stamp
 
     ends, granted = None if expires is None else stamp(after=_seconds(expires)), _grant(scope or ["write"])
-    with _store(store_url(redis_url, redis_url_file), data, author_of(note)) as store:
+    with _store(store_url(redis_url, redis_url_file), data, command_author(note)) as store:
         made = store.create(name, tenant=tenant, scope=granted, expires_at=ends, rate_limit=rate_limit)
     typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {granted}:", err=True)
     typer.echo(made.text)
@@ -96,7 +96,7 @@ def rotate(
     from backend.store.clock import stamp
 
     ends = None if expires is None else stamp(after=_seconds(expires))
-    with _store(store_url(redis_url, redis_url_file), data, author_of(note)) as store:
+    with _store(store_url(redis_url, redis_url_file), data, command_author(note)) as store:
         made = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
     typer.echo(made.text)
 
@@ -111,7 +111,7 @@ def revoke(
     data: Data = DATA,
 ) -> None:
     """Revoke a key. Every process rejects it within a second."""
-    with _store(store_url(redis_url, redis_url_file), data, author_of(note)) as store:
+    with _store(store_url(redis_url, redis_url_file), data, command_author(note)) as store:
         store.revoke(key_id)
     typer.echo(f"key {key_id} is revoked", err=True)
 

@@ -337,13 +337,13 @@ def write_json(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Itera
     yield b"}"
 
 
-def write_sets(fields: Mapping[str, Any], members: Array) -> Iterator[bytes]:
-    """One object with the fields and ``sets``: for each row of ``members`` (n, K) a list of its ``classes``."""
-    others = {name: value for name, value in fields.items() if name != "classes"}
-    yield orjson.dumps(others)[:-1] + b',"sets":['
+def write_sets(fields: Mapping[str, Any], members: Array, name: str = "sets") -> Iterator[bytes]:
+    """One object with the fields and the array ``name``: for each row of ``members`` (n, K) a list of ``classes``."""
+    others = {key: value for key, value in fields.items() if key != "classes"}
+    yield orjson.dumps(others)[:-1] + b","[: len(others)] + orjson.dumps(name) + b":["
     height = max(1, _JSON_BLOCK // members.shape[1])
     for start in range(0, len(members), height):
-        sets = PredictionSets(members[start : start + height], tuple(fields["classes"]), fields["alpha"])
+        sets = PredictionSets(members[start : start + height], tuple(fields["classes"]), None)
         yield b","[: start > 0] + orjson.dumps(sets.to_lists())[1:-1]
     yield b"]}"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
@@ -19,7 +21,6 @@ from backend.held_map import HeldMap
 from backend.kinds import work_bytes
 from backend.store.errors import StorageError, UnknownBatch, UnknownMap
 from backend.telemetry.observed import note_rows
-from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError
 from service.callers import LOCAL
 from service.compression import Compress
@@ -35,16 +36,17 @@ from service.hosts.rows import (
     NPY,
     WITH_HEADER,
     InstanceRows,
+    Scored,
     read_csv_rows,
     read_instances,
     read_npy_rows,
     renamed,
     rows_of,
-    write_predictions,
+    write_scored,
 )
 from service.inference import infer
 from service.inference.errors import AS_INFERENCE_ERRORS, UNKNOWN_CALL, uses_protocol
-from service.inference.models import PREDICTIONS, SERVER, Model, find_model, metadata
+from service.inference.models import NO_CONTEXT, SERVER, Model, RowContext, find_model, metadata
 from service.observe import METRICS_PATH, Observe
 from service.problems import refused
 from service.root_path import RootPath
@@ -108,6 +110,7 @@ _IN_BODY = 'in "parameters": {"map": NAME}'
 #: A header that SageMaker passes on.
 _ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 _IN_HEADER = f"in the header {_ATTRIBUTES}: map=NAME"
+_SEED = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 async def _predict(request: Request, here: HostContext, name: str | None = None) -> Response:
@@ -121,36 +124,46 @@ async def _invoke(request: Request, here: HostContext) -> Response:
     sent = read_header(request, b"content-type")
     kind = content_type(sent or JSON, (JSON, CSV, NPY))
     accepted = choose(read_header(request, b"accept"), [kind, *(other for other in (JSON, CSV, NPY) if other != kind)])
-    name = _read_attributes(read_header(request, _ATTRIBUTES.lower().encode()))
+    name, context = _read_attributes(read_header(request, _ATTRIBUTES.lower().encode()))
     if kind == JSON:
-        return await _scored(request, here, accepted, partial(_read_json, here, name, _IN_HEADER))
+        return await _scored(request, here, accepted, partial(_read_json, here, name, _IN_HEADER, context=context))
     model = here.only_model(name, _IN_HEADER)
     header = WITH_HEADER in sent.lower().replace(" ", "").split(";")[1:]
-    read = partial(read_csv_rows, names=_names(model), header=header) if kind == CSV else read_npy_rows
+    if kind == CSV:
+        read = partial(read_csv_rows, names=model.class_names, context=context, header=header)
+    else:
+        read = partial(read_npy_rows, context=context)
     return await _scored(request, here, accepted, lambda body, limits: (model, read(body, limits)))
 
 
-def _read_attributes(header: str) -> str | None:
-    key, _, name = header.partition("=")
-    if header and key.strip() != "map":
-        raise of_header(InvalidField, _ATTRIBUTES, "must be map=NAME")
-    return name.strip() or None
+def _read_attributes(header: str) -> tuple[str | None, RowContext]:
+    """The name of a map, the seed, and whether to add bounds, in the header that SageMaker passes on."""
+    values: dict[str, str] = {}
+    for part in header.split(";") if header else ():
+        key, _, value = (text.strip() for text in part.partition("="))
+        known = {"map": value, "seed": _SEED.fullmatch(value), "bounds": value in ("true", "false")}
+        if key in values or not known.get(key):
+            text = "must have map=NAME, seed=NUMBER or bounds=true, with semicolons between them"
+            raise of_header(InvalidField, _ATTRIBUTES, text)
+        values[key] = value
+    seed = int(values["seed"]) if "seed" in values else None
+    if seed is not None and seed >= 2**32:
+        raise of_header(InvalidField, _ATTRIBUTES, "must have a seed below 2^32")
+    return values.get("map"), RowContext(seed=seed, bounds=values.get("bounds") == "true")
 
 
 def _read_json(
-    here: HostContext, name: str | None, how: str, body: Body, limits: BodyLimits
+    here: HostContext, name: str | None, how: str, body: Body, limits: BodyLimits, context: RowContext = NO_CONTEXT
 ) -> tuple[Model, InstanceRows]:
     instances = read_instances(body, limits)
     if name is not None and instances.map not in (None, name):
         raise InvalidField.at("/parameters/map", "must be absent: the request already names a map")
+    if context.seed is not None and instances.seed not in (None, context.seed):
+        raise InvalidField.at("/parameters/seed", "must be absent: the request already has a seed")
     model = here.only_model(name or instances.map, how)
-    return model, rows_of(instances, limits, _names(model))
-
-
-def _names(model: Model) -> tuple[str, ...] | None:
-    """The names of the classes of the vectors that a map takes."""
-    fitted = model.held.map
-    return None if fitted.n_classes is None else fitted.class_names
+    own = instances if context.seed is None else instances._replace(seed=context.seed)
+    own = own._replace(bounds=own.bounds or context.bounds)
+    return model, rows_of(own, limits, model.class_names)
 
 
 async def _scored(
@@ -162,24 +175,30 @@ async def _scored(
     if encoding is not None:  # its unpacked size can be anything up to the limit
         await Slots.wait_for(request.scope)
 
-    def score() -> tuple[tuple[str, ...] | None, Floats]:
+    def score() -> Scored:
         limits = BodyLimits.of(here.settings, partial(RequestMemory.reserve_for, here.scope))
         model, rows = read(body if encoding is None else unpack(body, encoding, limits), limits)
         here.reserve(work_bytes(rows.array.size))
         note_rows(rows.array.shape)
+        wanted = model.outputs if rows.context.bounds else model.outputs[:1]
         try:
-            predictions = model.apply(rows.array, [PREDICTIONS])[PREDICTIONS]
+            outputs = model.apply(rows.array, wanted, rows.context)
         except CalibrationError as error:
-            raise renamed(error, rows.field) from error
-        return (rows.names if predictions.ndim > 1 else None), predictions
+            raise renamed(error, rows.field, by_field=rows.by_field) from error
+        if rows.context.bounds:
+            return Scored(np.column_stack([outputs[name] for name in wanted]), wanted)
+        classes, values = tuple[str | int, ...](), outputs[wanted[0]]
+        if values.dtype == np.bool_:
+            classes = model.fitted.class_names or tuple(range(values.shape[1]))
+        return Scored(values, rows.names if values.ndim > 1 else None, classes)
 
     is_short = encoding is None and len(body) <= INLINE_BYTES  # cheaper than the switch to a thread
-    names, predictions = score() if is_short else await run_in_thread(score)
-    pieces = write_predictions(kind, names, predictions)
-    media = f"{kind}; {WITH_HEADER}" if kind == CSV and names is not None else kind
+    scored = score() if is_short else await run_in_thread(score)
+    pieces = write_scored(kind, scored)
+    media = f"{kind}; {WITH_HEADER}" if kind == CSV and scored.names is not None else kind
     if is_short:
         return Response(b"".join(pieces), media_type=media)
-    return await respond_in_pieces(request, media, pieces, predictions.nbytes, {})
+    return await respond_in_pieces(request, media, pieces, scored.values.nbytes, {})
 
 
 # --- Calls without a body
@@ -203,7 +222,7 @@ async def _list(_request: Request, here: HostContext) -> Response:
 
 
 async def _ready(_request: Request, here: HostContext, name: str) -> Response:
-    names = _names(find_model(here, name))
+    names = find_model(here, name).class_names
     return _json({"name": name, "ready": True} | ({} if names is None else {"class_names": names}))
 
 

@@ -18,20 +18,19 @@ from starlette.responses import Response
 from backend.kinds import work_bytes
 from backend.telemetry.observed import note_rows
 from calibrant.core.batch import MAX_OFFENCES
-from calibrant.core.cells import Floats
 from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape, token
 from calibrant.io.limits import NUMBER_BYTES
-from calibrant.io.strict import feature_array
+from calibrant.io.strict import feature_array, read_names
 from schemas.inference import InferenceInput, InferenceRequest
 from service.errors import InvalidField, UnsupportedMediaType, of_header
 from service.formats.body import bounded, read_encoding, unpack
 from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.media import JSON, TENSORS
 from service.formats.options import read_options
-from service.formats.payload import Array, Body, BodyLimits, Payload
+from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import RequestMemory, Slots
 from service.headers import read_header, read_headers
-from service.inference.models import PREDICTIONS, Model, find_model, reference_of
+from service.inference.models import GROUPS, PREDICTIONS, Model, RowContext, find_model, reference_of
 from service.scoring import ScoringContext
 from service.threads import run_in_thread
 
@@ -156,8 +155,9 @@ def read_tensor(
 
 
 def to_bytes(values: Numbers) -> memoryview:
-    """The elements as FP64 bytes, as they follow a JSON object."""
-    return np.ascontiguousarray(values, dtype=DTYPES["FP64"]).reshape(-1).view(np.uint8).data
+    """The elements as FP64 or BOOL bytes, as they follow a JSON object."""
+    dtype = np.bool_ if values.dtype == np.bool_ else DTYPES["FP64"]
+    return np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8).data
 
 
 def _from_bytes(raw: memoryview, given: InferenceInput, pointer: str) -> Numbers:
@@ -262,17 +262,18 @@ def infer(
     given = _predictions(request, model)
     tensor = read_tensor(given, raw, "/inputs/0", elements, limits.reserve)
     limits.check_shape(tensor.shape, "/inputs/0/shape")
-    features = [(own.name, _feature(own, f"/inputs/{i}", limits)) for i, own in enumerate(request.inputs) if i]
+    context = _context(request, model, limits)
     here.reserve(work_bytes(tensor.size))
     note_rows(tensor.shape)
     outputs = _outputs(request, model.outputs)
-    found = model.apply(tensor, [output.name for output in outputs], dict(features) if features else None)
-    return _written(_head(model, request), [(output, found[output.name]) for output in outputs])
+    values = model.apply(tensor, [output.name for output in outputs], context)
+    return _written(_head(model, request), [(output, values[output.name]) for output in outputs])
 
 
 def _predictions(request: InferenceRequest, model: Model) -> InferenceInput:
-    """The input ``predictions``, which must be the first; the others must be features of the map."""
-    known, names = model.features, [given.name for given in request.inputs]
+    """The input ``predictions``, which must be the first; the others must be features or groups of the map."""
+    known = model.features if model.groups is None else (GROUPS,)
+    names = [given.name for given in request.inputs]
     for i, name in enumerate(names):
         if i == 0 and name != PREDICTIONS:
             which = "first" if known else "only"
@@ -287,11 +288,21 @@ def _predictions(request: InferenceRequest, model: Model) -> InferenceInput:
     return request.inputs[0]
 
 
-def _feature(given: InferenceInput, pointer: str, limits: BodyLimits) -> Array:
-    """The values of a feature, [n] or [n, 1]: numbers, or strings or booleans, and null if missing."""
+def _context(request: InferenceRequest, model: Model, limits: BodyLimits) -> RowContext:
+    """The features or groups of the rows, and the seed."""
+    seed = None if request.parameters is None else request.parameters.seed
+    values = {own.name: _values(own, f"/inputs/{i}", limits) for i, own in enumerate(request.inputs) if i}
+    if model.groups is not None and values:
+        return RowContext(groups=read_names(values[GROUPS], limits).tolist(), seed=seed)
+    features = {name: feature_array(token(name), own, limits) for name, own in values.items()}
+    return RowContext(features=features or None, seed=seed)
+
+
+def _values(given: InferenceInput, pointer: str, limits: BodyLimits) -> list[Any]:
+    """The values of a feature or of groups, [n] or [n, 1]: numbers, or strings or booleans, and null if missing."""
     values = list(chain.from_iterable(v if isinstance(v, list) else [v] for v in given.data or ()))
     if given.data is None or (given.parameters is not None and given.parameters.binary_data_size is not None):
-        raise InvalidField.at(f"{pointer}/data", "must have the values of the feature in JSON")
+        raise InvalidField.at(f"{pointer}/data", "must have the values in JSON")
     if len(given.shape) not in (1, 2) or given.shape[1:] not in ([], [1]) or given.shape[0] != len(values):
         raise WrongShape.at(f"{pointer}/shape", "must be [n] or [n, 1], with the number of values")
     limits.check_rows(len(values), pointer)
@@ -299,7 +310,7 @@ def _feature(given: InferenceInput, pointer: str, limits: BodyLimits) -> Array:
     for i, value in enumerate(values):
         if value is not None and type(value) not in kinds:
             raise NotANumber.at(f"{pointer}/data/{i}", f"must be of the datatype {given.datatype}")
-    return feature_array(token(given.name), values, limits)
+    return values
 
 
 def _outputs(request: InferenceRequest, known: Sequence[str]) -> list[Output]:
@@ -328,10 +339,11 @@ def _head(model: Model, request: InferenceRequest) -> dict[str, Any]:
     return {name: value for name, value in head.items() if value is not None}
 
 
-def _written(head: dict[str, Any], outputs: list[tuple[Output, Floats]]) -> Inferred:
+def _written(head: dict[str, Any], outputs: list[tuple[Output, Numbers]]) -> Inferred:
     tensors, chunks = [], []
     for (name, binary), values in outputs:
-        tensor: dict[str, Any] = {"name": name, "shape": list(values.shape), "datatype": "FP64"}
+        datatype = "BOOL" if values.dtype == np.bool_ else "FP64"
+        tensor: dict[str, Any] = {"name": name, "shape": list(values.shape), "datatype": datatype}
         if binary:
             chunks.append(to_bytes(values))
             tensor["parameters"] = {"binary_data_size": len(chunks[-1])}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from fastapi import Request, Response
 
-from backend.store.audit import AuditTrail
-from backend.store.pages import PageRequest
-from schemas.audit import AuditPage, AuditQuery
+from backend.store.pages import Page, PageRequest
+from schemas.audit import DEFINITIONS, AuditPage, AuditQuery, ChangeRecord
 from service.calls import Call, Calls, ClientMethod
 from service.context import Here
 from service.formats.answers import choose, respond_in_pieces
@@ -37,7 +37,9 @@ _AT_ONCE, _LARGE = 500, 1 << 20
 async def get_audit_log(request: Request, here: Here) -> Response:
     """List the changes of maps, aliases, API keys and monitors of the tenant, newest first.
 
-    Each entry is written in the transaction of its change. With ``Accept: application/jsonl`` the response has all
+    Each entry is written in the transaction of its change. Entries with definitions of monitors (``monitor-created``,
+    ``monitor-changed``, ``monitor-deleted``) are left out unless the caller has the scope ``monitors:read`` too, which
+    a filter for one of these actions needs. With ``Accept: application/jsonl`` the response has all
     entries that match, from ``cursor`` on, one a line, and ``limit`` has no effect.
 
     Examples
@@ -47,15 +49,26 @@ async def get_audit_log(request: Request, here: Here) -> Response:
     """
     query = read_query(request, AuditQuery)
     media = choose(read_header(request, b"accept"), (JSON, JSON_LINES))
+    hidden = frozenset() if here.caller.may("monitors:read") else DEFINITIONS
+    if query.action in hidden:
+        here.require_scope("monitors:read")
     trail, page = here.store.audit, page_request(query)
-    first = await run_in_thread(trail.page, page, query)
+
+    def read(request: PageRequest) -> Page[ChangeRecord]:
+        return trail.page(request, query, hidden)
+
+    first = await run_in_thread(read, page)
     if media == JSON:
         return page_answer(request, first.items, first.next)
     # The cursor of the first page was valid, so that reading the others does not fail.
-    lines = _lines(trail, query, PageRequest(_AT_ONCE, page.cursor, page.low, page.high))
+    lines = _lines(read, replace(page, limit=_AT_ONCE))
     return await respond_in_pieces(request, media, lines, _LARGE, {"Vary": "Accept"})
 
 
-def _lines(trail: AuditTrail, query: AuditQuery, page: PageRequest) -> Iterator[bytes]:
-    for entries in trail.all(query, page):
-        yield b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
+def _lines(read: Callable[[PageRequest], Page[ChangeRecord]], request: PageRequest) -> Iterator[bytes]:
+    while True:
+        page = read(request)
+        yield b"".join(entry.model_dump_json().encode() + b"\n" for entry in page.items)
+        if page.next is None:
+            return
+        request = replace(request, cursor=page.next)

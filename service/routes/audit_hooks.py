@@ -31,7 +31,7 @@ async def get_audit_hooks(here: Here) -> Response:
     []
     """
     hooks = await run_in_thread(audit_hooks.hooks_of(here.store).all)
-    return whole_list([audit_hooks.answer_of(hook, progress).model_dump() for hook, progress in hooks])
+    return whole_list([audit_hooks.answer_of(hook).model_dump() for hook in hooks])
 
 
 @calls.add(

@@ -20,10 +20,10 @@ from backend.kinds import work_bytes
 from backend.kinds.distributions import recalibrate
 from backend.store.errors import StorageError, problem_of
 from backend.telemetry.observed import note_rows
-from calibrant.core.batch import read_predictions
+from calibrant.core.batch import read_predictions, with_features
 from calibrant.core.errors import CalibrationError
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.calibrated import calibrated_arrow, calibrated_text, forecast_columns
+from calibrant.io.calibrated import BOUNDS, calibrated_arrow, calibrated_text, forecast_columns
 from calibrant.io.csv import CsvTable
 from calibrant.io.detection import open_table
 from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoom, TabularError, needed_pyarrow
@@ -32,6 +32,7 @@ from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, Ints, OpenTable
 from calibrant.io.texts import plain
+from calibrant.maps.segments import Segments
 from calibrant.sets.set_map import SetMap
 from schemas.maps import MapRecord
 from service.calls import Call, Calls
@@ -44,11 +45,11 @@ from service.threads import iterate_in_thread, run_in_thread
 from service.web.forms import file_of, multipart
 from service.web.maps import map_page
 from service.web.upload import (
-    CALIBRATE_FIELDS,
     FIXABLE,
     IN_ORDER_FIELDS,
     Choices,
     UploadForm,
+    calibrate_fields,
     message_of_file,
     message_of_problem,
 )
@@ -124,14 +125,23 @@ def _calibrated_predictions(
     held = here.find_map(record.id)
     fitted = held.loaded if isinstance(held.loaded, SetMap) else held.map
     scale = "percent" if choices.scale == "percent" and fitted.scale == "probability" else fitted.scale
-    options = replace(choices.options(), scale=scale, class_names=fitted.class_names)
+    known = fitted.function.features if isinstance(fitted.function, Segments) else ()
+    needed = tuple(own.name for own in known) or None
+    texts = tuple(own.name for own in known if own.categories is not None) or None
+    options = replace(
+        choices.options(), scale=scale, class_names=fitted.class_names, features=needed, categorical=texts
+    )
     sheet = read_sheet(file, options=options, **limits)
     note_rows(sheet.predictions.shape)
     _take_slot(here, sheet.predictions.size)
-    predictions = read_predictions(sheet.predictions, scale=sheet.scale)
+    predictions = with_features(read_predictions(sheet.predictions, scale=sheet.scale), sheet.features)
     if isinstance(fitted, SetMap):
-        sets = fitted.apply_checked(predictions, groups=None if fitted.groups is None else sheet.groups)
+        groups = None if fitted.groups is None else sheet.groups
+        sets = fitted.apply_checked(predictions, groups=groups, seed=choices.seed_of_sets())
         return sets.members.astype(np.int64), list(map(str, sets.classes))
+    if choices.bounds:
+        columns = fitted.apply_checked(predictions), *fitted.bounds_checked(predictions)
+        return np.column_stack(columns), BOUNDS
     return fitted.apply_checked(predictions), record.class_names
 
 
@@ -297,8 +307,7 @@ async def _answered(request: Request, visit: Visit, ref: str | None) -> Response
         form = UploadForm(visit.here.settings.max_body_bytes, choices[0], message, IN_ORDER_FIELDS)
         return visit.page("in_order.html", status=status, form=form)
     record = await run_in_thread(visit.here.store.maps.get, ref)
-    fields = CALIBRATE_FIELDS[record.prediction_kind]
-    upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message, fields)
+    upload = UploadForm(visit.here.settings.max_body_bytes, choices[0], message, calibrate_fields(record))
     return await map_page(visit, record, upload=upload, status=status)
 
 

@@ -35,7 +35,7 @@ from service.headers import Conditions, EntityTag
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
 from service.web.text import read_tags, seen, write_tags
-from service.web.upload import Choices, UploadForm
+from service.web.upload import Choices, UploadForm, calibrate_fields
 from service.web.visit import Visit, Visiting, redirect_to
 
 # --- The content of the pages
@@ -224,7 +224,10 @@ async def map_page(
         longest=MAX_TEXT,
         entries={name: _written(value) if form is None else text_of(form, name) for name, value in said.items()},
         problem=problem,
-        form=upload or UploadForm(visit.here.settings.max_body_bytes, Choices(record.prediction_kind)),
+        form=upload
+        or UploadForm(
+            visit.here.settings.max_body_bytes, Choices(record.prediction_kind), fields=calibrate_fields(record)
+        ),
     )
     return await run_in_thread(page)  # large documents take a while
 

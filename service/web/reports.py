@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import orjson
 from fastapi import Depends, Query, Response
 
 from backend.fits import fit_or_queue
+from backend.grades import grade_tests
 from backend.store.errors import UnknownJob
 from backend.store.pages import Page, PageRequest
 from calibrant.calibrators import METHODS, Method
@@ -20,6 +21,7 @@ from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, Distributi
 from calibrant.io.errors import InvalidField
 from schemas.batches import BatchRecord, UploadRecord
 from schemas.evaluations import CompareOptions, EvaluateDistributionOptions, EvaluateOptions
+from schemas.grades import GradesOptions
 from schemas.jobs import FINAL, JobRecord
 from schemas.listing import ListedMap, MapQuery
 from schemas.maps import FitDistributionOptions, FitOptions, MapRecord
@@ -45,6 +47,8 @@ _OFFERED = 50
 _COMPARED = ("log-loss", "brier", "ece", "ks")
 #: References of the maps that a report compares.
 MapRefs = Annotated[list[str], Query(default_factory=list)]
+#: Whether the groups are rating grades, whose PDs the report tests.
+GradesOf = Annotated[Literal["yes"] | None, Query()]
 #: The batches of the other models that a report compares.
 ModelBatches = Annotated[list[str], Query(default_factory=list)]
 
@@ -61,6 +65,12 @@ class ReportView:
     maps: Sequence[tuple[str, ListedMap]]
     query: str
     models: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def gradable(self) -> bool:
+        """Whether the groups may be rating grades, which the report does not test yet."""
+        has_grades = self.batch.n_classes is None and {"groups", "labels"} <= {*self.batch.arrays}
+        return has_grades and not self.models and "grades" not in self.made.report
 
     @property
     def compared(self) -> list[str]:
@@ -254,9 +264,25 @@ def _stored_batches(here: Context, cursor: str | None) -> tuple[Page[BatchRecord
 
 
 async def _requested(
-    batch_id: str, visit: Visiting, maps: MapRefs, models: ModelBatches, map: str | None = None, job: str | None = None
+    batch_id: str,
+    visit: Visiting,
+    maps: MapRefs,
+    models: ModelBatches,
+    map: str | None = None,
+    job: str | None = None,
+    grades: GradesOf = None,
 ) -> ReportView | JobRecord:
-    return await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job, models)
+    view = await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job, models)
+    if grades is None or isinstance(view, JobRecord):
+        return view
+    return await run_in_thread(_with_grades, visit.here, view)
+
+
+def _with_grades(here: Context, view: ReportView) -> ReportView:
+    """The report with the tests of its groups as rating grades; raises as ``POST /grades``."""
+    options = read_options(Payload({}, {"batch": view.batch.id}, from_query=False), GradesOptions)
+    made = view.made._replace(report={**view.made.report, "grades": grade_tests(here, {}, options)})
+    return replace(view, made=made, query=f"{view.query}{'&' if view.query else '?'}grades=yes")
 
 
 Requested = Annotated[ReportView | JobRecord, Depends(_requested)]

@@ -19,7 +19,8 @@ from backend.store.errors import StorageError, problem_of
 from calibrant.core.batch import MAX_CLASS_NAME
 from calibrant.core.cells import WeightsKind
 from calibrant.core.column_names import GROUPS, LABELS, PREDICTIONS
-from calibrant.core.errors import CalibrationError, in_rows
+from calibrant.core.errors import CalibrationError, InvalidOption, in_rows, token
+from calibrant.core.options import read_seed
 from calibrant.core.reductions import resolve
 from calibrant.io.errors import (
     DecimalComma,
@@ -41,11 +42,12 @@ from calibrant.io.files import read_forecast_sheet, read_models, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.options import OPTIONS, PARTS, FileOptions
 from calibrant.io.periods import periods
+from calibrant.io.strict import CLASSIFICATION
 from calibrant.io.table import ForecastSheet, ModelSheets, Sheet
 from calibrant.io.texts import join_names, plain, quoted, split_names
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, InputScale, UploadRecord
 from schemas.distributions import PredictionKind
-from schemas.maps import InOrder
+from schemas.maps import InOrder, MapRecord
 from schemas.problems import Problem
 from service.calls import Call, Calls
 from service.context import Context
@@ -66,7 +68,7 @@ _Value = TypeVar("_Value", bound=str)
 #: The fields of the form: those of the file reader, and two of them apart.
 FormField = (
     Field
-    | Literal["prediction_kind", "columns_are"]
+    | Literal["prediction_kind", "columns_are", "bounds", "seed"]
     | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
 )
 
@@ -77,12 +79,15 @@ _FIELDS: Mapping[str, FormField] = {
     "/in_order/scale": "outcome_scale",
     **{f"/in_order/{name}": name for name in ("half_life", "support", "shift", "widen", "narrow")},
     **dict.fromkeys((f"/{name}" for name in (*PARTS, "levels")), "predictions"),
+    "/seed": "seed",
+    "/bounds": "bounds",
 }
 #: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
 UPLOAD_FIELDS: tuple[FormField, ...] = (
     *("file", "mapping", "labels", "predictions", "columns_are", "scale", "reduction", "decimal", "class_names"),
     *("pos_label", "drop_missing"),
-    *("level", "times", "clusters", "by", "groups", "weights", "weights_kind"),
+    *("level", "times", "clusters", "by", "groups", "features", "categorical"),
+    *("weights", "weights_kind"),
 )
 IN_ORDER_FIELDS: tuple[FormField, ...] = (
     *("file", "times", "known", "half_life", "labels", "predictions", "by", "outcome_scale"),
@@ -92,6 +97,19 @@ CALIBRATE_FIELDS: Mapping[PredictionKind, tuple[FormField, ...]] = {
     "classification": ("file", "predictions", "scale", "decimal"),
     "regression": ("file", "predictions", "level", "by", "decimal"),
 }
+
+
+def calibrate_fields(record: MapRecord) -> tuple[FormField, ...]:
+    """The fields of the form that applies a map, with those that depend on the map."""
+    parameters = record.document.get("parameters", {})
+    own: dict[FormField, bool] = {
+        "groups": bool(parameters.get("groups")),
+        "seed": bool(parameters.get("randomised")),
+        "bounds": record.document.get("family") == "venn-abers",
+    }
+    return (*CALIBRATE_FIELDS[record.prediction_kind], *(name for name, is_used in own.items() if is_used))
+
+
 #: Numbers of a recalibration in the order of time.
 _OF_ORDER = ("half_life", "support", "shift", "widen", "narrow")
 #: The reductions that say what one column of predictions is; the reduction is inferred without one.
@@ -130,9 +148,9 @@ class Choices:
     """The options of a file as entered; empty fields are inferred, except the scale.
 
     ``half_life`` and what follows it are those of a recalibration in the order of time.
-    ``predictions`` and ``groups`` contain names separated by commas, ``predictions`` of numbers pairs such as
-    ``mean=mu``, and ``columns`` names chosen from a list;
-    ``columns_are`` says what several of them are. ``labels`` is also the column of outcomes. ``class_names``
+    ``predictions``, ``groups``, ``features`` and ``categorical`` contain names separated by commas, ``predictions`` of
+    numbers pairs such as ``mean=mu``, and ``columns`` names chosen from a list; ``seed`` and ``bounds`` are for the map
+    of a page; ``columns_are`` says what several of them are. ``labels`` is also the column of outcomes. ``class_names``
     contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it is ignored if
     the class names or the positive label are given.
     """
@@ -146,6 +164,10 @@ class Choices:
     weights: str = ""
     weights_kind: WeightsKind = "importance"
     groups: str = ""
+    features: str = ""
+    categorical: str = ""
+    seed: str = ""
+    bounds: bool = False
     scale: InputScale = "probability"
     reduction: str = ""
     decimal: str = "."
@@ -167,7 +189,9 @@ class Choices:
     @classmethod
     def of(cls, form: FormData) -> Choices:
         """Read the options from a submitted form."""
-        named = ("predictions", "labels", "weights", "groups", "clusters", "class_names", "pos_label")
+        of_rows = ("predictions", "labels", "weights", "groups", "features", "categorical", "clusters")
+        of_rows = ("predictions", "labels", "weights", "groups", "features", "categorical", "clusters")
+        named = (*of_rows, "class_names", "pos_label", "seed")
         of_numbers = ("level", "times", "by", "known", "outcome_scale", *_OF_ORDER)
         texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
         given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
@@ -177,6 +201,7 @@ class Choices:
             columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
             columns_are=_chosen(form, "columns_are", ("classes", "models")),
             drop_missing=bool(_chosen(form, "drop_missing", ("", "yes"))),
+            bounds=bool(_chosen(form, "bounds", ("", "yes"))),
             scale=_chosen(form, "scale", get_args(InputScale)),
             weights_kind=_chosen(form, "weights_kind", ("importance", "frequency")),
             reduction=_chosen(form, "reduction", ("", *REDUCTIONS)),
@@ -204,6 +229,14 @@ class Choices:
         if kind == "classes" and self.times and self.groups:
             raise InvalidTimes("name a column of times or of groups, not both", field="times")
         return FileOptions.read(written, kind)
+
+    def seed_of_sets(self) -> int | None:
+        """The seed of a map to prediction sets; raises ``InvalidOption``."""
+        if not self.seed:
+            return None
+        if not (self.seed.isascii() and self.seed.isdigit() and len(self.seed) <= 10):
+            raise InvalidOption.at("/seed", "must be a whole number from 0 to 2^32 - 1")
+        return read_seed(int(self.seed))
 
     def in_order(self) -> InOrder:
         """Convert to the options of a recalibration in the order of time.
@@ -418,6 +451,7 @@ def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
         texts |= {"by": sheet.by, "times": sheet.times}
     else:
         found |= {"predictions": sheet.predictions, "labels": sheet.labels}
+        found |= {f"{CLASSIFICATION.features}{token(name)}": own for name, own in (sheet.features or {}).items()}
     found |= {name: None if cells is None else np.array(cells, dtype=np.object_) for name, cells in texts.items()}
     return {name: array for name, array in found.items() if array is not None}
 

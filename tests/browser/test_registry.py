@@ -88,7 +88,8 @@ def _tab_to(page: Page, name: str) -> None:
 def test_a_version_is_promoted_after_signing_in_with_the_keyboard_alone(visits: Visits, keyed: Keyed) -> None:
     page = visits.open()
     page.goto("/ui/maps")
-    page.keyboard.type(keyed.owner)  # the field has the focus
+    expect(page.get_by_label("API key")).to_be_focused()
+    page.keyboard.type(keyed.owner)
     page.keyboard.press("Enter")
     page.wait_for_url(_at("/ui/maps"))
     _tab_to(page, "Skip to the content")
@@ -148,6 +149,7 @@ def test_versions_are_compared_on_a_stored_batch_with_the_keyboard_alone(
 ) -> None:
     page = visits.open(java_script_enabled=scripts)
     page.goto("/ui/maps/spam")
+    expect(page.get_by_label("API key")).to_be_focused()  # by itself, shortly after the page is there
     page.keyboard.type(keyed.owner)
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Compare the versions on one batch").press("Enter")

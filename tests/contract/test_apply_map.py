@@ -72,6 +72,25 @@ def test_the_scripts_apply_a_map_of_segments_without_terms(script: str, tmp_path
     np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_give_the_bounds_of_a_venn_abers_map(script: str, scale: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    p = random.random(200)
+    given = p if scale == "probability" else np.log(p / (1.0 - p))
+    fitted = calibrant.fit("venn-abers", given, (random.random(200) < p).astype(int), scale=scale)
+    (tmp_path / "map.json").write_text(json.dumps(fitted.to_document()), "utf-8")
+    rows = given[:20].tolist()
+    command = [*COMMANDS[script], str(tmp_path / "map.json"), "bounds"]
+    done = subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(np.transpose(json.loads(done.stdout)), fitted.bounds(rows), rtol=0, atol=1e-12)
+    other = calibrant.fit("platt", given, (random.random(200) < p).astype(int), scale=scale)
+    (tmp_path / "map.json").write_text(json.dumps(other.to_document()), "utf-8")
+    refused = subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "venn-abers" in refused.stderr
+
+
 @pytest.mark.parametrize("script", COMMANDS)
 def test_the_scripts_keep_the_order_that_the_average_of_an_event_keeps(script: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
@@ -108,7 +127,10 @@ def test_the_guide_runs_and_both_scripts_agree_with_the_library(
 #: Method -> reductions of a fit to the logits of four classes; None is the event of one column.
 OF_LOGITS = [
     *[(method, None) for method in ("temperature", "platt", "beta", "quadratic", "isotonic", "centered-isotonic")],
-    *[(method, None) for method in ("venn-abers", "histogram", "es-sweep", "bbq", "spline", "scaling-binning", "kde")],
+    *[
+        (method, None)
+        for method in ("venn-abers", "histogram", "es-sweep", "ew-sweep", "bbq", "spline", "scaling-binning", "kde")
+    ],
     *[(method, None) for method in ("pl", "pl3", "averaged", "mli-spline")],
     *[("temperature", name) for name in ("canonical", "confidence", "class:1", "top:2", "within-top:2", "top-label")],
     *[("isotonic", name) for name in ("classwise", "top-label", "ranks", "within-ranks", "confidence", "class:0")],
@@ -431,6 +453,7 @@ def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str, tmp_path
     assert "unknown family: constructor" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv", "venn-abers"])
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "class:1"])

@@ -19,7 +19,14 @@ from tests.fuzz.bodies import KNOWN_DISTRIBUTION_MAP, KNOWN_MAP
 from tests.integration.hosting import hosted, running_host
 
 _SHARED = ("/calibrate", "/health/live", "/health/ready", "/metrics", "/v2")
-_MAPS = {KNOWN_MAP: "spam", "flowers": "pets", KNOWN_DISTRIBUTION_MAP: "wind"}
+_MAPS = {
+    KNOWN_MAP: "spam",
+    "flowers": "pets",
+    "segments": "segments",
+    "sets": "sets",
+    "random": "random",
+    KNOWN_DISTRIBUTION_MAP: "wind",
+}
 _PATHS: dict[str, Any] = {"AIP_HEALTH_ROUTE": "/alive", "AIP_PREDICT_ROUTE": "/predict"}
 _ROWS = {
     "type": "array",
@@ -28,12 +35,24 @@ _ROWS = {
             {"type": "number"},
             {"type": "array", "items": {"type": "number"}},
             {"type": "object", "additionalProperties": {"type": "number"}},
+            {
+                "type": "object",
+                "properties": {
+                    "predictions": {"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]},
+                    "features": {"type": "object"},
+                    "groups": {"anyOf": [{"type": "string"}, {"enum": ["north", "south"]}]},
+                },
+                "required": ["predictions"],
+            },
         ]
     },
 }
 _INSTANCES = {
     "type": "object",
-    "properties": {"instances": _ROWS, "parameters": {"type": "object", "properties": {"map": {"enum": [*_MAPS]}}}},
+    "properties": {
+        "instances": _ROWS,
+        "parameters": {"type": "object", "properties": {"map": {"enum": [*_MAPS]}, "seed": {"type": "integer"}}},
+    },
     "required": ["instances"],
 }
 _PREDICTIONS = {"type": "object", "properties": {"predictions": {"type": "array"}}, "required": ["predictions"]}
@@ -58,7 +77,11 @@ def host_document() -> dict[str, Any]:
     whatever: dict[str, Any] = {"type": "object"}
     predict = {"requestBody": {"required": True, "content": _content(JSON, schema=_INSTANCES)}}
     invoke = {"requestBody": {"required": True, "content": _content(JSON, CSV, NPY, schema=_INSTANCES)}}
-    attributes = {"name": "X-Amzn-SageMaker-Custom-Attributes", "in": "header", "schema": {"enum": ["map=flowers"]}}
+    attributes = {
+        "name": "X-Amzn-SageMaker-Custom-Attributes",
+        "in": "header",
+        "schema": {"enum": ["map=flowers", "map=random; seed=3"]},
+    }
     predictions = _content(JSON, schema=_PREDICTIONS)
     paths |= {
         "/v1/models": {"get": call(of_inference, _content(JSON, schema=whatever))},

@@ -78,6 +78,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
     redis = connect(redis_url)
     redis.flushall()
     yield redis
+    redis.flushall()  # with a key in the store, later tests that take the address alone would need one
     redis.close()
 
 

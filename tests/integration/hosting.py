@@ -30,12 +30,16 @@ Y = (RANDOM.random(400) < P).astype(int)
 PROBS = RANDOM.dirichlet(np.ones(3), 400)
 LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
 CLASSES = ("cat", "dog", "bird")
+SITES = ["north", "south"] * 200
+COUNTRIES = np.array(["DE", "FR"])[(P * 1000).astype(int) % 2]
 
 
 @cache
 def hosted() -> Mapping[str, Any]:
-    """Maps by name: of an event, of vectors with and without names of the classes, on logits, and of distributions."""
+    """Maps by name: of an event, of vectors, on logits, of features, of distributions, and to prediction sets."""
     names = list(CLASSES)
+    shifted = (np.random.default_rng(7).random(400) < np.where(COUNTRIES == "DE", P**3, P**0.3)).astype(int)
+    of_labels = (np.random.default_rng(8).random((400, 3)) < PROBS).astype(int)
     return {
         "spam": calibrant.fit("isotonic", P**1.5, Y),
         "pets": calibrant.fit("temperature", PROBS, LABELS, class_names=names),
@@ -43,6 +47,13 @@ def hosted() -> Mapping[str, Any]:
         "bounds": calibrant.fit("venn-abers", P, Y),
         "logits": calibrant.fit("platt", np.log(P / (1 - P)), Y, scale="logit"),
         "top": calibrant.fit("platt", PROBS, LABELS, reduction="confidence", class_names=names),
+        "segments": calibrant.fit("segments", P, shifted, features={"country": COUNTRIES, "age": 80 * P}),
+        "sets": calibrant.fit_sets(PROBS, LABELS, class_names=names),
+        "numbers": calibrant.fit_sets(P, Y),
+        "random": calibrant.fit_sets(
+            PROBS, LABELS, method="aps", conditional="group", groups=SITES, randomised=True, class_names=names
+        ),
+        "labels": calibrant.fit_sets(PROBS, of_labels, method="crc", alpha=0.2),
         "wind": calibrant.fit_distribution("conformal", observed=10 * P, mean=9 * P, variance=P + 1),
     }
 

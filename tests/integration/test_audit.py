@@ -375,7 +375,7 @@ def test_commands_and_decisions_do_not_remove_what_the_service_keeps(
     restore(redis, file, merge=True, author=Author())
     entries = _page(redis, "wide")
     latest = [entry.action for entry in entries[:3]]
-    assert (len(entries), latest) == (154, ["backup-restored", "recalibration-requested", "key-created"])
+    assert (len(entries), latest) == (155, ["backup-restored", "restore-started", "recalibration-requested"])
 
 
 def test_entries_that_are_too_old_are_removed(redis: Redis) -> None:
@@ -412,11 +412,31 @@ def test_a_backup_has_the_log_and_its_restoration_is_an_entry(redis: Redis, keys
     restored = restore(redis, file, merge=False, author=author)
     assert restored.written["audit"] == 4
     after = _page(redis, "a")
-    assert after[1:] == before
-    assert (after[0].action, after[0].after, after[0].note) == ("backup-restored", {"key": 1}, "after the fire")
+    assert after[2:] == before
+    assert [entry.action for entry in after[:2]] == ["backup-restored", "restore-started"]
+    assert [(entry.after, entry.note) for entry in after[:2]] == [({"key": 1}, "after the fire")] * 2
     again = restore(redis, file, merge=True)
     assert (again.left["audit"], again.written["audit"]) == (4, 0)
     assert _page(redis, "a") == after
+
+
+def test_an_interrupted_restore_has_its_entry_before_anything_that_it_wrote(
+    redis: Redis, keys: ApiKeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys.create("one", tenant="a", scope="write")
+    file = io.BytesIO()
+    write_backup(redis, file)
+    redis.flushdb()
+
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ApiKeyStore, "restore", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        restore(redis, file, merge=False, author=Author(note="after the fire"))
+    entries = [(entry.action, entry.after, entry.note) for entry in _page(redis, "a")]
+    assert entries[:1] == [("restore-started", {"key": 1}, "after the fire")]
+    assert not redis.exists(Shared.api_keys())
 
 
 def test_the_page_of_a_map_shows_its_history_and_sends_a_note(

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,14 +35,13 @@ CHANGES, KILLS = 25, 6
 
 
 class Writers:
-    """Threads that change maps and aliases, whatever happens to the processes, and count what was acknowledged."""
+    """Threads that make changes, whatever happens to the processes, and count those that were acknowledged."""
 
-    def __init__(self, url: str, number: int) -> None:
-        self._url = url
+    def __init__(self, *steps: Callable[[np.random.Generator], int]) -> None:
         self._over = threading.Event()
         self._counted = threading.Condition()
-        self.acknowledged = 0
-        self._threads = [threading.Thread(target=self._write, args=(f"map-{i % 2}", i)) for i in range(number)]
+        self._acknowledged = 0
+        self._threads = [threading.Thread(target=self._write, args=(step, i)) for i, step in enumerate(steps)]
 
     def __enter__(self) -> Writers:
         for thread in self._threads:
@@ -55,52 +54,65 @@ class Writers:
             thread.join()
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many further changes were acknowledged."""
         with self._counted:
-            target = self.acknowledged + more
-            assert self._counted.wait_for(lambda: self.acknowledged >= target, timeout=240)
+            target = self._acknowledged + more
+            assert self._counted.wait_for(lambda: self._acknowledged >= target, timeout=240)
 
-    def _write(self, name: str, seed: int) -> None:
+    def _write(self, step: Callable[[np.random.Generator], int], seed: int) -> None:
         random = np.random.default_rng(seed)
-        with httpx.Client(base_url=self._url, timeout=60) as http:
-            while not self._over.is_set():
-                with contextlib.suppress(httpx.TransportError):
-                    self._change(http, name, random)
+        while not self._over.is_set():
+            with contextlib.suppress(httpx.TransportError):
+                acknowledged = step(random)
+                with self._counted:
+                    self._acknowledged += acknowledged
+                    self._counted.notify_all()
 
-    def _change(self, http: httpx.Client, name: str, random: np.random.Generator) -> None:
+
+class MapChanges:
+    """Changes of a map and of its alias."""
+
+    def __init__(self, http: httpx.Client, name: str) -> None:
+        self._http = http
+        self._name = name
+
+    def change(self, random: np.random.Generator) -> int:
+        """Make changes; returns how many were acknowledged."""
+        http, name = self._http, self._name
         match random.integers(6):
             case 0 | 1:
-                self._count(http.post("/maps", json=QUICK | {"name": name}))
+                return http.post("/maps", json=QUICK | {"name": name}).is_success
             case 2:
-                self._count(http.post("/maps", json=QUEUED | {"name": name}, headers={"Prefer": "respond-async"}))
+                headers = {"Prefer": "respond-async"}
+                return http.post("/maps", json=QUEUED | {"name": name}, headers=headers).is_success
             case 3 | 4:
-                found = http.get("/maps", params={"name": name, "limit": 3})
-                for listed in found.json()["items"] if found.is_success else []:
-                    body = {"version": listed["version"]}
-                    self._count(http.put(f"/maps/{name}/aliases/champion", json=body))
+                bodies = [{"version": listed["version"]} for listed in self._listed(3)]
+                return sum(http.put(f"/maps/{name}/aliases/champion", json=body).is_success for body in bodies)
             case _:
-                found = http.get("/maps", params={"name": name, "limit": 5})
-                for listed in found.json()["items"][3:] if found.is_success else []:
-                    self._count(http.delete(f"/maps/{listed['id']}"))
+                return sum(http.delete(f"/maps/{listed['id']}").is_success for listed in self._listed(5)[3:])
 
-    def _count(self, response: httpx.Response) -> None:
-        if response.is_success:
-            with self._counted:
-                self.acknowledged += 1
-                self._counted.notify_all()
+    def _listed(self, limit: int) -> list[dict[str, Any]]:
+        response = self._http.get("/maps", params={"name": self._name, "limit": limit})
+        items: list[dict[str, Any]] = response.json()["items"] if response.is_success else []
+        return items
 
 
-def _kill(running: Stack) -> None:
+def kill(running: Stack) -> None:
     """Kill the API, and the supervisor with its workers, in the middle of their work."""
-    children = Path(f"/proc/{running.worker.pid}/task/{running.worker.pid}/children").read_text("ascii").split()
-    for pid in (running.api.pid, running.worker.pid, *map(int, children)):
+    children = Path(f"/proc/{running.worker.pid}/task/{running.worker.pid}/children")
+    pids = children.read_text("ascii").split() if children.exists() else []  # it may not have started again yet
+    for pid in (running.api.pid, running.worker.pid, *map(int, pids)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-def _log(redis: Redis) -> list[ChangeRecord]:
-    pages = AuditTrail(redis, Keyspace()).all(AuditQuery(), PageRequest(100))
-    return [entry for page in pages for entry in page][::-1]
+def log_of(redis: Redis) -> list[ChangeRecord]:
+    trail, request, entries = AuditTrail(redis, Keyspace()), PageRequest(100), list[ChangeRecord]()
+    while True:
+        page = trail.page(request, AuditQuery())
+        entries += page.items
+        if page.next is None:
+            return entries[::-1]
+        request = PageRequest(100, page.next)
 
 
 def _versions(redis: Redis, name: str) -> tuple[int, dict[int, str]]:
@@ -115,13 +127,15 @@ def test_kills_leave_no_change_without_its_entry_and_no_entry_without_its_change
         url, _ = started.enter_context(embedded_server(folder / "chaos", log=log))
         redis = started.enter_context(contextlib.closing(connect(url)))
         running = started.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url))
-        mending = started.enter_context(_mending(running))
-        with Writers(running.url, 4) as writers:
+        over = started.enter_context(mending(running))
+        clients = [started.enter_context(httpx.Client(base_url=running.url, timeout=60)) for _ in range(4)]
+        changes = (MapChanges(http, f"map-{i % 2}").change for i, http in enumerate(clients))
+        with Writers(*changes) as writers:
             for _ in range(KILLS):
                 writers.wait_for(CHANGES)
-                _kill(running)
+                kill(running)
             writers.wait_for(CHANGES)
-        mending.set()
+        over.set()
         entries, versions = _at_one_moment(redis, ("map-0", "map-1"))
         for name, of_name in versions.items():
             _check(redis, name, [entry for entry in entries if entry.map == name], *of_name)
@@ -133,7 +147,7 @@ def _at_one_moment(
     """The log, and the versions of each name, between two fits of jobs that are still queued."""
     while True:
         versions = {name: _versions(redis, name) for name in names}
-        entries = _log(redis)
+        entries = log_of(redis)
         if versions == {name: _versions(redis, name) for name in names}:
             return entries, versions
 
@@ -164,7 +178,7 @@ def _state(state: dict[str, Any] | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _mending(running: Stack) -> Any:
+def mending(running: Stack) -> Any:
     """Restart what was killed, until the test is over."""
     over = threading.Event()
 

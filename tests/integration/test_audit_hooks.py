@@ -13,6 +13,7 @@ import httpx
 import pytest
 from redis import Redis
 from standardwebhooks import Webhook
+from typer.testing import CliRunner, Result
 
 from backend.monitors.audit_hooks import LONGEST_SECONDS, LOOK_SECONDS, line_of, send_entries
 from backend.monitors.webhooks import Means
@@ -21,9 +22,11 @@ from backend.store.audit import AuditTrail
 from backend.store.audit_hooks import AuditHooks
 from backend.store.chores import Chore
 from backend.store.keyspace import Keyspace, Shared
+from backend.store.pages import PageRequest
 from backend.store.store import Store
+from calibrant.cli.main import app
 from calibrant.client import Calibrant
-from schemas.audit import AuditFact
+from schemas.audit import AuditFact, AuditQuery, ChangeRecord
 from schemas.audit_hooks import MAX_AUDIT_HOOKS, StoredHook
 from service.settings import Settings
 from service.stack import stack
@@ -51,7 +54,7 @@ def store(redis: Redis, receiver: Receiver) -> Store:
 
 def _sent(store: Store, means: Means) -> float | None:
     """Send entries as the task of the hook does."""
-    return send_entries(store, "siem", line_of(_hooks(store).get("siem")[0]), means)
+    return send_entries(store, "siem", line_of(_hooks(store).get("siem")), means)
 
 
 def _hooks(store: Store) -> AuditHooks:
@@ -66,7 +69,7 @@ def _add(store: Store, *versions: int) -> None:
 
 
 def _progress(store: Store) -> Any:
-    return _hooks(store).get("siem")[1]
+    return _hooks(store).get("siem").progress
 
 
 def test_a_receiver_gets_every_entry_once_in_order_as_a_signed_cloud_event(store: Store, receiver: Receiver) -> None:
@@ -113,7 +116,7 @@ def test_a_receiver_that_fails_gets_the_same_entry_again_before_any_other(store:
 def test_an_entry_that_was_removed_is_passed_over(store: Store, receiver: Receiver) -> None:
     _add(store, 1, 2)
     first = cast(list[bytes], store.redis.zrange(store.keys.audit(), 0, 1))
-    store.redis.zrem(store.keys.audit(), *first)
+    store.redis.hdel(store.keys.audit_entries(), *map(bytes.decode, first))
     assert _sent(store, means()) == LOOK_SECONDS
     assert json.loads(receiver.next().body)["data"]["after"]["version"] == 2
     assert receiver.got.empty()
@@ -129,7 +132,7 @@ def test_a_hook_is_stored_with_the_task_that_sends_to_it_and_an_earlier_task_end
     store: Store, receiver: Receiver
 ) -> None:
     hooks = _hooks(store)
-    before, _ = hooks.get("siem")
+    before = hooks.get("siem")
     moved = before.model_copy(update={"url": f"http://{NAME}:{receiver.port + 1}/in"})
     task = Chore("deliver", "risk", f"{line_of(moved)}/audit/siem")
     hooks.put(moved, task)
@@ -140,11 +143,11 @@ def test_a_hook_is_stored_with_the_task_that_sends_to_it_and_an_earlier_task_end
 
 def test_a_deleted_hook_gets_nothing_more(store: Store, receiver: Receiver) -> None:
     hooks = _hooks(store)
-    target = line_of(hooks.get("siem")[0])
+    target = line_of(hooks.get("siem"))
     hooks.delete("siem")
     assert send_entries(store, "siem", target, means()) is None
     hooks.note("siem", _any_progress())
-    assert not store.redis.exists(store.keys.audit_positions())
+    assert not store.redis.exists(store.keys.audit_hooks())
 
 
 def _any_progress() -> Any:
@@ -201,6 +204,32 @@ def test_hooks_need_the_scope_admin_and_never_show_their_secrets(redis: Redis, r
     assert (made.secret or "").encode() not in stored
 
 
+def test_the_command_sets_lists_and_deletes_hooks_and_prints_a_new_secret_once(redis: Redis, redis_url: str) -> None:
+    admin, writer = (ApiKeyStore(redis).create(scope, tenant="a", scope=scope).text for scope in ("admin", "write"))
+    url = f"https://{NAME}/token-{HUSH}"
+    with serving(Settings(redis_url, webhook_hosts=NAME)) as served:
+
+        def run(*arguments: str, key: str = admin, **variables: str) -> Result:
+            arguments = ("audit-hooks", *arguments, "--server", served)
+            return CliRunner().invoke(app, arguments, env={"CALIBRANT_API_KEY": key, **variables})
+
+        made = run("set", "siem", url)
+        assert made.exit_code == 0, made.stderr
+        assert made.stdout.startswith("whsec_")
+        assert HUSH not in made.output
+        assert run("set", "siem", url, CALIBRANT_HOOK_SECRET=SECRET).stdout == ""
+        assert json.loads(run("set", "siem", url, "--json").stdout)["secret"] is None
+        listed = run("list")
+        assert all(text in listed.stdout for text in ("siem", f"https://{NAME}/...", "audit_"))
+        (hook,) = json.loads(run("list", "--json").stdout)
+        assert (hook["name"], hook["progress"]["failures"]) == ("siem", 0)
+        assert run("set", "siem", "https://elsewhere.example.com").exit_code == 1
+        assert run("list", key=writer).exit_code == 1
+        assert run("delete", "siem").exit_code == 0
+        assert run("delete", "siem").exit_code == 1
+        assert json.loads(run("list", "--json").stdout) == []
+
+
 @pytest.mark.slow
 def test_a_worker_sends_the_changes_of_a_running_service(folder: Path, receiver: Receiver) -> None:
     allowed = {"CALIBRANT_WEBHOOK_HOSTS": "http://127.0.0.1", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES": "127.0.0.0/8"}
@@ -216,6 +245,30 @@ def test_a_worker_sends_the_changes_of_a_running_service(folder: Path, receiver:
         events = [json.loads(receiver.next(120).body) for _ in range(3)]
     assert [event["data"]["action"] for event in events] == ["audit-hook-set", "map-fitted", "alias-moved"]
     assert {event["data"]["note"] for event in events} == {"to the SIEM"}
+
+
+def test_a_clock_that_was_set_back_by_days_stops_no_hook(store: Store, receiver: Receiver) -> None:
+    _add(store, 1)
+    assert _sent(store, means()) == LOOK_SECONDS
+    # As if these entries had been written, and sent, by a clock that was ten days ahead.
+    for (entry, score), serial in zip(_scores(store), (1, 2), strict=True):
+        ahead = f"audit_{int(score) + 864_000_000:012x}{serial:010x}00000000"
+        data = store.redis.hget(store.keys.audit_entries(), entry.decode())
+        store.redis.hset(store.keys.audit_entries(), ahead, data)
+        store.redis.zadd(store.keys.audit(), {ahead: score + 864_000_000})
+        store.redis.zrem(store.keys.audit(), entry)
+        _hooks(store).note("siem", _progress(store).model_copy(update={"sent": ahead}))
+    _add(store, 2, 3)
+    assert _sent(store, means()) == LOOK_SECONDS
+    sent = [json.loads(receiver.next().body)["data"] for _ in range(4)]
+    assert [(entry["after"] or {}).get("version") for entry in sent] == [None, 1, 2, 3]
+    assert sent[2]["at"] < max(entry.at for entry in _entries(store))
+    assert _sent(store, means()) == LOOK_SECONDS
+    assert receiver.got.empty()
+
+
+def _entries(store: Store) -> tuple[ChangeRecord, ...]:
+    return store.audit.page(PageRequest(100), AuditQuery()).items
 
 
 def test_the_time_of_entries_does_not_go_back_with_the_clock(redis: Redis) -> None:

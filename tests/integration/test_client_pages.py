@@ -47,6 +47,7 @@ def names(service: Stack) -> Iterator[dict[str, Any]]:
         yield given | {"Calibrant": Calibrant, "AsyncCalibrant": AsyncCalibrant, "asyncio": asyncio}
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_calls_answer_what_they_say(names: dict[str, Any]) -> None:
     runner, finder, shown = doctest.DocTestRunner(), doctest.DocTestFinder(), set()
     # In the order of the source: the first methods make the map and the monitor that the others use.

@@ -57,8 +57,9 @@ def test_a_batch_keeps_its_clusters_also_for_jobs(http: httpx.Client) -> None:
 def test_methods_of_the_client_take_clusters(client: Calibrant) -> None:
     answer = client.evaluate(P, Y, clusters=np.arange(120) // 4, **OPTIONS)
     assert answer["brier"].interval == pytest.approx(_local()["brier"]["interval"])
-    fitted = client.fit("spline", P, labels=Y, clusters=CLUSTERS)
-    assert fitted.document == calibrant.fit("spline", P, Y, clusters=CLUSTERS).to_document()
+    for method in ("spline", "update"):
+        fitted = client.fit(method, P, labels=Y, clusters=CLUSTERS)
+        assert fitted.document == calibrant.fit(method, P, Y, clusters=CLUSTERS).to_document()
 
 
 def test_a_report_of_clusters_says_how_to_repeat_it(http: httpx.Client) -> None:
@@ -92,10 +93,8 @@ def test_invalid_clusters_are_refused(http: httpx.Client, fields: dict[str, Any]
     ("path", "fields"),
     [
         ("/diagrams", {"diagram": "by-size"}),
-        ("/decisions", {}),
-        ("/decisions", {"costs": [1, 2]}),
+        ("/decisions", {"recall": 0.5}),
         ("/grades", {"groups": ["A"] * 120, "predictions": [0.25] * 120}),
-        ("/maps", {"method": "update"}),
     ],
 )
 def test_calls_that_assume_independent_rows_refuse_clusters(

@@ -215,7 +215,16 @@ def test_unknown_batches_are_named(http: httpx.Client) -> None:
     assert problem_of(found) == (422, "unknown-batch-reference", "/batches/a")
 
 
-@pytest.mark.parametrize("flags", [[], ["--group", "site"], ["--measure", "ece-pl", "--resamples", "100"]], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--group", "site"],
+        ["--measure", "ece-pl", "--resamples", "100"],
+        ["--cluster", "site", "--cluster-variance", "cr1"],
+    ],
+    ids=str,
+)
 def test_the_command_prints_the_same_with_and_without_a_server(
     service: Stack, tmp_path: Path, flags: list[str]
 ) -> None:

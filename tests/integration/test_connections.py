@@ -235,6 +235,18 @@ def test_a_head_that_stops_gets_408_and_a_silent_connection_is_closed(hasty: str
         assert _answers(silent) == b""
 
 
+def test_an_idle_connection_is_kept_for_a_request_and_closed_after_its_time(redis_url: str) -> None:
+    assert Settings(redis_url).idle_timeout > 60  # as long as proxies keep theirs
+    with (
+        serving(Settings(redis_url, idle_timeout=0.5)) as url,
+        contextlib.closing(_connection(url)) as idle,
+    ):
+        idle.sendall(GET + b"\r\n")
+        received = _answers(idle)  # until the service closes it
+        assert _status(received) == 200
+        assert b"connection: close" not in received.lower()
+
+
 def test_a_head_that_comes_byte_by_byte_is_not_waited_for(hasty: str) -> None:
     with contextlib.closing(_connection(hasty)) as connection:
         connection.sendall(GET + b"X: ")

@@ -132,6 +132,7 @@ def test_maps_are_those_of_one_process(
     np.testing.assert_allclose(found.apply(grid), calibrant.fit_tally(whole, method).apply(grid), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_way_of_naming_files_reads_the_same_rows(
     engine: Any, cluster: Client, folder: Path, whole: EventTally
@@ -263,6 +264,7 @@ def test_a_missing_file_or_one_that_is_not_parquet_is_reported(cluster: Client, 
         distributed.dask.tally(tmp_path, **asked)
 
 
+@pytest.mark.slow
 def test_values_that_arrow_cannot_hold_are_refused_and_not_echoed() -> None:
     frame = pd.DataFrame({"p": pd.Series([0.1, "secret"], dtype=object), "y": [0, 1]})
     with dask.config.set({"dataframe.convert-string": False}):

@@ -99,7 +99,8 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
         ({"reduction": "canonical"}, "unknown-reduction", "/reduction"),
         ({"labels": [2] * 300}, "invalid-label", "/labels"),
         ({"prediction_kind": "regression"}, "invalid-field", "/prediction_kind"),
-        ({"clusters": ["a"] * 150 + ["b"] * 150}, "invalid-option", "/clusters"),
+        ({"clusters": ["a"] * 300}, "too-few-rows", "/clusters"),
+        ({"clusters": ["a", "b"], "costs": [1, 4]}, "length-mismatch", "/clusters"),
         ({"measures": ["ece"]}, "invalid-field", "/measures"),
     ],
 )
@@ -122,8 +123,8 @@ def test_rows_without_labels_or_of_an_unknown_batch_are_refused(http: httpx.Clie
 @pytest.fixture(scope="module")
 def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("decide") / "scores.csv"
-    lines = [f"{y},{p!r},{p**2!r}" for y, p in zip(Y, P.tolist(), strict=True)]
-    path.write_text("\n".join(["y,p,q", *lines, ""]), "utf-8")
+    lines = [f"{y},{p!r},{p**2!r},p{i // 3}" for i, (y, p) in enumerate(zip(Y, P.tolist(), strict=True))]
+    path.write_text("\n".join(["y,p,q,patient", *lines, ""]), "utf-8")
     return path
 
 
@@ -137,6 +138,8 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
         ["--thresholds", "0.1,0.5", "--interval", "0.9"],
         ["--thresholds", "0.1,0.5", "--prediction", "p", "--prediction", "q"],
         ["--costs", "1,4", "--seed", "3"],
+        ["--costs", "1,4", "--cluster", "patient"],
+        ["--thresholds", "0.1,0.5", "--prediction", "p", "--prediction", "q", "--cluster", "patient"],
         ["--capacity", "30"],
         ["--capacity", "0.1"],
         ["--precision", "0.7"],
@@ -174,3 +177,16 @@ def test_flags_that_cannot_be_met_are_named(csv: Path, flags: list[str], text: s
     assert found.exit_code != 0
     assert text in found.stderr
     assert found.stdout == ""
+
+
+def test_rows_in_clusters_have_the_intervals_of_the_library(http: httpx.Client, client: Calibrant) -> None:
+    clusters = [f"p{i // 3}" for i in range(300)]
+    curve = calibrant.decision_curve({"a": P, "b": P**2}, Y, thresholds=[0.1, 0.5], clusters=clusters)
+    answer = client.decision_curve(models={"a": P, "b": P**2}, labels=Y, thresholds=[0.1, 0.5], clusters=clusters)
+    assert answer.to_dict() == curve.to_dict()
+    body = {"predictions": P.tolist(), "labels": np.asarray(Y).tolist(), "clusters": clusters}
+    best = http.post("/decisions", json=body | {"costs": [1, 4]}).json()
+    expected = calibrant.best_threshold(P, Y, costs=(1, 4), clusters=clusters).to_dict()
+    assert best["measures"] == json.loads(json.dumps(expected["measures"]))
+    refused = http.post("/decisions", json=body | {"recall": 0.5}).json()
+    assert refused["errors"][0]["pointer"] == "/clusters"

@@ -121,6 +121,7 @@ def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str
             assert b"less than 1048576 bytes per second" in answer
 
 
+@pytest.mark.slow
 def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, keys: Keys) -> None:
     json = {"Content-Type": "application/json"}
     limits: dict[str, Any] = {"max_request_memory": 256 * MIB}  # a tenant's half has room for one body
@@ -403,6 +404,7 @@ def test_without_keys_one_caller_may_hold_all_event_streams(redis_url: str, redi
         )
 
 
+@pytest.mark.slow
 def test_a_small_request_on_a_large_stored_batch_takes_a_place(redis_url: str, redis: Redis) -> None:
     with _api(redis_url, max_heavy_requests=1, max_waiting_requests=0, store_timeout=600) as api:
         batch = api.post("/batches", json=_large(70_000)).json()["id"]

@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "find-segments.md"
 _BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_guide_to_segments_runs_and_prints_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,57 @@ def test_the_response_has_the_numbers_of_the_library(http: httpx.Client, client:
     assert client.grade_tests(stored.id, **OPTIONS).to_dict() == _expected()
 
 
+#: A table of grades, with the names that the response has.
+TABLE = [
+    {"grade": name, "n": n, "defaults": defaults, "pd": pd}
+    for name, n, defaults, pd in zip(NAMES, SIZES, DEFAULTS, PDS, strict=True)
+]
+
+
+def test_a_table_of_grades_has_the_same_response(http: httpx.Client, client: Calibrant) -> None:
+    assert body_of(http.post("/grades", json={"table": TABLE} | OPTIONS)) == _expected()
+    assert client.grade_tests(table=TABLE, **OPTIONS).to_dict() == _expected()
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"n": 0}, "/table/1/n"),
+        ({"n": 2.5}, "/table/1/n"),
+        ({"n": "400"}, "/table/1/n"),
+        ({"n": 10**30}, "/table/1/n"),
+        ({"defaults": 401}, "/table/1/defaults"),
+        ({"defaults": -1}, "/table/1/defaults"),
+        ({"defaults": True}, "/table/1/defaults"),
+        ({"pd": 1.5}, "/table/1/pd"),
+        ({"pd": None}, "/table/1/pd"),
+        ({"grade": ""}, "/table/1/grade"),
+        ({"grade": "A" * 257}, "/table/1/grade"),
+        ({"grade": 7}, "/table/1/grade"),
+        ({"rate": 0.1}, "/table/1/rate"),
+    ],
+)
+def test_a_bad_row_of_a_table_is_named(http: httpx.Client, change: dict[str, Any], pointer: str) -> None:
+    table = [TABLE[0], TABLE[1] | change, TABLE[2]]
+    assert problem_of(http.post("/grades", json={"table": table})) == (422, "invalid-field", pointer)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"table": TABLE, **COUNTED}, "/table"),
+        ({"table": TABLE, "batch": "batch_1"}, "/table"),
+        ({"table": []}, "/table"),
+        ({"table": TABLE * 400}, "/table"),
+        ({"table": {"grade": "A"}}, "/table"),
+        ({"table": [{**TABLE[0], "pd": 0.01}, {**TABLE[1], "pd": 0.01}], "confidence": 0.7}, "/confidence"),
+    ],
+)
+def test_a_table_that_is_no_table_is_refused(http: httpx.Client, body: dict[str, Any], pointer: str) -> None:
+    status, _, place = problem_of(http.post("/grades", json=body))
+    assert (status, place) == (422, pointer)
+
+
 @pytest.mark.parametrize("kind", [ARROW, CSV, NPZ, PARQUET])
 def test_every_body_format_has_the_same_response(http: httpx.Client, kind: str) -> None:
     arrays = {name: np.array(values) for name, values in ROWS.items()}

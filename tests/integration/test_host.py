@@ -92,6 +92,7 @@ def test_a_stored_batch_cannot_be_calibrated_by_a_host() -> None:
 # --- Open Inference Protocol, version 2
 
 
+@pytest.mark.slow
 def test_tritons_client_infers_with_every_map(files: Any) -> None:
     with running_host(str(files)) as host:
         client = tritonclient.http.InferenceServerClient(host.url.removeprefix("http://"))
@@ -388,6 +389,7 @@ _PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "host.md"
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
     (fit, _), (start, _), *calls = _BLOCK.findall(_PAGE.read_text("utf-8"))
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

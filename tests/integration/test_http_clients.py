@@ -73,6 +73,7 @@ def pieces(body: bytes, size: int = 64 * 1024) -> Iterator[bytes]:
 # --- httpx
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1000, 64 * 1024])
 @pytest.mark.parametrize("encoding", [None, "gzip", "zstd"])
 def test_httpx_sends_a_body_from_a_generator(url: str, evaluated: Any, size: int, encoding: str | None) -> None:

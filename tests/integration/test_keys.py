@@ -138,6 +138,7 @@ def test_a_scope_permits_exactly_its_calls(
     assert refused.json()["type"] == "/problems/forbidden"
 
 
+@pytest.mark.slow
 def test_a_revoked_key_and_a_changed_map_are_soon_known_everywhere(keys: ApiKeyStore, served: list[str]) -> None:
     key = keys.create("short", tenant="b", scope="write")
     fit = GOOD | {"method": "identity", "name": "moving"}

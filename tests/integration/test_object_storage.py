@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -104,3 +106,24 @@ def test_a_data_set_in_a_bucket_is_partial_or_written_twice(proxy: Proxy) -> Non
         measures=["brier"],
     )
     assert found.n == FILES * ROWS
+
+
+def test_the_redirect_of_an_endpoint_is_followed(proxy: Proxy) -> None:
+    class Redirects(BaseHTTPRequestHandler):
+        def log_message(self, *_arguments: Any) -> None:
+            """Keep the output of the tests clean."""
+
+        def do_GET(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"{proxy.url}{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 - names of the handler
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirects) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(SourceUnreadable, match="redirects"):
+            _gathered(f"http://127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+    assert proxy.requests == []

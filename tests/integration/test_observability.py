@@ -317,6 +317,7 @@ def test_a_scrape_is_answered_while_the_store_is_away(folder: Path) -> None:
     assert 'calibrant_http_requests_total{method="GET",route="/metrics",status="200"} 1.0' in scraped.text
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_in_any_way_is_counted_once(store: Store, redis: Redis) -> None:
     problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
     failed, never_ran, running = job_record(), job_record(), job_record()

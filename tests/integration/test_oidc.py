@@ -273,6 +273,7 @@ def test_no_token_makes_the_service_call_a_place_that_the_token_names(
         assert stranger.requests == []
 
 
+@pytest.mark.slow
 async def test_hostile_tokens_take_no_memory(published: TokenIssuer) -> None:
     issuer = verifier(settings_of(published), pause=3600.0)
     await issuer.identify(published.token())

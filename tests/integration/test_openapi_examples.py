@@ -113,6 +113,7 @@ def test_a_call_that_only_reads_stores_nothing(recorded: dict[str, Any], service
     assert answered == {example.call for example in _reading()}
 
 
+@pytest.mark.slow
 def test_every_problem_that_a_request_brings_about_has_a_recorded_example(recorded: dict[str, Any]) -> None:
     assert set(recorded["problems"]) == set(TABLE) - NOT_BY_A_REQUEST
     assert all(problem["type"] == f"/problems/{code}" for code, problem in recorded["problems"].items())

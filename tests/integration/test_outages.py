@@ -22,7 +22,7 @@ from backend.store.link import STALE_SECONDS, Link
 from backend.store.server.connection import connect
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, until
+from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, reserved_port, until
 
 pytestmark = pytest.mark.slow
 
@@ -252,7 +252,8 @@ def _ended(api: subprocess.Popen[str]) -> tuple[int, str]:
 def test_an_unsuitable_store_ends_the_service_once_it_is_reached(
     tmp_path: Path, command: tuple[str, ...], setting: tuple[str, str], message: str
 ) -> None:
-    with redis_server(tmp_path, *setting, started=False) as server:
+    # By default, the second port of a cluster is in the range from which systems give ports to connections.
+    with reserved_port() as bus, redis_server(tmp_path, *setting, "--cluster-port", str(bus), started=False) as server:
         process = _started(server.url, *command)
         server.start()
         status, output = _ended(process)

@@ -70,6 +70,59 @@ def test_a_set_map_adds_a_column_for_each_class(visitor: Visitor) -> None:
     assert "must be a group of the map" in unseen.text or "not a group of the map" in unseen.text
 
 
+def test_a_map_of_segments_takes_the_columns_of_its_features(visitor: Visitor) -> None:
+    random = np.random.default_rng(1)
+    p, site = random.random(400), random.choice(["n", "s"], 400)
+    y = (random.random(400) < np.where(site == "n", p**3, p**0.3)).astype(int)
+    rows = {"predictions": p.tolist(), "labels": y.tolist(), "features": {"site": site.tolist()}, "method": "segments"}
+    ref = str(body_of(visitor.post("/maps", json=rows), 201)["id"])
+    page = visitor.get(f"/ui/maps/{ref}").text
+    assert "with the features of each row" in page
+    assert "<code>site</code>" in page
+    answer = _send(visitor, ref, b"id,p,site\n7,0.5,n\n8,0.5,s\n9,0.5,\n", predictions="p")
+    assert answer.status_code == 200, answer.text
+    _, *found = csv.reader(io.StringIO(answer.text))
+    fitted = calibrant.load(visitor.get(f"/maps/{ref}/document").json())
+    expected = fitted.apply([0.5] * 3, features={"site": ["n", "s", None]})
+    assert [float(row[3]) for row in found] == pytest.approx(expected, abs=1e-12)
+    assert float(found[0][3]) < float(found[1][3])
+    missing = _send(visitor, ref, b"id,p\n7,0.5\n", predictions="p")
+    assert missing.status_code == 422
+    assert "site" in missing.text
+
+
+def test_a_randomised_set_map_takes_its_groups_and_a_seed(visitor: Visitor) -> None:
+    options = {"method": "aps", "options": {"conditional": "group", "randomised": True}}
+    body = CLASSES | options | {"groups": ["north", "south"] * 20}
+    ref = str(body_of(visitor.post("/maps", json=body), 201)["id"])
+    assert {"groups-hint", "seed-hint"} <= {*re.findall(r'<p id="([\w-]+)"', visitor.get(f"/ui/maps/{ref}").text)}
+    rows = b"bird,cat,dog,where\n0.7,0.2,0.1,north\n0.1,0.3,0.6,south\n"
+    answer = _send(visitor, ref, rows, groups="where", seed="5")
+    assert answer.status_code == 200, answer.text
+    _, *found = csv.reader(io.StringIO(answer.text))
+    fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
+    sets = fitted.apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], groups=["north", "south"], seed=5)
+    assert [row[4:] for row in found] == sets.members.astype(int).astype(str).tolist()
+    for seed in ("", "-1", "1.5", "x", "99999999999", "4294967296", "\u0663"):
+        refused = _send(visitor, ref, rows, groups="where", seed=seed)
+        assert (refused.status_code, 'id="seed-hint" class="error"' in refused.text) == (422, True), seed
+
+
+def test_a_venn_abers_map_adds_its_bounds_if_they_are_chosen(visitor: Visitor) -> None:
+    ref = _fit(visitor, method="venn-abers")
+    answer = _send(visitor, ref, b"p\n0.125\n0.875\n", bounds="yes")
+    assert answer.status_code == 200, answer.text
+    header, *found = csv.reader(io.StringIO(answer.text))
+    assert header == ["p", "calibrated", "calibrated_p0", "calibrated_p1"]
+    fitted = calibrant.load(visitor.get(f"/maps/{ref}/document").json())
+    low, high = fitted.bounds([0.125, 0.875])
+    expected = np.column_stack([fitted.apply([0.125, 0.875]), low, high])
+    np.testing.assert_array_equal(np.array(found)[:, 1:].astype(float), expected)
+    assert _send(visitor, ref, b"p\n0.125\n").text.splitlines()[0] == "p,calibrated"
+    other = _send(visitor, _fit(visitor, name="other"), b"p\n0.125\n", bounds="yes")
+    assert other.status_code == 422
+
+
 def test_the_file_comes_back_with_its_own_columns_and_the_version_in_its_name(visitor: Visitor) -> None:
     ref = _fit(visitor)
     answer = _send(visitor, ref, CSV, "march rows.csv")

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 import pytest
 from redis import Redis
 
@@ -71,6 +72,25 @@ def test_choices_stay_beside_an_error(visitor: Visitor) -> None:
     assert 'id="groups" name="groups" value="site"' in refused.text
     assert '<select id="labels" name="labels" aria-describedby="labels-hint" aria-invalid="true"' in refused.text
     assert "<nowhere>" not in refused.text
+
+
+def test_columns_of_features_are_stored_and_their_segments_are_shown(visitor: Visitor) -> None:
+    random = np.random.default_rng(5)
+    p, south, age = random.uniform(0.2, 0.5, 600), random.integers(0, 2, 600), random.integers(20, 60, 600)
+    y = random.random(600) < p + 0.4 * south
+    rows = zip(p.tolist(), y.astype(int), np.array(["north", "south"])[south], age, strict=True)
+    text = "\n".join(["p,y,site,age", *(",".join(map(str, row)) for row in rows)]) + "\n"
+    path = _report_of(_send(visitor, text.encode(), features="site, age"))
+    batch = visitor.get(path.replace("/ui/reports", "/batches")).json()
+    assert {"features/site", "features/age"} <= {*batch["arrays"]}
+    section = visitor.get(path).text.partition('id="report-segments"')[2].partition("</section>")[0]
+    assert "site = south" in section
+    refused = _send(visitor, text.encode(), features="nowhere", part=False)
+    assert 'id="features-hint" class="error"' in refused.text
+    codes = b"p,y,v\n" + b"0.5,1,a\n0.25,0,2.0\n" * 20
+    mixed = _send(visitor, codes, features="v", part=False)
+    assert 'id="categorical-hint" class="error"' in mixed.text
+    assert _report_of(_send(visitor, codes, features="v", categorical="v"))
 
 
 def test_intervals_allow_for_clusters_of_a_column(visitor: Visitor) -> None:
@@ -413,3 +433,25 @@ def test_a_choice_that_the_form_does_not_offer_is_refused_without_its_text(visit
     assert answer.status_code == 422
     assert "must be one of" in answer.text
     assert "lo<g>its" not in answer.text
+
+
+def test_the_report_of_a_file_with_groups_offers_to_test_them_as_rating_grades(visitor: Visitor) -> None:
+    rows = "".join(f"{0.05 if i % 4 else 0.2},{int(i % 10 == 0)},{'C' if i % 4 else 'D'}\n" for i in range(400))
+    path = _report_of(_send(visitor, f"pd,default,rating\n{rows}".encode(), groups="rating", labels="default"))
+    plain = visitor.get(path).text
+    assert f'<a href="{path}?grades=yes">Test the groups as rating grades</a>' in plain
+    assert "report-grades" not in plain
+    tested = visitor.get(f"{path}?grades=yes").text
+    assert 'id="report-grades"' in tested
+    assert "Test the groups as rating grades" not in tested
+    assert 'id="report-grades"' in visitor.get(f"{path}/report.html?grades=yes").text
+    batch = path.removeprefix("/ui/reports/")
+    expected = visitor.post("/grades", json={"batch": batch}).json()
+    assert visitor.get(f"{path}/report.json?grades=yes").json()["grades"] == expected
+    assert visitor.get(f"{path}?grades=no").status_code == 422
+
+
+def test_a_file_without_groups_has_no_rating_grades(visitor: Visitor) -> None:
+    path = _report_of(_send(visitor, CSV))
+    assert "rating grades" not in visitor.get(path).text
+    assert visitor.get(f"{path}?grades=yes").status_code == 422

@@ -199,7 +199,6 @@ def test_maps_of_probabilities_take_no_groups_and_set_maps_are_not_evaluated(
         assert problem_of(answer) == (422, "invalid-field", f"/{field}")
     evaluated = http.post("/evaluate", json=ROWS | {"map": stored["lac"]})
     assert problem_of(evaluated)[1:] == ("prediction-kind-mismatch", "/map")
-    assert http.post(f"/v2/models/{stored['lac']}/infer", json={"inputs": []}).status_code == 404
 
 
 def test_the_page_of_a_set_map_is_shown(http: httpx.Client, stored: dict[str, str]) -> None:
@@ -214,8 +213,6 @@ def test_a_host_applies_set_maps(stored: dict[str, str]) -> None:
     host = HostApp(HostProcess(ScoringSettings(), {"sets": HeldMap("sets", fitted, None)}))
     body = {"map": "sets", "predictions": NEW, "groups": GROUPS[:7].tolist()}
     assert body_of(post(host, "/calibrate", body))["sets"] == fitted.apply(NEW, groups=GROUPS[:7]).to_lists()
-    for path, key in (("/v1/models/sets:predict", "instances"), ("/v2/models/sets/infer", "inputs")):
-        assert post(host, path, {key: NEW}).status_code == 404
 
 
 # --- The command

@@ -243,6 +243,7 @@ def test_the_error_of_a_bad_row_lacks_its_file_or_repeats_its_value(served: Serv
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "object-storage.md"
 
 
+@pytest.mark.slow
 def test_the_guide_names_what_does_not_run(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = GUIDE.read_text("utf-8")
     (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

@@ -214,6 +214,7 @@ def test_an_idempotency_key_is_its_tenants_own(two: Two) -> None:
     assert two.neighbour.delete(f"/batches/{other.json()['id']}").status_code == 204
 
 
+@pytest.mark.slow
 def test_a_request_with_the_keys_of_two_tenants_is_refused(two: Two) -> None:
     keys = [("Authorization", client.headers["authorization"]) for client in (two.owner, two.neighbour)]
     for sent in (keys, keys[::-1], keys[:1] * 2):

@@ -74,6 +74,7 @@ def _service(redis_url: str, **limits: Any) -> Iterator[_Held]:
         yield service
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("redis")
 def test_heavy_requests_wait_and_all_succeed(redis_url: str) -> None:
     with _service(redis_url) as service:

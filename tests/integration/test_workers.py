@@ -155,6 +155,7 @@ def test_a_job_whose_worker_is_killed_is_run_by_the_next(store: Store, redis: Re
         store.jobs.cancel(job.id)
 
 
+@pytest.mark.slow
 def test_a_worker_keeps_as_many_entries_of_the_audit_log_as_its_supervisor_says(
     store: Store, redis: Redis, redis_url: str, log: Path
 ) -> None:
@@ -224,6 +225,7 @@ def test_a_supervisor_that_is_killed_takes_all_with_it_and_another_goes_on(
             store.jobs.cancel(job.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listens", [True, False])
 def test_a_running_job_that_is_cancelled_stops(
     store: Store, redis: Redis, redis_url: str, log: Path, listens: bool

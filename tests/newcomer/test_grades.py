@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -54,3 +55,24 @@ def test_obligors_of_a_frame_are_counted(typed: Typed) -> None:
     rows.to_csv("rows.csv", index=False)
     result = typed("calibrant grades rows.csv --group grade --label default --json")
     assert json.loads(result.stdout) == expected
+
+
+def test_the_report_of_obligors_tests_their_grades(typed: Typed) -> None:
+    """Write a report with the tests of the grades, and read what is missing without them."""
+    rows = pd.DataFrame({"pd": [0.1] * 40, "grade": ["C"] * 40, "default": [True] * 8 + [False] * 32})
+    rows.to_csv("rows.csv", index=False)
+    line = "calibrant report rows.csv --prediction pd --label default"
+    assert "needs --group" in typed(f"{line} --grades").stderr
+    result = typed(f"{line} --group grade --grades --out report.html")
+    assert result.exit_code == 0, result.stderr
+    assert "Tests of rating grades" in Path("report.html").read_text("utf-8")
+
+
+def test_a_portfolio_without_defaults_has_prudent_pds(typed: Typed) -> None:
+    """Bound the PDs of three grades in which nobody defaulted."""
+    table = _TABLE.assign(defaults=0)
+    table.to_csv("grades.csv", index=False)
+    line = "calibrant grades grades.csv --group rating --label defaults --count obligors"
+    found = json.loads(typed(f"{line} --confidence 0.75 --correlation 0.12 --json").stdout)
+    better, worse = (row["prudent_pd"] for row in found["grades"])
+    assert 0.0 < better < worse < found["grades"][1]["one_factor_prudent_pd"]

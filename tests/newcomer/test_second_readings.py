@@ -78,6 +78,7 @@ def test_a_positive_label_that_is_sorted_first_does_not_say_which_of_two_columns
 # --- The confidence in a predicted class
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["confidence", "conf", "max_prob", "msp"])
 @pytest.mark.parametrize("outcome", ["hit", "label", "match", "em", "passed"])
 def test_confidences_beside_outcomes_with_another_name_than_correct_are_offered_with_both_reductions(

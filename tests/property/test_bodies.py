@@ -38,6 +38,7 @@ def mutations(draw: st.DrawFn, good: bytes) -> bytes:
     return draw(st.sampled_from([bytes(data), bytes(data[:end]), bytes(data) + draw(st.binary(max_size=20))]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", READERS)
 @settings(max_examples=examples(100))
 @given(data=st.data())

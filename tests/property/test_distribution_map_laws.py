@@ -64,6 +64,7 @@ def fitted_to(kind: str, name: str, y: Any, rows: dict[str, Any], **more: Any) -
     return calibrant.fit_distribution(name, y, scale=scale_of(kind), support=support_of(kind, name), **rows, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), METHODS)
 @settings(max_examples=examples(4))
 @given(seed=st.integers(0, 1 << 20), by_group=st.booleans())

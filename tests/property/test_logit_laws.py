@@ -75,6 +75,7 @@ def _fit(method: str, z: Array, y: Any, **options: Any) -> calibrant.Calibration
         raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", MONOTONE)
 @settings(max_examples=examples(20))
 @given(events())
@@ -87,6 +88,7 @@ def test_calibrated_probabilities_follow_the_order_of_the_logits(method: str, ro
     assert calibrant.load(json.loads(json.dumps(fitted.to_document()))).apply(_grid(z)).tolist() == q.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", MIRRORED)
 @settings(max_examples=examples(20))
 @given(events())
@@ -212,6 +214,7 @@ def _at_four_logits(z: Array) -> Rows:
     return z[drawn], (random.random(1000) < FREQUENCIES[drawn]).astype(np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "apart"), SMOOTH, ids=[method for method, _ in SMOOTH])
 @pytest.mark.parametrize("z", [[4.0, 5.0, 6.0, 7.0], [40.0, 50.0, 60.0, 70.0], [400.0, 500.0, 600.0, 700.0]], ids=str)
 def test_rows_whose_probabilities_round_to_one_are_separated_by_their_logits(
@@ -224,6 +227,7 @@ def test_rows_whose_probabilities_round_to_one_are_separated_by_their_logits(
     np.testing.assert_allclose(q, 1.0 - mirrored, atol=apart)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pl", "pl3", "averaged"])
 @pytest.mark.parametrize("both", [False, True], ids=["one sign", "both signs"])
 def test_the_error_of_a_fitted_map_is_that_of_rows_whose_probabilities_round_to_one(method: str, both: bool) -> None:
@@ -236,6 +240,7 @@ def test_the_error_of_a_fitted_map_is_that_of_rows_whose_probabilities_round_to_
         assert np.ptp(report.parts["map"]["calibrated"]) > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pl3", "averaged"])
 @pytest.mark.parametrize("size", [1.0, 10.0, 100.0])
 def test_maps_continue_beyond_the_logits_of_the_fit(method: str, size: float) -> None:
@@ -248,6 +253,7 @@ def test_maps_continue_beyond_the_logits_of_the_fit(method: str, size: float) ->
     assert (np.diff(fitted.apply(beyond)) > 0.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pl", "pl3", "averaged", "mli-spline"])
 def test_logits_of_ordinary_size_are_fitted_like_their_probabilities(method: str) -> None:
     random = np.random.default_rng(4)
@@ -313,6 +319,7 @@ def test_a_temperature_keeps_the_ratios_of_small_probabilities() -> None:
         np.testing.assert_allclose(np.log(q[1:8] / q[0]), np.log(tiny[:7]) / T, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["temperature", "ets", "dirichlet-l2", "iop-diagonal"])
 def test_small_probabilities_are_fitted_like_their_logits(method: str) -> None:
     random = np.random.default_rng(1)

@@ -70,6 +70,7 @@ def test_resamples_at_once_have_the_values_of_one_at_a_time_with_every_option(na
             assert together(rows)[request.key] == pytest.approx(expected, abs=1e-12), chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize(
     "name", [name for name in MEASURES if MEASURES[name].distance is not None and MEASURES[name].event is not None]
@@ -86,6 +87,7 @@ def test_the_size_of_the_gaps_is_the_value_with_every_option(name: str, logits: 
                 assert size == pytest.approx(result.value, abs=APPROXIMATE.get(name, 1e-9)), chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.5, 2.0])
 @pytest.mark.parametrize("name", [name for name in MEASURES if MEASURES[name].better != "neither"])
 def test_true_probabilities_are_not_worse_than_distorted_ones(name: str, power: float) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.keys import scopes_of
 from service.callers import Caller
 from service.errors import Forbidden, InvalidToken
-from service.tokens import TokenRules, read_header, read_keys
+from service.tokens import TokenRules, read_keys, read_token_header
 from tests.integration.token_issuer import PrivateKey, b64, ec_key, jwk_of, rsa_key, token_of
 
 ISSUER = "https://id.example.com"
@@ -43,7 +43,7 @@ _CHANGES = st.dictionaries(st.sampled_from([*CLAIMS, "nbf", "iat", "jti", "x"]),
 def verify(token: str) -> Caller | None:
     """The caller of a token; None if it is refused."""
     try:
-        return RULES.caller_of(token, KEYS[read_header(token)].key)
+        return RULES.caller_of(token, KEYS[read_token_header(token)].key)
     except (InvalidToken, Forbidden, KeyError):
         return None
 

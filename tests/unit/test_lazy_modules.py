@@ -96,6 +96,7 @@ def _answers(name: str) -> Any:
     return json.loads(ended.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAZY)
 def test_calls_are_answered_while_another_thread_imports_a_library(name: str) -> None:
     answers = _answers(name)

@@ -7,7 +7,7 @@ one, and newer formats are rejected.
 from __future__ import annotations
 
 import base64
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -27,7 +27,7 @@ from backend.store.monitors.restoring import Arriving
 from backend.store.server.connection import transact
 from backend.store.store import Store
 from schemas.aliases import StoredAlias
-from schemas.audit import AuditFact, Author, StoredFact
+from schemas.audit import AuditFact, Author, ChangeAction, StoredFact
 from schemas.backup import (
     AliasLine,
     AnswerLine,
@@ -64,46 +64,59 @@ class Restored:
 def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author | None = None) -> Restored:
     """Restore a backup into a store, which must be empty unless ``merge`` is set.
 
-    With an ``author``, the audit log of each tenant gets an entry with the numbers of restored documents.
+    With an ``author``, the audit log of each tenant gets an entry with the numbers of documents in the file before any
+    is written, and at the end one with the numbers of written ones: what an interrupted restore wrote has an entry too.
 
     Raises ``StoreNotEmpty``, and ``DamagedBackup``, ``LaterFormat`` or ``StorageError`` before anything is written.
     """
     if not merge and holds_anything(redis):
         raise StoreNotEmpty("the store is not empty; use --merge to add only what is missing")
     writer, restored = _Writer(redis), Restored()
-    _check(source, writer)
-    tenants: dict[str, Counter[str]] = {}
+    _note(redis, "restore-started", _check(source, writer), author)
+    tenants: _Counts = defaultdict(Counter)
     for line in read_lines(source):
         written = writer.plan(line)()
         if not isinstance(line, PieceLine | MonitorPartLine | MonitorIdsLine):
             (restored.written if written else restored.left)[line.kind] += 1
-        if written and isinstance(line, MapLine | AliasLine | MonitorLine | KeyLine):
-            tenant = str(line.record["tenant"]) if isinstance(line, KeyLine) else line.tenant
-            tenants.setdefault(tenant, Counter())[line.kind] += 1
-    if author is not None:
-        for tenant, counts in tenants.items():
-            _note(redis, tenant, counts, author)
+        if written:
+            _count(line, tenants)
+    _note(redis, "backup-restored", tenants, author)
     return restored
 
 
-def _note(redis: Redis, tenant: str, counts: Counter[str], author: Author) -> None:
-    """Add the entry of a restoration to the audit log of a tenant."""
-    with redis.pipeline() as pipe:
-        trail = AuditTrail(redis, Keyspace(tenant), author, UNBOUNDED)
-        trail.add(pipe, AuditFact(action="backup-restored", after=dict(counts)))
-        pipe.execute()
+#: Tenant -> kind of line -> number.
+_Counts = dict[str, Counter[str]]
 
 
-def _check(source: BinaryIO, writer: _Writer) -> None:
-    """Validate a whole backup; damage to the file is reported before invalid documents."""
+def _count(line: Line, tenants: _Counts) -> None:
+    """Count a line with a document that the audit log describes."""
+    if isinstance(line, MapLine | AliasLine | MonitorLine | KeyLine):
+        tenant = str(line.record["tenant"]) if isinstance(line, KeyLine) else line.tenant
+        tenants[tenant][line.kind] += 1
+
+
+def _note(redis: Redis, action: ChangeAction, tenants: _Counts, author: Author | None) -> None:
+    """Add the entry of a restore to the audit log of each tenant."""
+    for tenant, counts in tenants.items() if author is not None else ():
+        with redis.pipeline() as pipe:
+            trail = AuditTrail(redis, Keyspace(tenant), author, UNBOUNDED)
+            trail.add(pipe, AuditFact(action=action, after=dict(counts)))
+            pipe.execute()
+
+
+def _check(source: BinaryIO, writer: _Writer) -> _Counts:
+    """Validate and count a whole backup; damage to the file is reported before invalid documents."""
     refused: StorageError | None = None
+    tenants: _Counts = defaultdict(Counter)
     for line in read_lines(source):
         try:
             writer.plan(line)
+            _count(line, tenants)
         except StorageError as error:
             refused = refused or error
     if refused is not None:
         raise refused
+    return tenants
 
 
 def holds_anything(redis: Redis) -> bool:

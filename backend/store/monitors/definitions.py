@@ -18,7 +18,7 @@ from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_sp
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.scripts import Script
 from backend.store.server.connection import transact
-from schemas.audit import AuditFact
+from schemas.audit import AuditFact, ChangeAction, State
 from schemas.monitors import MonitorRecord, StoredMonitor
 
 # --- The keys of deleted monitors, removed in bounded steps; any process continues the work of another
@@ -111,7 +111,7 @@ class Definitions:
             self._write(pipe, record)
             with_it(pipe)
             if audited:
-                self._trail.add(pipe, AuditFact(action="monitor-created", monitor=record.name, after=_audited(record)))
+                self._trail.add(pipe, _fact("monitor-created", record, None, _audited(record)))
             return record
 
         return transact(self._redis, write, keys.monitor_definitions())
@@ -160,8 +160,7 @@ class Definitions:
             ]
             if fields:
                 values = [{field: _audited(record)[field] for field in ("id", *fields)} for record in (before, changed)]
-                fact = AuditFact(action="monitor-changed", monitor=name, before=values[0], after=values[1])
-                self._trail.add(pipe, fact)
+                self._trail.add(pipe, _fact("monitor-changed", changed, *values))
             return changed
 
         return transact(self._redis, write, self._keys.monitor_definitions())
@@ -184,7 +183,7 @@ class Definitions:
             pipe.hdel(keys.monitor_names(), record.id)
             pipe.zrem(keys.monitors(), record.id)
             _NOTE.run(pipe, [Shared.monitors_to_delete()], job_field(keys.tenant, record.id))
-            self._trail.add(pipe, AuditFact(action="monitor-deleted", monitor=name, before=_audited(record)))
+            self._trail.add(pipe, _fact("monitor-deleted", record, _audited(record), None))
             return record
 
         record = transact(self._redis, write, keys.monitor_definitions(), keys.monitor_names())
@@ -216,6 +215,10 @@ class Definitions:
 
     def _write(self, pipe: Pipeline, record: MonitorRecord) -> None:
         pipe.hset(self._keys.monitor_definitions(), record.name, StoredMonitor.of(record).model_dump_json())
+
+
+def _fact(action: ChangeAction, record: MonitorRecord, before: State, after: State) -> AuditFact:
+    return AuditFact(action=action, monitor=record.name, monitor_id=record.id, before=before, after=after)
 
 
 def _audited(record: MonitorRecord) -> dict[str, Any]:

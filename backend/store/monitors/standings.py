@@ -185,6 +185,7 @@ def _fact(record: MonitorRecord, entry: AuditEntry) -> AuditFact:
         map=None if found is None else found.name,
         alias=None if found is None else found.alias,
         monitor=record.name,
+        monitor_id=record.id,
         after={name: value for name, value in after.items() if value is not None},
         detail=entry.detail,
     )

@@ -15,9 +15,10 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.link import Invalidation, announce
 from backend.store.registry.maps import facet, is_name, next_version, read_map, unknown_map, write_summary
+from backend.store.registry.promoters import promoters
 from backend.store.server.connection import transact
 from schemas.aliases import AliasRecord, StoredAlias
-from schemas.audit import AuditFact, KeyGrant
+from schemas.audit import AuditFact, Promoter
 
 # --- Aliases: each points at one version and is moved atomically, with a revision
 
@@ -72,7 +73,7 @@ class AliasStore:
             check(before)
             after = moved(before, name, alias, version, cast(bytes, map_id).decode(), who)
             created = pipe.zscore(keys.maps(), after.map)
-            permitted = None if after is before else self._trail.permitted(pipe, "maps:promote")
+            permitted = None if after is before else promoters(pipe, keys, name, alias)
             pipe.multi()
             if after is not before:
                 write_alias(pipe, keys, before, after, created or 0.0)
@@ -123,7 +124,7 @@ class AliasStore:
         transact(self._redis, write, keys.aliases(name))
 
 
-def _moved_fact(before: AliasRecord | None, after: AliasRecord, permitted: list[KeyGrant] | None) -> AuditFact:
+def _moved_fact(before: AliasRecord | None, after: AliasRecord, permitted: list[Promoter] | None) -> AuditFact:
     old = None if before is None else _audited_alias(before)
     about = {"map": after.name, "alias": after.alias, "permitted": permitted}
     return AuditFact(action="alias-moved", before=old, after=_audited_alias(after), **about)
@@ -193,7 +194,7 @@ def promote(
         newest = next_version(pipe.hget(keys.newest_versions(), name))
         version = newest if draft.version is None else draft.version
         after = moved(before, name, alias, version, map_id, who)
-        permitted = None if after is before else trail.permitted(pipe, "maps:promote")
+        permitted = None if after is before else promoters(pipe, keys, name, alias)
         pipe.multi()
         if draft.version is None:
             record = draft.model_copy(update={"name": name, "version": version})

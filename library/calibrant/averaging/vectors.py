@@ -21,6 +21,7 @@ from calibrant.averaging.members import (
     rows_of,
     temperature_member,
 )
+from calibrant.averaging.network import NetworkMember, training_seconds
 from calibrant.averaging.pooling import log_pool, mixture_by_em
 from calibrant.core.batch import Integers, softmax_in_place
 from calibrant.core.cells import Floats
@@ -41,6 +42,8 @@ _MANY, _VERY_MANY = 50, 150
 _FEW = 10
 #: Up to this many classes there are members with hidden units.
 _HIDDEN = 20
+#: From this many rows on a network is trained.
+_TRAINED = 5_000
 #: Amounts of smoothing toward the class frequencies.
 _LITTLE, _MUCH = 0.001, 0.03
 _AMOUNTS = (0.001, 0.03, 0.1, 0.3)
@@ -59,9 +62,10 @@ _FLOOR = float(np.log(PROBABILITY_CLIP))
 # --- Members
 
 
-def _members(n_classes: int) -> list[RegressionMember | HiddenLayer]:
-    """Return the softmax regressions that are tried for this number of classes."""
-    diagonals: list[RegressionMember | HiddenLayer] = [
+def _members(n_classes: int, n: int) -> list[RegressionMember | HiddenLayer | NetworkMember]:
+    """Return the softmax regressions and networks that are tried for this number of classes and of rows."""
+    network = [NetworkMember("network")] if _trains(n, n_classes) else []
+    diagonals: list[RegressionMember | HiddenLayer | NetworkMember] = [
         RegressionMember("svs", diagonal=True),
         *(RegressionMember(f"vector, smoothing {a:g}", a, diagonal=True, ridge=1e-3) for a in _AMOUNTS),
         *(RegressionMember(f"temperature, smoothing {a:g}", a, diagonal=True, ridge=1e9) for a in (*_AMOUNTS, _MOST)),
@@ -83,7 +87,20 @@ def _members(n_classes: int) -> list[RegressionMember | HiddenLayer]:
             HiddenLayer(f"hidden layer, ridge {ridge:g}", ridge)
             for ridge in ((0.3, 1.0) if n_classes <= _HIDDEN else ())
         ),
+        *network,
     ]
+
+
+def estimated_seconds(n: int, n_classes: int, folds: int) -> float:
+    """Estimate the seconds of ``fit_averaged_vector``."""
+    chosen = min(n, _CHOICE // n_classes)
+    trained = training_seconds(chosen, n_classes, folds + 1) if _trains(chosen, n_classes) else 0.0
+    return 0.1 + 2e-5 * min(n * n_classes, _CHOICE) + 4e-6 * n * n_classes + trained
+
+
+def _trains(n: int, n_classes: int) -> bool:
+    """Return whether a network is trained on so many rows."""
+    return n >= _TRAINED and n_classes <= _HIDDEN
 
 
 # --- The fit
@@ -176,14 +193,13 @@ def fit_averaged_vector(
     """
     whole = rows_of(vector, folds, seed)
     chosen = drawn(whole, _CHOICE // whole.n_classes, seed)
-    tried = _members(whole.n_classes)
+    tried = _members(whole.n_classes, len(chosen))
     total = len(tried) + 3
     identity = Form(1.0, 0.0, whole.prior).map(identity_start(whole.n_classes, 2))
     clipped = np.log(np.maximum(chosen.p, PROBABILITY_CLIP))
     members = [Member("identity", clipped, lambda _: identity), temperature_member(chosen), isotonic_member(chosen)]
     for i, one in enumerate(tried):
-        report(i + 1, total, one.name)
-        with suppress(CalibrationError):  # it does not converge, or squares are too large
+        with step(i + 1, total, one.name), suppress(CalibrationError):  # no convergence, or squares are too large
             members.append(one.fit(chosen))
     report(total - 2, total, "combination")
     weighed = [_in_order(member, chosen) for member in members] if keep_order else members

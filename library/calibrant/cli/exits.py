@@ -64,6 +64,12 @@ def has_option(context: typer.Context, flag: str) -> bool:
     return any(flag in each.opts for each in context.command.params)
 
 
+def is_stated(name: str) -> bool:
+    """Whether the caller stated this parameter of the command that runs, even as its default."""
+    source = None if (context := current_context()) is None else context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 # --- Exit codes and failures
 
 #: Invalid data or request; server unreachable or failed; measure above its bound or alarm raised. 2 (usage error) and

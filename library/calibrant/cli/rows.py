@@ -57,7 +57,8 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
 
     def replaced(command: Callable[..., None]) -> Callable[..., None]:
         types, parameters = get_type_hints(command, include_extras=True), list[Parameter]()
-        names = [name for name in OPTIONS if name not in without]
+        unused = {*without, *(["categorical"] if "features" in without else [])}
+        names = [name for name in OPTIONS if name not in unused]
         described = {name: OPTIONS[name].help for name in names} | helps
         for own in signature(command).parameters.values():
             if own.name != "columns":
@@ -111,7 +112,9 @@ def columns_for(columns: Columns, map: object) -> Columns:
     """Return the columns with the features of a map document, and its class names, unless they are named already."""
     parameters = map.get("parameters") if isinstance(map, dict) and map.get("family") == "segments" else None
     if isinstance(parameters, dict) and isinstance(features := parameters.get("features"), list):
-        columns = {**columns, "features": [str(each.get("name")) for each in features if isinstance(each, dict)]}
+        read = {str(feature.get("name")): "categories" in feature for feature in features if isinstance(feature, dict)}
+        categorical = [name for name, is_text in read.items() if is_text]
+        columns = {**columns, "features": [*read], "categorical": categorical or None}
     names = map.get("class_names") if isinstance(map, dict) else None
     if not isinstance(names, list) or any(columns.get(name) for name in ("class_names", "pos_label", "mapping")):
         return columns

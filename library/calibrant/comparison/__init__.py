@@ -20,13 +20,13 @@ from calibrant.comparison.results import ComparisonReport, ContestantReport, Mea
 from calibrant.core.arguments import explained
 from calibrant.core.batch import InputScale
 from calibrant.core.cells import WeightsKind
+from calibrant.core.clusters import ClusterVariance
 from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name, rows_of_models
 from calibrant.core.results import ByName
 from calibrant.evaluation import Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.clusters import ClusterVariance
 from calibrant.measures.cross_fitting import Training, training_of
 from calibrant.measures.intervals import Resampling
 
@@ -71,6 +71,7 @@ def compare(
     scale: InputScale = "probability",
     groups: Any = None,
     clusters: Any = None,
+    features: Any = None,
     cluster_variance: ClusterVariance = "cr2",
     rank_by: str | None = None,
     correction: Correction | None = None,
@@ -100,8 +101,8 @@ def compare(
         As for ``evaluate``.
     groups : array_like, shape (n,), or frame, optional
         As for ``evaluate``. The comparison is repeated on the rows of each group, without correction for their number.
-    clusters, cluster_variance : optional
-        As for ``evaluate``.
+    clusters, features, cluster_variance : optional
+        As for ``evaluate``; features are for maps.
     rank_by : {"log-loss", "brier"}, optional
         Score that ranks all. For models the default is ``log-loss``, or ``brier`` if one gives a label probability 0.
     correction : {"max-t", "holm"}, optional
@@ -158,6 +159,8 @@ def compare(
     if maps is None:
         if trained is not None:
             raise InvalidOption.at("/trained", "is for maps")
+        if features is not None:
+            raise InvalidOption.at("/features", "are for maps")
         models = rows_of_models(predictions, labels, **options)
         rows = next(iter(models.values()))
         reduction = reduction_by_name(reduction, rows.class_names)
@@ -169,7 +172,7 @@ def compare(
         fits = {name: training_of(fitted) for name, fitted in known if isinstance(fitted, CalibrationMap)}
         contestants = read_contestants(named, fits | dict(trained or {}))
         names = next((one.map.class_names for one in contestants if one.map.class_names), None)
-        rows = read_rows(predictions, labels, **options, known=names)
+        rows = read_rows(predictions, labels, **options, features=features, known=names)
         for i, one in enumerate(contestants):
             check_class_names(one.map, rows.class_names, f"/maps/{i}")
         rows.warn_of_kind()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from calibrant.comparison.comparison import Comparison, Contestant, Entrant, err
 from calibrant.comparison.results import Of
 from calibrant.core.batch import Batch, read_classes, restrict
 from calibrant.core.cells import Floats
-from calibrant.core.errors import CalibrationError
+from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.core.options import read_fraction
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.core.reductions import Subject
@@ -25,6 +26,8 @@ from calibrant.measures.measure import MeasureRequest, answers
 LEAST_BATCHES = 5
 #: Resamples without a power law are left out, up to this fraction.
 _LOST = 0.1
+#: The least range of the logarithms of different classification errors.
+_LEAST_SPREAD = 1e-9
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,14 @@ class PowerLaw:
     problem: str | None = None
 
 
-def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
+def power_law(
+    points: Sequence[Point],
+    *,
+    level: float = 0.95,
+    over: Literal["rows", "batches"] = "rows",
+    resamples: int = 1000,
+    seed: int = 0,
+) -> PowerLaw:
     """Fit a power law of calibration error as a function of classification error over batches.
 
     Parameters
@@ -99,6 +109,10 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
         One point for each of several independent batches.
     level : float, default 0.95
         Level of the interval of the exponent, in (0, 1).
+    over : {"rows", "batches"}, default "rows"
+        What the interval resamples: the rows of each batch, or the batches.
+    resamples, seed : int
+        Number of resamples of batches, from 100 to 100,000, and their seed. Those of rows are in the points.
 
     Returns
     -------
@@ -108,7 +122,7 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     Raises
     ------
     InvalidOption
-        If ``level`` is not a number between 0 and 1.
+        If ``level`` is not a number between 0 and 1, or ``over``, ``resamples`` or ``seed`` is invalid.
 
     See Also
     --------
@@ -118,8 +132,9 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     -----
     The law is the least squares line through (log x, log y) (Minderer et al. 2021, Figure 11). Batches with an error
     that is not above 0, or not finite, are left out. Debiased values may be negative; leaving those out biases the law
-    upward. The interval is the percentile bootstrap over the rows within each batch, with the batches fixed; it is None
-    if more than a tenth of the resamples have an error that is not above 0. O(batches x resamples).
+    upward. The interval is the percentile bootstrap over the rows within each batch, with the batches fixed, or over
+    the batches, as the points of the paper's figure vary. It is None if more than a tenth of the resamples have an
+    error that is not above 0, or a single classification error. O(batches x resamples).
 
     Examples
     --------
@@ -128,7 +143,9 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
     >>> round(law.exponent, 6), round(law.factor, 6), law.interval
     (2.0, 0.5, None)
     """
-    level = read_fraction(level, "/level")
+    level, resampling = read_fraction(level, "/level"), Resampling.read(None, resamples, seed)
+    if over not in ("rows", "batches"):
+        raise InvalidOption.at("/over", "must be rows or batches")
     used = tuple(i for i, point in enumerate(points) if 0.0 < point.error < np.inf and 0.0 < point.calibration < np.inf)
     if len(used) < LEAST_BATCHES:
         known = f"{len(used)} of {len(points)} batches {'has' if len(used) == 1 else 'have'} both errors above 0"
@@ -136,11 +153,11 @@ def power_law(points: Sequence[Point], *, level: float = 0.95) -> PowerLaw:
         return PowerLaw(None, None, None, used, needed)
     kept = [points[i] for i in used]
     x, y = np.log([p.error for p in kept]), np.log([p.calibration for p in kept])
-    if np.ptp(x) < 1e-9:
+    if np.ptp(x) < _LEAST_SPREAD:
         return PowerLaw(None, None, None, used, "no power law: all batches have the same classification error")
     exponent = float(_slopes(x, y))
     factor = float(np.exp(y.mean() - exponent * x.mean()))
-    interval, problem = _interval(kept, level)
+    interval, problem = _interval(kept, level) if over == "rows" else _interval_over(x, y, level, resampling)
     return PowerLaw(exponent, factor, interval, used, problem)
 
 
@@ -161,8 +178,23 @@ def _interval(points: Sequence[Point], level: float) -> tuple[tuple[float, float
     known = (x > 0.0).all(axis=-1) & (y > 0.0).all(axis=-1)
     if known.mean() < 1.0 - _LOST:
         return None, "no interval: too many resamples have an error that is not above 0"
-    low, high = np.quantile(_slopes(np.log(x[known]), np.log(y[known])), [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return (float(low), float(high)), None
+    return _quantiles(_slopes(np.log(x[known]), np.log(y[known])), level), None
+
+
+def _interval_over(
+    x: Floats, y: Floats, level: float, resampling: Resampling
+) -> tuple[tuple[float, float] | None, str | None]:
+    """Return the interval of the slope of ``x, y (b,)`` over resamples of the batches."""
+    chosen = resampling.generator().integers(len(x), size=(resampling.resamples, len(x)))
+    known = np.ptp(x[chosen], axis=1) >= _LEAST_SPREAD
+    if known.mean() < 1.0 - _LOST:
+        return None, "no interval: too many resamples have a single classification error"
+    return _quantiles(_slopes(x[chosen[known]], y[chosen[known]]), level), None
+
+
+def _quantiles(slopes: Floats, level: float) -> tuple[float, float]:
+    low, high = np.quantile(slopes, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return float(low), float(high)
 
 
 # --- The power laws of each contestant and each calibration error

@@ -363,6 +363,8 @@ def cluster_names(clusters: Any) -> GroupNames:
     except (LengthMismatch, WrongShape) as error:
         detail = error.offences[0].detail.replace("group names", "clusters")
         raise type(error).at("/clusters", detail) from None
+    if not any(_NO_CLUSTER in name for name in set(names)):
+        return names
     return GroupNames("" if _NO_CLUSTER in name else name for name in names)
 
 
@@ -453,8 +455,11 @@ def _listed(values: Any) -> list[Any]:
 def _named(column: Any, missing: str) -> GroupNames:
     """Return the names of one column, in the order of its categories."""
     values = column if isinstance(column, list | tuple) else _listed(column)
-    if all(type(value) is str for value in values):
+    types = set(map(type, values))
+    if types == {str}:
         found = GroupNames(values)
+    elif types == {int}:
+        found = GroupNames(map(str, values))
     else:
         found = GroupNames(_name(value, missing) for value in values)
     categories: Any = getattr(getattr(column, "dtype", None), "categories", None)

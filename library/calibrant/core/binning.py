@@ -278,11 +278,23 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
 
 
 def width_sweep_count(event: Event) -> int:
-    """Return ``sweep_count`` for equal-width bins, at most 4,096, ignoring empty ones. O(b^2 log m)."""
-    most = min(len(event.cells), _MOST_SWEPT)
-    slack = 0.0 if event.cells.counts_rows else _MEAN_ROUNDING
+    """Return ``sweep_count`` for equal-width bins, at most 4,096, ignoring empty ones. O(b^2 log m).
+
+    Only the bins between the first positive and the last negative can decrease.
+    """
+    cells = event.cells
+    most = min(len(cells), _MOST_SWEPT)
+    first, last = _mixed(cells)
+    if first >= last:
+        return most
+    slack = 0.0 if cells.counts_rows else _MEAN_ROUNDING
+    reach = cells.p[first], cells.p[last - 1]
     for count in range(2, most + 1):
-        if np.any(np.diff(equal_width_of_cells(event.cells, count).mean_y) < -slack):
+        low, high = int(reach[0] * count) - 1, int(reach[1] * count) + 3
+        edges = np.arange(max(low, 0), min(high, count)) / count
+        at = np.searchsorted(cells.p, edges if high < count else np.append(edges, np.inf))
+        at = at[np.diff(at, prepend=-1) > 0]
+        if np.any(np.diff(np.diff(cells.cumulative_wy[at]) / np.diff(cells.cumulative_w[at])) < -slack):
             return count - 1
     return most
 
@@ -294,9 +306,7 @@ def sweep_count(cells: Cells) -> int:
     per cell. O(b^2) in the worst case, and much less in practice, since only the range between the first
     positive and the last negative can decrease.
     """
-    positives, mass = cells.cumulative_wy, cells.cumulative_w
-    first_positive = int(np.searchsorted(positives, 0.0, side="right")) - 1
-    last_negative = int(np.searchsorted(mass - positives, mass[-1] - positives[-1], side="left"))
+    mass, (first_positive, last_negative) = cells.cumulative_w, _mixed(cells)
     if first_positive >= last_negative:
         return len(cells)
     reach = (float(mass[first_positive]), float(mass[last_negative]))
@@ -309,6 +319,13 @@ def sweep_count(cells: Cells) -> int:
             return falls - 1
         low = high + 1
     return len(cells)
+
+
+def _mixed(cells: Cells) -> tuple[int, int]:
+    """Return the first cell with a positive, and the cell after the last one with a negative."""
+    positives, mass = cells.cumulative_wy, cells.cumulative_w
+    first_positive = int(np.searchsorted(positives, 0.0, side="right")) - 1
+    return first_positive, int(np.searchsorted(mass - positives, mass[-1] - positives[-1], side="left"))
 
 
 def _bin_of(cells: Cells, counts: npt.NDArray[np.int64], position: float) -> npt.NDArray[np.int64]:

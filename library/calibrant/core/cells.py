@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,57 @@ def sandwich(model: Floats, seen: Floats, noise: Floats) -> Floats:
     total = float(model.sum())
     share = 1.0 / (1.0 + float(noise.sum()) / total / total) if total > 0.0 else 0.0
     return share * seen + (1.0 - share) * model
+
+
+class Panels(NamedTuple):
+    """Few logits ``(k,)`` with weights, whose sums of smooth functions are those of many cells; width of a panel."""
+
+    logit: Floats
+    w: Floats
+    wy: Floats
+    width: float
+
+
+#: Nodes of a panel of logits; its width in standard deviations of the logits, and at most.
+_NODES, _PANEL = 8, 0.125
+
+
+def log_odds(p: Floats) -> Floats:
+    """Return the logits of probabilities above 0 and below 1: ``(n,)``."""
+    found: Floats = np.log(p)
+    found -= np.log1p(-p)
+    return found
+
+
+def _panels_of(logit: Floats, w: Floats, wy: Floats) -> Panels | None:
+    """Return nodes whose sums are those of ascending logits ``(m,)``; None if they were not many fewer. O(m).
+
+    On a panel, a logistic function is its polynomial at 8 Chebyshev nodes, up to 1e-10 of its size for slopes up to 4.
+    Each cell is spread over the nodes of its panel by Lagrange's polynomials. Weights of nodes may be negative.
+    """
+    mass = float(w.sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = float(np.sqrt(w @ (logit - float(w @ logit) / mass) ** 2 / mass))
+        width = _PANEL * min(spread, 1.0)
+        few = float(logit[-1] - logit[0]) < len(logit) // (4 * _NODES) * width
+    if not few:
+        return None
+    place = (logit - logit[0]) / width
+    panel = place.astype(np.int64)
+    starts = np.flatnonzero(np.diff(panel, prepend=-1))
+    place -= panel + 0.5
+    place *= 2.0
+    nodes = np.cos(np.pi * (np.arange(_NODES) + 0.5) / _NODES)
+    before, current = place, np.ones_like(place)
+    sums = np.zeros((2, len(starts), _NODES))
+    for j in range(_NODES):
+        # Lagrange's polynomial of node k is (1 + 2 sum_j T_j(node k) T_j) / _NODES.
+        at_nodes = (2.0 if j else 1.0) / _NODES * np.cos(j * np.arccos(nodes))
+        for of, weights in zip(sums, (w, wy), strict=True):
+            of += np.add.reduceat(current * weights, starts)[:, None] * at_nodes
+        before, current = current, 2.0 * place * current - before
+    middle = logit[0] + (panel[starts] + 0.5) * width
+    return Panels((middle[:, None] + width / 2.0 * nodes).ravel(), sums[0].ravel(), sums[1].ravel(), width)
 
 
 #: Numbers that are summed at once, so that they stay in the processor cache.
@@ -259,6 +310,16 @@ class Cells:
             return events, others
         squares, rest = float(self.w2y.sum()), float((self.w2 - self.w2y).sum())
         return events**2 / max(squares, 1e-300), others**2 / max(rest, 1e-300)
+
+    @cached_property
+    def log_odds(self) -> Floats:
+        """The logits of predictions above 0 and below 1: ``(m,)``."""
+        return log_odds(self.p) if self.logit is None else self.logit
+
+    @cached_property
+    def panels(self) -> Panels | None:
+        """Nodes whose sums of logistic functions are those of the cells; None if the cells are few. O(m)."""
+        return _panels_of(self.log_odds, self.w, self.wy)
 
     @cached_property
     def chance(self) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +26,8 @@ from calibrant.core.results import n_rows
 
 #: The most features of a row, the most categories of a feature, and the most characters of a name or category.
 MAX_FEATURES, MAX_CATEGORIES, MAX_LENGTH = 200, 20_000, 256
+#: A number as JSON writes it, without leading zeros, so that codes such as 01234 are not numbers.
+JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,307})(?:\.[0-9]{1,308})?(?:[eE][+-]?[0-9]{1,3})?")
 #: The columns of a table of Arrow and of a structured array have these attributes.
 _TABLE = ("column_names", "to_pydict")
 _OF_NUMBERS = "must be numbers, texts, booleans or categories"
@@ -126,6 +129,17 @@ def text_of_number(value: float) -> str:
     if math.isnan(value):
         return ""
     return str(int(value)) if value.is_integer() and abs(value) < 2.0**53 else repr(value)
+
+
+def is_longer_number(text: str) -> bool:
+    """Return whether a text is a number as JSON writes it, but in another form than ``text_of_number``, such as 2.0.
+
+    As a category such a text depends on whether it was read as a number.
+
+    >>> is_longer_number("2.0"), is_longer_number("2"), is_longer_number("02")
+    (True, False, False)
+    """
+    return JSON_NUMBER.fullmatch(text) is not None and text != text_of_number(float(text))
 
 
 def read_features(features: Any, n: int | None = None) -> Features:

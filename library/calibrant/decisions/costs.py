@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned
-from calibrant.core.batch import Batch, InputScale, refuse_clusters
+from calibrant.core.batch import Batch, InputScale
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, WrongShape
 from calibrant.core.inputs import read_rows, reduction_by_name
@@ -127,7 +127,6 @@ def read_models(models: Mapping[str, Any], labels: Any, reduction: str | None, *
 
 def event_of(batch: Batch, reduction: str | None, class_names: tuple[str, ...] | None) -> Event:
     """Return the event of a batch on which decisions are made; its class may be named."""
-    refuse_clusters(batch, "the intervals of decisions")
     return reduce(batch, resolve_event(reduction_by_name(reduction, class_names), batch.predictions.n_classes))
 
 

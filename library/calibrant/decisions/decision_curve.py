@@ -119,6 +119,7 @@ def decision_curve(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
+    clusters: Any = None,
     scale: Scale = "probability",
 ) -> DecisionCurve:
     """Judge models by the net benefit of decisions at thresholds, compared with treating all rows or none.
@@ -140,6 +141,8 @@ def decision_curve(
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
+    clusters : array_like, shape (n,), optional
+        Cluster of each row, such as a patient. Rows of a cluster may depend on each other, which intervals allow for.
     scale : {"probability", "logit"}, default "probability"
         Scale of the predictions.
 
@@ -181,6 +184,7 @@ def decision_curve(
         weights=weights,
         sample_weight=sample_weight,
         weights_kind=weights_kind,
+        clusters=clusters,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,

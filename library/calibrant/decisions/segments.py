@@ -31,8 +31,8 @@ _GROUPS, _DRAWS = 1024, 1000
 _MOST_TESTED, _MOST_VALUES = 500_000, 256
 #: By default a segment needs this many rows, and this share of all.
 _FEW, _SHARE = 50, 0.001
-#: Segments of one table whose sums are in memory at once, and the most significant ones that are compared.
-_PART, _MOST_EXAMINED = 4096, 1000
+#: Segments of one table and cells whose sums are in memory at once, and the most significant segments to compare.
+_PART, _CELLS, _MOST_EXAMINED = 4096, 4096, 1000
 #: Steps of bisection for the end of an interval.
 _STEPS = 60
 _OPTIONS = {
@@ -261,22 +261,44 @@ class _Family:
     def __len__(self) -> int:
         return len(self.firsts)
 
-    def totals(self, values: Sequence[Floats], groups: Integers | None = None, n_groups: int = 1) -> Iterator[Floats]:
-        """Yield sums over the rows of each segment: ``(m, n_groups)`` for each of ``values``."""
-        n_cells = len(self.cells)
-        number = np.full(math.prod(map(len, self.axes)), n_cells)
-        number[self.cells] = np.arange(n_cells)
-        place = number[_codes(self.axes, len(values[0]))]
-        if groups is not None:
-            place = place * n_groups + groups
+    def totals(self, values: Sequence[Floats]) -> Iterator[Floats]:
+        """Yield sums over the rows of each segment: ``(m, 1)`` for each of ``values``."""
+        place, n_cells = self._places(len(values[0])), len(self.cells)
         for column in values:
-            sums: Floats = np.bincount(place, column, minlength=(n_cells + 1) * n_groups).astype(np.float64, copy=False)
-            sums = sums.reshape(-1, n_groups)
-            if (self.ends - self.firsts == 1).all():
-                yield sums[self.firsts]
-                continue
-            before = np.concatenate([np.zeros((1, n_groups)), np.cumsum(sums, axis=0)])
-            yield before[self.ends] - before[self.firsts]
+            yield _sums(np.bincount(place, column, minlength=n_cells + 1)[:, None], self.firsts, self.ends)
+
+    def totals_by_group(self, values: Floats, groups: Integers, n_groups: int) -> Iterator[Floats]:
+        """Yield sums over the rows of segments and groups, ``(h, n_groups)``, for parts that begin in few cells."""
+        place, order = self._places(len(values)), np.argsort(self.firsts, kind="stable")
+        firsts, ends = self.firsts[order], self.ends[order]
+        by_place = np.argsort(place, kind="stable") if len(self.cells) > _CELLS else np.arange(len(place))
+        sorted_place, start = place[by_place], 0
+        while start < len(order):
+            low = int(firsts[start])
+            part = slice(start, int(np.searchsorted(firsts, low + _CELLS)))
+            high, start = int(ends[part].max()), part.stop
+            rows = by_place
+            if len(self.cells) > _CELLS:
+                rows = by_place[slice(*np.searchsorted(sorted_place, [low, high]).tolist())]
+            cell = np.where(place[rows] < high, place[rows] - low, high - low)
+            sums = np.bincount(cell * n_groups + groups[rows], values[rows], minlength=(high - low + 1) * n_groups)
+            yield _sums(sums.reshape(-1, n_groups), firsts[part] - low, ends[part] - low)
+
+    def _places(self, n: int) -> Integers:
+        """Return the cell of each of ``n`` rows; that of rows in no segment is after the last one."""
+        number = np.full(math.prod(map(len, self.axes)), len(self.cells))
+        number[self.cells] = np.arange(len(self.cells))
+        return number[_codes(self.axes, n)]
+
+
+def _sums(sums: npt.NDArray[Any], firsts: Integers, ends: Integers) -> Floats:
+    """Return sums over spans of cells, ``(m, g)``, of the ``sums (c, g)`` of the cells."""
+    sums = sums.astype(np.float64, copy=False)
+    if (ends - firsts == 1).all():
+        return sums[firsts]
+    before = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)])
+    spans: Floats = before[ends] - before[firsts]
+    return spans
 
 
 @dataclass(frozen=True)
@@ -468,10 +490,12 @@ def _largest_under_calibration(
     multipliers = random.standard_normal((width, _DRAWS), dtype=np.float32)
     for number, table in enumerate(tables):
         report(number, len(tables), "segments")
-        sums = next(table.totals([signed], groups, width))
-        size = np.sqrt(np.einsum("mg,mg->m", sums, sums))
-        sums = (sums[size > 0.0] / size[size > 0.0, None]).astype(np.float32)
-        yield np.abs(sums @ multipliers).max(axis=0, initial=0.0)
+        largest = np.zeros(_DRAWS, np.float32)
+        for sums in table.totals_by_group(signed, groups, width):
+            size = np.sqrt(np.einsum("mg,mg->m", sums, sums))
+            unit = (sums[size > 0.0] / size[size > 0.0, None]).astype(np.float32)
+            largest = np.maximum(largest, np.abs(unit @ multipliers).max(axis=0, initial=0.0))
+        yield largest
 
 
 # --- The search

@@ -26,6 +26,7 @@ from calibrant.measures.net_benefit import (
     Estimates,
     combined,
     decided,
+    net_benefit,
     outcome_shares,
     ratio,
     shares_between,
@@ -106,6 +107,7 @@ def best_threshold(
     weights: Any = None,
     sample_weight: Any = None,
     weights_kind: WeightsKind = "importance",
+    clusters: Any = None,
     scale: Scale = "probability",
 ) -> DecisionThreshold:
     """Return the threshold for decisions that costs, a capacity, or a bound on precision or recall determine.
@@ -138,6 +140,9 @@ def best_threshold(
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``. A guarantee, and a capacity in rows, need weights that count rows.
+    clusters : array_like, shape (n,), optional
+        Cluster of each row, such as a patient. Rows of a cluster may depend on each other, which intervals allow for.
+        Bounds of precision and recall need rows without clusters.
     scale : {"probability", "logit"}, default "probability"
         Scale of the predictions.
 
@@ -179,6 +184,7 @@ def best_threshold(
         weights=weights,
         sample_weight=sample_weight,
         weights_kind=weights_kind,
+        clusters=clusters,
         class_names=class_names,
         pos_label=pos_label,
         scale=scale,
@@ -232,6 +238,8 @@ def threshold_of(event: Event, criterion: ThresholdCriterion, level: float, seed
     if not counts and (name != "capacity" or value >= 1.0):
         hint = "a fraction below 1" if name == "capacity" else "frequency weights or none, since it is guaranteed"
         raise InvalidOption.at(f"/{name}", f"needs {hint}: importance weights do not count rows")
+    if event.clusters is not None and name != "capacity":
+        raise InvalidOption.at("/clusters", f"cannot be combined with {name}, whose guarantee needs independent rows")
     cuts = _Cuts.of(event)
     if name == "capacity":
         place = _by_capacity(cuts, value)
@@ -273,6 +281,7 @@ def _of_costs(event: Event, costs: tuple[float, float], level: float, seed: int)
     measures = _measures(event, float(at[0]), level)
     cost = combined(outcome_shares(event, at), (0.0, of_positive, of_negative, 0.0), level)
     measures["cost"] = _result(cost, highest=most)
+    measures["net-benefit"] = _net_benefit(event, at, level)
     try:
         after = decided(out_of_fold(event, "isotonic", "brier", folds=_FOLDS, seed=seed), at)
     except CalibrationError as error:
@@ -287,6 +296,14 @@ def _of_costs(event: Event, costs: tuple[float, float], level: float, seed: int)
 
 
 # --- A capacity, and guaranteed bounds
+
+
+def _net_benefit(event: Event, at: Floats, level: float) -> MeasureResult:
+    """Return the net benefit at the threshold of the costs, beside that of positive decisions for all rows."""
+    of = outcome_shares(event, at)
+    rate, odds = float(weighted_sum(of, EVENTS)[0]), float(at[0] / (1.0 - at[0]))
+    result = _result(net_benefit(of, at, level), lowest=-odds)
+    return replace(result, parts={"treat_all": rate - odds * (1.0 - rate)})
 
 
 class _Cuts(NamedTuple):

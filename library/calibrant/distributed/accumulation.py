@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
 from calibrant.core.arrays import NO_GROUP
-from calibrant.core.batch import Integers, Scale
+from calibrant.core.batch import InputScale, Integers, Scale
 from calibrant.core.cells import Floats, Outcomes, WeightsKind, row_keys
 from calibrant.core.errors import (
     CalibrationError,
@@ -24,9 +24,12 @@ from calibrant.core.errors import (
     WrongShape,
 )
 from calibrant.core.reductions import Event, reduce, resolve_event
-from calibrant.distributed.arrow import CheckedPart, Columns
-from calibrant.monitoring.event_tally import EventTally, check_groups, count, merge
+from calibrant.distributed.arrow import CheckedPart, Columns, RowCounter, checked_part
+from calibrant.monitoring.event_tally import EventTally, check_groups, count
 from calibrant.monitoring.tally import BEGINS, tally_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: What results are computed from: rows, counts of distinct predictions, or tallies of 2,048 cells.
 Form = Literal["rows", "distinct", "tally"]
@@ -36,8 +39,8 @@ TOLERANCE = float(np.diff(BEGINS).max())
 _ROW_BYTES, _COPIES, _NUMBER_BYTES = 256, 4, 8
 #: The default bound on memory in bytes, beside the interpreter and its packages.
 MEMORY = 400 << 20
-#: Entries of counts that are merged at once, and tallies.
-_WAITING_ENTRIES, _WAITING_TALLIES = 1 << 18, 16
+#: Entries of counts that are merged at once.
+_WAITING_ENTRIES = 1 << 18
 
 # --- Counts of distinct predictions
 
@@ -146,39 +149,48 @@ class GatheredRows:
 
 
 class Accumulation:
-    """Rows that are added part by part, in the first form that fits in ``memory`` bytes."""
+    """Rows that are added batch by batch, in the first form that fits in ``memory`` bytes."""
 
-    def __init__(self, columns: Columns, *, memory: int = MEMORY, kind: WeightsKind = "frequency") -> None:
-        self._columns, self._memory, self._kind = columns, memory, kind
+    def __init__(
+        self,
+        columns: Columns,
+        *,
+        memory: int = MEMORY,
+        kind: WeightsKind = "frequency",
+        scale: InputScale = "probability",
+    ) -> None:
+        self._columns, self._memory, self._kind, self._scale = columns, memory, kind, scale
         self._parts: list[CheckedPart] = []
-        self._distinct: list[DistinctCounts] = []
+        self._distinct: DistinctCounts | None = None
         self._waiting = 0
-        self._tallies: list[EventTally] = []
+        self._counter: RowCounter | None = None
         self._reduction = ""
         self._n_classes: int | str | None = "unknown"
         self.form: Form = "rows"
         self.n = 0
 
-    def add(self, part: CheckedPart) -> None:
-        """Add checked rows; raises ``SourceTooLarge`` if the rows are needed and do not fit."""
+    def add(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> None:
+        """Add rows; raises the errors of invalid rows, and ``SourceTooLarge`` if all are needed and do not fit."""
+        if self._counter is not None:
+            before = self._counter.n
+            self._counter.add(batch, keys)
+            self.n += self._counter.n - before
+            return
+        part = checked_part(batch, self._columns, keys, self._kind, self._scale, NO_GROUP)
+        if part is None:
+            return
         self.n += len(part.rows.labels)
-        part, n_classes = _with_missing(part), part.rows.predictions.n_classes
+        n_classes = part.rows.predictions.n_classes
         if self._n_classes not in ("unknown", n_classes):
             raise WrongShape.at("/predictions", "must have the same number of classes in all files")
         self._n_classes = n_classes
-        if self.form == "rows":
-            self._parts.append(part)
-            if self.n > self._most(part):
-                self._count()
-        elif self.form == "distinct":
-            self._distinct.append(distinct_of(part, self._reduction))
-            self._waiting += len(self._distinct[-1].keys)
-            if self._waiting > max(_WAITING_ENTRIES, len(self._distinct[0].keys)):
-                self._reduce()
-        else:
-            self._tallies.append(self._tally(part))
-            if len(self._tallies) == _WAITING_TALLIES:
-                self._tallies = [merge(self._tallies)]
+        self._parts.append(part)
+        self._waiting += len(part.rows.labels)
+        if self.form == "rows" and self.n > self._most(part):
+            self._need_counts()
+        entries = 0 if self._distinct is None else len(self._distinct.keys)
+        if self.form == "distinct" and self._waiting > (max(_WAITING_ENTRIES, entries) if entries else self._entries):
+            self._reduce()
 
     def result(self) -> GatheredRows | DistinctCounts | EventTally:
         """Return everything that was added; raises ``EmptyBatch`` if there is nothing."""
@@ -188,7 +200,8 @@ class Accumulation:
             self._reduce()
         if self.form == "rows":
             return GatheredRows(dict(self._arrays()))
-        return self._distinct[0] if self.form == "distinct" else merge(self._tallies)
+        tally = None if self._counter is None else self._counter.result()
+        return self._distinct or tally  # type: ignore[return-value]
 
     def _most(self, part: CheckedPart) -> int:
         """Return the most rows, or entries of counts, that fit in memory."""
@@ -212,8 +225,8 @@ class Accumulation:
             texts: npt.NDArray[Any] = np.array([NO_GROUP, *names], dtype=np.object_)
             yield "groups", texts[np.concatenate(codes)]
 
-    def _count(self) -> None:
-        """Turn to counts of distinct predictions."""
+    def _need_counts(self) -> None:
+        """Turn to counts of distinct predictions; raises ``SourceTooLarge`` if they do not give the results."""
         first = self._parts[0]
         if first.weights is not None and self._kind == "importance":
             raise self._too_large("importance weights", "send whole-number weights as frequencies")
@@ -222,32 +235,36 @@ class Accumulation:
         except UnknownReduction:
             what = f"results under {self._columns.reduction}"
             raise self._too_large(what, "name one event, such as class:1") from None
-        self.form, self._distinct = "distinct", [_added([distinct_of(part, self._reduction) for part in self._parts])]
-        self._parts = []
-        self._check_entries()
+        self.form = "distinct"
 
     def _too_large(self, what: str, remedy: str) -> CalibrationError:
         megabytes = self._memory >> 20
         return SourceTooLarge(f"{what} need all rows, and the source has more than fit in {megabytes} MB; {remedy}")
 
+    @property
+    def _entries(self) -> int:
+        """The most entries of counts that fit in memory."""
+        return self._memory // (_ROW_BYTES + 2 * _COPIES * _NUMBER_BYTES)
+
     def _reduce(self) -> None:
-        self._distinct, self._waiting = [_added(self._distinct)], 0
-        self._check_entries()
+        """Count the rows that wait; turn to a tally if there are more entries than fit."""
+        held = [] if self._distinct is None else [self._distinct]
+        if not held and self._waiting > self._entries:
+            keys = np.concatenate([reduce(part.rows, self._reduction).key for part in self._parts])
+            keys.sort()
+            if np.count_nonzero(np.diff(keys)) >= self._entries:  # which is faster to see than to count
+                self._tally([])
+                return
+        self._distinct = _added([*held, *(distinct_of(part, self._reduction) for part in self._parts)])
+        self._parts, self._waiting = [], 0
+        if len(self._distinct.keys) > self._entries:
+            self._tally([self._distinct.tally()])
 
-    def _check_entries(self) -> None:
-        """Turn to a tally if there are more entries than fit."""
-        held = self._distinct[0]
-        if len(held.keys) * (_ROW_BYTES + 2 * _COPIES * _NUMBER_BYTES) > self._memory:
-            self.form, self._tallies, self._distinct = "tally", [held.tally()], []
-
-    def _tally(self, part: CheckedPart) -> EventTally:
-        return count(part.rows, self._reduction, names=part.names, members=part.members)
-
-
-def _with_missing(part: CheckedPart) -> CheckedPart:
-    """Return the part with a group for the rows without a name, as in evaluations of rows."""
-    if part.members is None or part.members.all():
-        return part
-    names = [*part.names, NO_GROUP] if NO_GROUP not in part.names else list(part.names)
-    members = np.where(part.members == 0, 1 + names.index(NO_GROUP), part.members)
-    return replace(part, names=names, members=members)
+    def _tally(self, tallies: Sequence[EventTally]) -> None:
+        """Turn to a tally, of these rows and of those that wait."""
+        self._counter = RowCounter(self._columns, scale=self._scale, missing=NO_GROUP)
+        for part in self._parts:
+            self._counter.merge(count(part.rows, self._reduction, names=part.names, members=part.members))
+        for tally in tallies:
+            self._counter.merge(tally)
+        self.form, self._distinct, self._parts = "tally", None, []

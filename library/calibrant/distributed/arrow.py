@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.core.batch import Batch, InputScale, Integers, Scale, read_batch
+from calibrant.core.batch import MAX_NAME, Batch, InputScale, Integers, Scale, read_batch
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import (
     CalibrationError,
@@ -25,6 +25,7 @@ from calibrant.core.errors import (
 )
 from calibrant.io.arrow import is_list, is_number, lists_of, null_rows
 from calibrant.monitoring.event_tally import EventTally, check_groups, count, merge, read_folds
+from calibrant.monitoring.tally import CellTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +85,22 @@ class Columns:
         return found | {argument: name for argument, name in others.items() if name is not None}
 
 
+def check_order(columns: Columns, classes: Sequence[str] | None = None) -> None:
+    """Raise ``InvalidOption`` if the columns of predictions are named after the classes, but in another order.
+
+    ``classes`` are by default the numbers from 0.
+    """
+    names = [name.casefold() for name in columns.predictions]
+    wanted = [str(name).casefold() for name in classes or range(len(names))]
+    if len(names) < 2 or len(wanted) != len(names):
+        return
+    for name in wanted:
+        before, there, after = names[0].rpartition(name)
+        ordered = [f"{before}{other}{after}" for other in wanted]
+        if there and names != ordered and set(names) == set(ordered):
+            raise InvalidOption.at("/prediction", "has columns in another order than the classes, which they name")
+
+
 NAMES = tuple(field.name for field in fields(Columns))
 
 
@@ -113,8 +130,8 @@ def _moved(pointer: str, first_row: int) -> str:
 
 # --- Tallies of Arrow record batches
 
-#: Rows that are counted at once, and tallies that are merged at once.
-ROWS, WAITING = 1 << 17, 16
+#: Rows that are counted at once, their bytes, and tallies that are merged at once.
+ROWS, BYTES, WAITING = 1 << 17, 1 << 25, 16
 
 
 def tally(
@@ -189,33 +206,146 @@ def counted(
     keys: Mapping[str, str | None] | None = None,
 ) -> EventTally | None:
     """Count the rows; return None if there are none. ``keys`` holds columns of a single value, from folder names."""
-    waiting: list[EventTally] = []
+    counter = RowCounter(columns)
     for batch in batches:
         for part in pieces(batch):
             try:
-                found = _count(part, columns, keys or {})
+                counter.add(part, keys or {})
             except CalibrationError as error:
                 raise placed(error, where, first_row) from None
             first_row += part.num_rows
-            if found is not None:
-                waiting.append(found)
-            if len(waiting) == WAITING:
-                waiting = [merge(waiting)]
-    return merge(waiting) if waiting else None
+    return counter.result()
+
+
+#: The most groups of a table of cells.
+_TABLE_GROUPS = 256
+
+
+class RowCounter:
+    """Counts the rows of record batches.
+
+    Most rows need little: probabilities of one event and labels without weights, in at most 256 groups. They are
+    counted in a table of cells; all others, and those that are invalid, as tallies. ``missing`` is the group of rows
+    without one, by default none. ``n`` is the number of rows.
+    """
+
+    def __init__(self, columns: Columns, *, scale: InputScale | None = None, missing: str | None = None) -> None:
+        self._columns, self._scale, self._missing = columns, scale or columns.scale, missing
+        self._tallies: list[EventTally] = []
+        self._n_classes: int | str | None = "unknown"
+        self._is_plain = (
+            self._scale == "probability"
+            and isinstance(columns.prediction, str)
+            and columns.reduction in (None, "binary")
+            and (columns.weight, columns.fold) == (None, None)
+        )
+        self._table, self._groups = CellTable(), dict[str, int]()
+        self._dictionary, self._numbers = None, np.zeros(1, np.int64)
+        self.n = 0
+
+    def add(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> None:
+        """Count the rows of a batch; raises the errors of invalid rows, and ``WrongShape`` for other classes."""
+        self.n += batch.num_rows
+        if batch.num_rows and not (self._is_plain and self._add_plain(batch, keys)):
+            tally = self._tally(batch, keys)
+            if tally is not None:
+                self.merge(tally)
+
+    def _tally(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> EventTally | None:
+        columns = self._columns
+        part = checked_part(batch, columns, keys, scale=self._scale, missing=self._missing)
+        if part is None:
+            return None
+        folds = None if columns.fold is None else read_folds(_folds(batch, columns.fold, keys), batch.num_rows)
+        return count(part.rows, columns.reduction, names=part.names, members=part.members, folds=folds)
+
+    def merge(self, tally: EventTally) -> None:
+        """Add counts of the same event."""
+        self._check_classes(tally.n_classes)
+        self._tallies.append(tally)
+        if len(self._tallies) == WAITING:
+            self._tallies = [merge(self._tallies)]
+
+    def _check_classes(self, n_classes: int | None) -> None:
+        if self._n_classes not in ("unknown", n_classes):
+            raise WrongShape.at("/predictions", "must have the same number of classes in all files")
+        self._n_classes = n_classes
+
+    def result(self) -> EventTally | None:
+        """Return the counts of all rows, or None if there are none."""
+        held = set(self._table.held())
+        if held:
+            names = sorted(name for name, number in self._groups.items() if number in held)
+            table = self._table.tally([0, *(self._groups[name] for name in names)])
+            self._tallies.append(EventTally(table, "binary", groups=tuple(names)))
+            self._table = CellTable()
+        return merge(self._tallies) if self._tallies else None
+
+    # --- Rows that need little
+
+    def _add_plain(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> bool:
+        """Count a batch in the table; return False for one that needs more, or may have invalid rows."""
+        with requires("files"):
+            from pyarrow import types
+        columns = self._columns
+        places = [batch.schema.get_field_index(name) for name in (*columns.predictions, columns.label)]
+        if min(places) < 0:
+            return False
+        predictions, outcomes = (batch.column(place) for place in places)
+        numbers = types.is_float64(predictions.type) or types.is_float32(predictions.type)
+        labels = types.is_integer(outcomes.type) or types.is_boolean(outcomes.type)
+        if not (numbers and labels) or predictions.null_count or outcomes.null_count:
+            return False
+        p, y = _array(predictions), _array(outcomes)
+        if not (p.min() >= 0.0 and p.max() <= 1.0 and y.min() >= 0 and y.max() <= 1):  # NaN compares as false
+            return False
+        codes = None if columns.group is None else self._codes(batch, columns.group, keys)
+        if codes is None and columns.group is not None:
+            return False
+        self._check_classes(None)
+        self._table.add(p, y.astype(np.int8, copy=False), codes, self._numbers)
+        return True
+
+    def _codes(self, batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> npt.NDArray[Any] | None:
+        """Return the position of the group of each row in ``_numbers``; None for groups that need more than a table."""
+        with requires("files"):
+            from pyarrow import types
+        place = batch.schema.get_field_index(name)
+        if place < 0:
+            known = name in keys and self._numbered([keys[name]])
+            return np.zeros(batch.num_rows, np.int8) if known else None
+        column = batch.column(place)
+        column = column if types.is_dictionary(column.type) else column.dictionary_encode()
+        text = types.is_string(column.type.value_type) or types.is_large_string(column.type.value_type)
+        if not text or len(column.dictionary) > _TABLE_GROUPS:
+            return None
+        if self._dictionary is None or not column.dictionary.equals(self._dictionary):
+            try:
+                names = column.dictionary.to_pylist()
+            except UnicodeDecodeError:
+                return None
+            if not self._numbered(names):
+                return None
+            self._dictionary = column.dictionary
+        return _indices(column)
+
+    def _numbered(self, names: Sequence[str | None]) -> bool:
+        """Number the groups of a dictionary, and of null; return False if a table cannot have them."""
+        self._dictionary = None
+        known = [self._missing if name is None else name for name in (*names, None)]
+        new = [name for name in dict.fromkeys(known) if name is not None and name not in self._groups]
+        if len(self._groups) + len(new) > _TABLE_GROUPS or any(len(name) > MAX_NAME for name in new):
+            return False
+        self._groups |= {name: 1 + i for i, name in enumerate(new, len(self._groups))}
+        self._numbers = np.array([0 if name is None else self._groups[name] for name in known])
+        return True
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a record batch in slices that are counted at once."""
-    for start in range(0, batch.num_rows, ROWS):
-        yield batch.slice(start, ROWS)
-
-
-def _count(batch: pa.RecordBatch, columns: Columns, keys: Mapping[str, str | None]) -> EventTally | None:
-    part = checked_part(batch, columns, keys)
-    if part is None:
-        return None
-    folds = None if columns.fold is None else read_folds(_folds(batch, columns.fold, keys), batch.num_rows)
-    return count(part.rows, columns.reduction, names=part.names, members=part.members, folds=folds)
+    rows = max(1, min(ROWS, BYTES * batch.num_rows // max(batch.nbytes, 1)))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 @dataclass(frozen=True)
@@ -240,8 +370,12 @@ def checked_part(
     keys: Mapping[str, str | None],
     kind: WeightsKind = "frequency",
     scale: InputScale | None = None,
+    missing: str | None = None,
 ) -> CheckedPart | None:
-    """Check the rows of a record batch; None if all weights are 0. ``scale`` is by default that of the columns."""
+    """Check the rows of a record batch; None if all weights are 0.
+
+    ``scale`` is by default that of the columns, and ``missing`` the group of rows without one.
+    """
     for argument, name in columns.named.items():
         if batch.schema.get_field_index(name) < 0 and not (argument in ("group", "fold") and name in keys):
             raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
@@ -252,7 +386,11 @@ def checked_part(
     checked = read_batch(predictions, labels, weights, scale=scale or columns.scale, kind=kind)
     if columns.group is None:
         return CheckedPart(checked, predictions, labels, weights)
-    return CheckedPart(checked, predictions, labels, weights, *_members(batch, columns.group, keys))
+    names, members = _members(batch, columns.group, keys)
+    if missing is not None and not members.all():
+        names = names if missing in names else [*names, missing]
+        members = np.where(members == 0, 1 + names.index(missing), members)
+    return CheckedPart(checked, predictions, labels, weights, names, members)
 
 
 def predictions_of(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
@@ -281,8 +419,15 @@ def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
         column = column.cast(pa.float64())
     elif not is_number(kind):
         raise NotANumber.at(pointer, "must contain only numbers")
-    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
+    return _array(column)
+
+
+def _array(column: Any) -> npt.NDArray[Any]:
+    """Return a column of numbers as an array, with NaN for null."""
+    if column.null_count or column.type.bit_width not in (8, 16, 32, 64):
+        found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return found
+    return np.from_dlpack(column)  # without a copy, and unlike to_numpy without an import of pandas
 
 
 def _folds(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> npt.NDArray[Any]:
@@ -308,10 +453,11 @@ def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -
     known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_date, pa.types.is_null)
     if not any(is_one(kind) for is_one in known):
         raise InvalidOption.at("/group", "must contain strings, integers or dates")
-    at = column.indices.fill_null(-1).to_numpy().astype(np.int64)
+    at = _indices(column).astype(np.int64, copy=False)
     met = np.flatnonzero(np.bincount(at + 1)[1:])
     try:
-        values = column.dictionary.take(pa.array(met)).to_pylist()
+        chosen = pa.Array.from_buffers(pa.int64(), len(met), [None, pa.py_buffer(met)])
+        values = column.dictionary.take(chosen).to_pylist()
     except UnicodeDecodeError:  # which has the bytes
         raise InvalidOption.at("/group", "must contain texts in UTF-8") from None
     of_value = ["" if value is None else str(value) for value in values]
@@ -322,3 +468,11 @@ def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -
     for where, text, value in zip(met.tolist(), of_value, values, strict=True):
         number[where] = 0 if value is None else place[text]
     return names, number[at]
+
+
+def _indices(column: Any) -> npt.NDArray[Any]:
+    """Return the positions of the values of a column in its dictionary, and -1 for null."""
+    indices = column.indices
+    if indices.null_count:
+        indices = indices.cast("int64").fill_null(-1)
+    return _array(indices)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrant.core.errors import InvalidOption, SourceChanged, SourceUnreadable, requires
 from calibrant.core.progress import report
-from calibrant.distributed.arrow import ROWS, pieces
+from calibrant.distributed.arrow import BYTES, ROWS, pieces
 from calibrant.distributed.delta import delta_files
 from calibrant.distributed.parquet import PIECE_BYTES, keys_of
 from calibrant.distributed.storage import Storage, StoredFile, reading
@@ -29,6 +30,8 @@ FORMATS = {
 }
 #: Read-ahead buffer of a column, and block of text, in bytes; the most bytes of the footer of a Parquet file.
 _AHEAD, _BLOCK, _FOOTER = 1 << 20, 1 << 22, 1 << 26
+#: The most bytes of a record batch of an Arrow file, on average, since one is read as a whole.
+_ARROW_BATCH = 1 << 26
 
 # --- Conditions on columns
 
@@ -99,6 +102,30 @@ def _expression(condition: Condition) -> Any:
     return _COMPARISONS[sign](column, value)
 
 
+#: Larger integers are not exact in a column of numbers of CSV.
+_EXACT = 1 << 53
+
+
+def _types(conditions: Sequence[Condition], numbers: Sequence[str]) -> dict[str, str]:
+    """Return the types of the columns of CSV: that of predictions and labels, and of what others are compared with.
+
+    Raises ``InvalidOption`` for a column of two types, and for an integer that a column of numbers cannot have.
+    """
+    types = dict.fromkeys(numbers, "number")
+    for i, (name, _, value) in enumerate(conditions):
+        values = list(value) if isinstance(value, tuple) else [value]
+        for typed in values:
+            if typed is None:
+                continue
+            kind = "text" if isinstance(typed, str) else "boolean" if isinstance(typed, bool) else "number"
+            if types.setdefault(name, kind) != kind:
+                accepted = f"must be of the type {types[name]}, as which the column of CSV is read elsewhere"
+                raise InvalidOption.at(f"/where/{i}/2", accepted)
+            if kind == "number" and abs(typed) > _EXACT:
+                raise InvalidOption.at(f"/where/{i}/2", "must be a number below 2^53, which is exact in CSV")
+    return types
+
+
 def _meets(key: str | None, condition: Condition) -> bool:
     """Return whether a key in the names of folders meets a condition; compared as the type of the value."""
     _, sign, value = condition
@@ -141,15 +168,15 @@ class FilePiece:
 class Scan:
     """Files of a storage, of which rows that meet all conditions are read.
 
-    ``format`` is by default that of the suffix of each file. Of CSV, the columns ``numbers`` are read as numbers, and
-    all others as text.
+    ``format`` is by default that of the suffix of each file. Columns of CSV have their ``types``: number, boolean or,
+    by default, text.
     """
 
     storage: Storage
     files: Sequence[StoredFile]
     format: str | None = None
     where: tuple[Condition, ...] = ()
-    numbers: frozenset[str] = frozenset()
+    types: Mapping[str, str] = field(default_factory=dict)
     total: int = 0
     partitions: Mapping[str, Mapping[str, str | None]] | None = None
 
@@ -172,13 +199,11 @@ class Scan:
             suffixes = tuple(suffix for known in FORMATS.values() for suffix in known)
             files = [file for file in files if file.path.endswith(suffixes)] or files
         conditions = read_conditions(where)
-        compared = (name for name, _, value in conditions if isinstance(value, int | float))
         total = sum(file.size for file in files)
         partitions = None if delta is None else delta.keys
-        found = cls(storage, files, format, conditions, frozenset((*numbers, *compared)), total, partitions)
-        for file in files:
-            found.format_of(file)
-        return found
+        found = cls(storage, files, format, conditions, dict.fromkeys(numbers, "number"), total, partitions)
+        formats = {found.format_of(file) for file in files}
+        return replace(found, types=_types(conditions, numbers)) if "csv" in formats else found
 
     def format_of(self, file: StoredFile) -> str:
         """Return the format of a file."""
@@ -219,17 +244,27 @@ class Scan:
         of_keys = [condition for condition in self.where if condition[0] in keys]
         return all(_meets(keys[condition[0]], condition) for condition in of_keys) if of_keys else None
 
-    def batches(self, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], coded: str | None = None) -> Generator[tuple[FilePiece, Any]]:
+        """Yield the record batches of some columns with their pieces, and None after those of a piece."""
+        for piece in self.pieces():
+            for batch in self.batches(piece, columns, coded):
+                yield piece, batch
+            yield piece, None
+
+    def batches(
+        self, piece: FilePiece, columns: Sequence[str] | None, coded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece that meet the conditions, of some columns or of all; empty batches too.
 
-        Columns that the file does not have are left out.
+        Columns that the file does not have are left out. The texts of a column ``coded`` may be a dictionary.
         """
         keys = self.keys_of(piece.file)
         conditions = [condition for condition in self.where if condition[0] not in keys]
         needed = None if columns is None else [*dict.fromkeys((*columns, *(name for name, _, _ in conditions)))]
         keep = reduce(operator.and_, map(_expression, conditions)) if conditions else None
         with reading(), self._opened(piece.file) as file, damage():
-            for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed):
+            coded = None if any(coded == name for name, _, _ in conditions) else coded  # which are compared as texts
+            for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed, coded):
                 for part in pieces(batch):
                     yield part if keep is None else _kept(part, keep, conditions)
 
@@ -248,25 +283,38 @@ class Scan:
 
     # --- One reader for each format
 
-    def _parquet_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _parquet_batches(
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         parquet = _parquet(file)
+        place = -1 if coded is None else parquet.schema_arrow.get_field_index(coded)
+        if place >= 0 and str(parquet.schema_arrow.field(place).type) in ("string", "large_string"):
+            parquet = _parquet(file, metadata=parquet.metadata, read_dictionary=[coded])
         names = None if columns is None else [name for name in columns if name in set(parquet.schema_arrow.names)]
         return parquet.iter_batches(  # type: ignore[no-any-return]
-            ROWS, row_groups=piece.row_groups, columns=names, use_threads=False
+            _rows_at_once(parquet.metadata, names), row_groups=piece.row_groups, columns=names, use_threads=False
         )
 
-    def _arrow_batches(self, file: Any, _piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _arrow_batches(
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
         with pa.ipc.open_file(file) as opened:
-            names = None if columns is None else [name for name in columns if name in set(opened.schema.names)]
-            for i in range(opened.num_record_batches):
+            names = opened.schema.names
+            count = opened.num_record_batches
+        if piece.size > _ARROW_BATCH * max(count, 1):
+            raise SourceUnreadable(f"an Arrow file has record batches of more than {_ARROW_BATCH >> 20} MB")
+        places = [i for i, name in enumerate(names) if columns is None or name in columns]
+        with pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as opened:
+            for i in range(count):
                 batch = opened.get_batch(i)
-                batch = batch if names is None else batch.select(names)
                 batch.validate(full=True)  # unlike the other readers, this one trusts the offsets and indices of a file
                 yield batch
 
-    def _csv_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _csv_batches(
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
             from pyarrow import csv
@@ -274,7 +322,8 @@ class Scan:
             header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
         with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
             names = header if columns is None else [name for name in columns if name in set(header)]
-            kinds = {name: pa.float64() if name in self.numbers else pa.string() for name in names}
+            known = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
+            kinds = {name: known[self.types.get(name, "text")] for name in names}
             convert = csv.ConvertOptions(
                 include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
             )
@@ -282,7 +331,9 @@ class Scan:
             with csv.open_csv(text, reading_options, convert_options=convert) as reader:
                 yield from reader
 
-    def _ndjson_batches(self, file: Any, piece: FilePiece, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def _ndjson_batches(
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+    ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             from pyarrow import json
         with self._unpacked(file, piece) as text:
@@ -302,12 +353,27 @@ class Scan:
         yield opened
 
 
-_READERS: dict[str, Callable[[Scan, Any, FilePiece, Sequence[str] | None], Iterator[Any]]] = {
+_READERS: dict[str, Callable[[Scan, Any, FilePiece, Sequence[str] | None, str | None], Iterator[Any]]] = {
     "parquet": Scan._parquet_batches,
     "csv": Scan._csv_batches,
     "ndjson": Scan._ndjson_batches,
     "arrow": Scan._arrow_batches,
 }
+
+
+_Read = TypeVar("_Read")
+
+
+def ahead(values: Generator[_Read]) -> Generator[_Read]:
+    """Yield the values while another thread reads the next one."""
+    with ThreadPoolExecutor(1, "calibrant-read") as reader:
+        try:
+            following = reader.submit(next, values, None)
+            while (value := following.result()) is not None:
+                following = reader.submit(next, values, None)
+                yield value
+        finally:
+            reader.submit(values.close)
 
 
 @contextmanager
@@ -332,12 +398,34 @@ def _damaged() -> SourceUnreadable:
     return SourceUnreadable("a file of the source is damaged, or a column has values of another type")
 
 
-def _parquet(file: Any) -> Any:
+#: Bytes of a number in a column of lists or numbers.
+_NUMBER = 8
+
+
+def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:
+    """Return how many rows of a Parquet file are read at once, by the bytes of the widest row group."""
+    rows = ROWS
+    for i in range(metadata.num_row_groups):
+        group, size = metadata.row_group(i), 0
+        for k in range(group.num_columns):
+            column = group.column(k)
+            if names is None or column.path_in_schema.partition(".")[0] in names:
+                size += max(column.num_values * _NUMBER, column.total_uncompressed_size)
+        rows = min(rows, BYTES * group.num_rows // max(size, 1))
+    return max(rows, 1)
+
+
+def _parquet(file: Any, **options: Any) -> Any:
     with requires("files"):
         from pyarrow import parquet
     with damage():
         return parquet.ParquetFile(
-            file, buffer_size=_AHEAD, pre_buffer=False, thrift_string_size_limit=_FOOTER, arrow_extensions_enabled=False
+            file,
+            buffer_size=_AHEAD,
+            pre_buffer=False,
+            thrift_string_size_limit=_FOOTER,
+            arrow_extensions_enabled=False,
+            **options,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +19,8 @@ from calibrant.core.options import read_seed
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.distributed.accumulation import MEMORY, TOLERANCE, Accumulation, DistinctCounts, GatheredRows
-from calibrant.distributed.arrow import Columns, checked_part, placed
-from calibrant.distributed.scan import BytesRead, Scan
+from calibrant.distributed.arrow import Columns, check_order, placed
+from calibrant.distributed.scan import BytesRead, Scan, ahead
 from calibrant.distributed.storage import opened_target, opened_url
 from calibrant.distributed.target import Scored, Scoring
 from calibrant.evaluation import Basis, Report, evaluate
@@ -52,21 +53,23 @@ def gather(
 
     With conditions, rows are counted among those that meet them.
     """
-    held, progress = Accumulation(columns, memory=memory, kind=kind), BytesRead(scan.total)
+    check_order(columns)
+    held, progress = Accumulation(columns, memory=memory, kind=kind, scale=scale), BytesRead(scan.total)
     names = list(dict.fromkeys(columns.named.values()))
-    for piece in scan.pieces():
-        keys, first_row = scan.keys_of(piece.file), piece.first_row
-        for batch in scan.batches(piece, names):
+    first_row = 0
+    with closing(ahead(scan.read(names, columns.group))) as rows:
+        for piece, batch in rows:
+            if batch is None:
+                progress.end(piece)
+                first_row = 0
+                continue
             if batch.num_rows:
                 try:
-                    part = checked_part(batch, columns, keys, kind, scale)
+                    held.add(batch, scan.keys_of(piece.file))
                 except CalibrationError as error:
-                    raise placed(error, piece.file.path, first_row) from None
-                if part is not None:
-                    held.add(part)
+                    raise placed(error, piece.file.path, piece.first_row + first_row) from None
             first_row += batch.num_rows
             progress.add(batch.num_rows)
-        progress.end(piece)
     value = held.result()
     tolerance = TOLERANCE if held.form == "tally" else None
     return SourceContent(value, Basis(held.form, held.n, scan.total, len(scan.files), tolerance))

@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -20,16 +22,21 @@ from calibrant.core.errors import (
     EmptyBatch,
     InvalidOption,
     RefusedPath,
+    SourceTooLarge,
     SourceUnreadable,
     TargetExists,
     requires,
 )
+from calibrant.core.progress import check
 from calibrant.io.roots import SCHEMES, WILD, check_root
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 # --- Files, in a folder or anywhere that pyarrow reads
+
+#: The most files of a path; a list of them takes about 100 MB.
+MOST_FILES = 100_000
 
 
 @dataclass(frozen=True)
@@ -68,8 +75,12 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def remove(self, folder: str) -> None:
-        """Remove a folder of files, if it exists."""
+    def withdraw(self, folder: str, names: Sequence[str]) -> None:
+        """Remove the files of a folder whose publication was interrupted, if it can be."""
+
+    @abstractmethod
+    def remove(self, folder: str) -> bool:
+        """Remove a folder of files; return whether it existed."""
 
     @abstractmethod
     def location(self, path: str) -> tuple[str, dict[str, str]]:
@@ -85,12 +96,15 @@ class Storage(ABC):
         with reading():
             if wild is None:
                 single = self.file(pattern) if pattern else None
-                found = [single] if single is not None else list(self.below(pattern))
+                listed = iter([single]) if single is not None else self.below(pattern)
             else:
                 base = pattern[: pattern.rfind("/", 0, wild.start()) + 1].rstrip("/")
-                found = [file for file in self.below(base) if _matches(file.path.split("/"), pattern.split("/"))]
+                listed = (file for file in self.below(base) if _matches(file.path.split("/"), pattern.split("/")))
+            found = list(islice(listed, MOST_FILES + 1))
         if not found:
             raise EmptyBatch.at("/source", "has no files")
+        if len(found) > MOST_FILES:
+            raise SourceTooLarge.at("/path", f"matches more than {MOST_FILES:,} files; name fewer, or a folder of them")
         return sorted(found, key=lambda file: file.path)
 
     def read(self, path: str) -> bytes | None:
@@ -248,13 +262,18 @@ class Folder(Storage):
                     raise
                 raise TargetExists.at("/target/path", "exists; name a new path") from None
 
-    def remove(self, folder: str) -> None:
+    def withdraw(self, folder: str, names: Sequence[str]) -> None:
+        """Do nothing: a folder is published at once."""
+
+    def remove(self, folder: str) -> bool:
         """Remove the files of a folder and the folder."""
         with contextlib.suppress(FileNotFoundError), self._parent(folder) as (parent, name):
             with self._opened(folder) as at:
                 for inner in os.listdir(at):
                     os.unlink(inner, dir_fd=at)
             os.rmdir(name, dir_fd=parent)
+            return True
+        return False
 
     @contextlib.contextmanager
     def _parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
@@ -293,6 +312,9 @@ def _no_links(name: str, at: int) -> Iterator[None]:
 
 
 # --- Object stores, and folders of the caller's own machine
+
+#: The largest object that S3 copies with one request, in bytes; larger ones are read and written in blocks.
+_MOST_COPIED, _COPIED_AT_ONCE = 5 * 10**9, 1 << 25
 
 
 class Remote(Storage):
@@ -345,14 +367,35 @@ class Remote(Storage):
     def publish(self, staged: str, folder: str, names: Sequence[str]) -> None:
         """Copy the files in this order within the object store, and remove the others."""
         for name in names:
-            if self.file(f"{staged}/{name}") is not None:
-                self._filesystem.copy_file(self._whole(f"{staged}/{name}"), self._whole(f"{folder}/{name}"))
+            check()
+            source, target = self._whole(f"{staged}/{name}"), self._whole(f"{folder}/{name}")
+            file = self.file(f"{staged}/{name}")
+            if file is None:
+                continue
+            if file.size <= _MOST_COPIED:
+                self._filesystem.copy_file(source, target)
+                continue
+            with self._filesystem.open_input_stream(source) as read, self._filesystem.open_output_stream(target) as new:
+                while block := read.read(_COPIED_AT_ONCE):
+                    check()
+                    new.write(block)
         self.remove(staged)
 
-    def remove(self, folder: str) -> None:
+    def withdraw(self, folder: str, names: Sequence[str]) -> None:
+        """Remove the files that were copied."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                self._filesystem.delete_file(self._whole(f"{folder}/{name}"))
+
+    def remove(self, folder: str) -> bool:
         """Remove everything below a prefix."""
+        with requires("files"):
+            from pyarrow import fs
+        below = fs.FileSelector(self._whole(folder), recursive=True, allow_not_found=True)
+        exists = bool(self._filesystem.get_file_info(below))
         with contextlib.suppress(FileNotFoundError):
             self._filesystem.delete_dir(self._whole(folder))
+        return exists
 
 
 # --- Roots
@@ -411,12 +454,28 @@ def opened_target(target: str) -> tuple[Storage, str]:
     return Folder(path.parent), path.name
 
 
+def _check_endpoint(endpoint: str, bucket: str) -> None:
+    """Raise ``SourceUnreadable`` for an object store that redirects requests for a bucket, which pyarrow would follow."""
+    parts = urlsplit(endpoint)
+    kind = HTTPConnection if parts.scheme == "http" else HTTPSConnection
+    with contextlib.closing(kind(parts.netloc, timeout=_CONNECT_SECONDS)) as connection:
+        try:
+            connection.request("HEAD", f"/{bucket}")
+            status = connection.getresponse().status
+        except (OSError, HTTPException):
+            return  # as pyarrow will find
+    if 300 <= status < 400:
+        raise SourceUnreadable("the endpoint of the source redirects to another address")
+
+
 def _remote(root: str, endpoint: str | None, region: str | None) -> Remote:
     with requires("files"):
         from pyarrow import fs
     parts = urlsplit(root)
     if parts.scheme == "s3":
         endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL")
+        if endpoint is not None:
+            _check_endpoint(endpoint, parts.netloc)
         region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         filesystem = fs.S3FileSystem(
             endpoint_override=endpoint,

@@ -19,7 +19,7 @@ from calibrant.core.errors import (
     TargetExists,
     requires,
 )
-from calibrant.distributed.arrow import Columns, placed, predictions_of
+from calibrant.distributed.arrow import Columns, check_order, placed, predictions_of
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan
 from calibrant.distributed.storage import Storage
 from calibrant.maps.calibration_map import CalibrationMap
@@ -84,6 +84,7 @@ class Scoring:
 
     def run(self, scan: Scan, columns: Columns, map: CalibrationMap, *, scale: InputScale | None = None) -> Scored:
         """Write the data set; raises ``TargetExists``, ``SourceChanged`` and the errors of invalid rows."""
+        check_order(columns, map.class_names)
         whole = self._published()
         if whole is not None:
             return whole
@@ -180,9 +181,12 @@ class Scoring:
                 raise
         return Scored(*(manifest[name] for name in ("rows", "files", "bytes")))
 
-    def discard(self) -> None:
-        """Remove what is staged."""
-        self._storage.remove(self._staging)
+    def discard(self) -> bool:
+        """Remove what is staged, and what of it is published, unless all is; return whether anything was there."""
+        manifest = self._read(MANIFEST)
+        if manifest is not None and self._storage.file(f"{self._path}/{MANIFEST}") is None:
+            self._storage.withdraw(self._path, manifest["parts"])
+        return self._storage.remove(self._staging)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         content = self._storage.read(f"{self._staging}/{name}")

@@ -22,6 +22,8 @@ from calibrant.io.table import Floats, Ints, OpenTable
 from calibrant.io.texts import quoted, with_point
 
 _COLUMN = "calibrated"
+#: The ends of the names of the columns of a Venn-Abers map: that of the probability, and those of its two bounds.
+BOUNDS = ("", "p0", "p1")
 #: Of members of prediction sets, which are integers.
 _SET = "set"
 #: Rows per piece.
@@ -45,7 +47,7 @@ def calibrated_text(
     calibrated : ndarray of float64
         (n,) or (n, K), in the order of the rows; or the members of prediction sets, (n, K), as integers.
     classes : sequence of str, optional
-        Names of the K classes, by default their numbers.
+        Names of the K classes, by default their numbers; a column without one is called ``calibrated``.
     separator : str, optional
         Separator of the columns; by default that of the file, or a comma.
     decimal : {".", ","}
@@ -206,7 +208,7 @@ def _names(header: Sequence[str], calibrated: Floats | Ints, classes: Sequence[s
     else:
         suffixes = classes if classes is not None else map(str, range(calibrated.shape[1]))
         column = _COLUMN if calibrated.dtype.kind == "f" else _SET
-        names = [f"{column}_{suffix}" for suffix in suffixes]
+        names = [f"{column}_{suffix}" if suffix else column for suffix in suffixes]
     for name in names:
         if name in header:
             raise DuplicateColumns(f"the file already has a column {quoted(name)}; rename it")

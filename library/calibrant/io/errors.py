@@ -45,6 +45,7 @@ Field = Literal[
     "level",
     "clusters",
     "features",
+    "categorical",
     "by",
     "known",
 ]
@@ -209,6 +210,13 @@ class UnmatchedIds(TabularError):
     """Ids of rows that occur twice in a file, or that are not in all files of a join."""
 
     code = "unmatched-ids"
+
+
+class MixedFeature(TabularError):
+    """A column of a feature with texts, and a number that is another category if all cells are numbers."""
+
+    code = "mixed-feature"
+    about = "categorical"
 
 
 class UnclearColumns(TabularError):

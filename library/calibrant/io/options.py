@@ -219,6 +219,14 @@ class FileOptions:
         many=True,
         kind="classes",
     )
+    categorical: tuple[str, ...] | None = _option(
+        "--categorical",
+        "Column of a --feature whose cells are categories even if they are numbers, such as codes; repeatable. A map "
+        "of segments in a file says which of its features are.",
+        read=tuple,
+        many=True,
+        kind="classes",
+    )
     by: str | None = _option(
         "--by",
         "For forecasts of a number: column, such as the horizon. A map has a separate function for each value of "

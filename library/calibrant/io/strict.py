@@ -48,7 +48,7 @@ from calibrant.io.npz import BROKEN, MAX_START, Archive, ArrayHeader, DamagedArr
 from calibrant.io.shared import bytes_to_convert
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
-from calibrant.io.texts import is_number, number, numbers_or_texts
+from calibrant.io.texts import MixedCells, is_number, number, numbers_or_texts
 
 
 @dataclass(frozen=True)
@@ -587,7 +587,16 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
 
     def read_names_of(field: str) -> Array:
         array = names[field].array()
-        return numbers_or_texts(array.tolist()) if fields.is_feature(field) else array
+        if not fields.is_feature(field):
+            return array
+        try:
+            return numbers_or_texts(array.tolist())
+        except MixedCells as error:
+            text = (
+                "is a number among texts, in a longer form than needed: as a category its text, as a number another "
+                "one; send the feature as text in JSON, NPZ, Arrow or Parquet, or shorten it"
+            )
+            raise NotANumber.at(f"/{field}/{error.row}", text) from None
 
     arrays = _read_columns(
         columns,

@@ -12,6 +12,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.core.features import JSON_NUMBER, is_longer_number
 from calibrant.io.errors import (
     DecimalComma,
     Field,
@@ -31,20 +32,34 @@ from calibrant.io.table import Coded
 MAX_CHARACTERS, MAX_LISTED = 40, 8
 
 
-#: A number as JSON writes it, without leading zeros, so that codes such as 01234 are not numbers.
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,307})(?:\.[0-9]{1,308})?(?:[eE][+-]?[0-9]{1,3})?")
+class MixedCells(ValueError):
+    """Texts of which one, in the first such ``row``, is another category as text than as the number that it writes."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__("a number among texts, which is another category as a number")
+        self.row = row
 
 
-def numbers_or_texts(texts: Sequence[str]) -> npt.NDArray[np.float64] | npt.NDArray[np.object_]:
+def numbers_or_texts(
+    texts: Sequence[str], *, categorical: bool = False
+) -> npt.NDArray[np.float64] | npt.NDArray[np.object_]:
     """Return numbers, NaN if empty, if each text is empty or a number of JSON; else the texts. O(n).
+
+    If they are ``categorical``, all are texts. Raises ``MixedCells`` if they are not, and a text beside others is a
+    number in a longer form, such as 2.0: the category is 2.0 beside other texts, and 2 where all cells are numbers.
 
     >>> numbers_or_texts(["1.5", ""]).tolist(), numbers_or_texts(["1", "02"]).tolist()
     ([1.5, nan], ['1', '02'])
+    >>> numbers_or_texts(["2.0", "b"], categorical=True).tolist()
+    ['2.0', 'b']
     """
     distinct = set(texts)
-    if any(distinct) and all(text == "" or _JSON_NUMBER.fullmatch(text) for text in distinct):
+    numbers = set() if categorical else {text for text in distinct if JSON_NUMBER.fullmatch(text)}
+    if numbers and numbers | {""} >= distinct:
         number_of = {text: float(text) if text else np.nan for text in distinct}
         return np.array([number_of[text] for text in texts], dtype=np.float64)
+    if longer := set(filter(is_longer_number, numbers)):
+        raise MixedCells(next(row for row, text in enumerate(texts) if text in longer))
     found = np.empty(len(texts), dtype=np.object_)
     found[:] = texts
     return found

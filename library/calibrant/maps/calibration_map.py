@@ -39,7 +39,7 @@ from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScalin
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, OrderPreservingDiagonal
 from calibrant.maps.ranks import OneVsRest, Ranks
 from calibrant.maps.segments import Segments
-from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression
+from calibrant.maps.softmax_map import HiddenSoftmax, NetworkSoftmax, SoftmaxRegression
 from calibrant.maps.temperature import Temperature
 from calibrant.maps.transforms import Transform, transformed
 
@@ -62,6 +62,7 @@ TRANSFORMS: Mapping[str, type[Transform]] = MappingProxyType(
             PredictedClass,
             SoftmaxRegression,
             HiddenSoftmax,
+            NetworkSoftmax,
             Ensemble,
             VectorIdentity,
             SmoothedVector,
@@ -495,6 +496,8 @@ class CalibrationMap(ShownMap):
             If the predictions are on another scale than the map.
         WrongShape
             If the number of classes of the predictions differs from that of the map.
+        InvalidOption
+            If the map needs other features.
 
         See Also
         --------
@@ -517,6 +520,8 @@ class CalibrationMap(ShownMap):
             raise WrongShape.at(
                 "/predictions", f"must have shape {wanted}, like those that the map was fitted to{hint}"
             )
+        if isinstance(self.function, Segments):
+            self.function.check_features(predictions.features, len(predictions))
 
     def to_document(self) -> dict[str, Any]:
         """Return the map as a document of plain JSON.

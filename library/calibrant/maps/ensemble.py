@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from calibrant.core.batch import softmax_in_place
+from calibrant.core.batch import Predictions, softmax_in_place
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
 from calibrant.maps.curves import PROBABILITY_CLIP
@@ -18,9 +18,9 @@ from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
 from calibrant.maps.parameters import KeepOrder, Parameter, Parametric, Smoothing, function_document, read_array
 from calibrant.maps.ranks import OneVsRest
-from calibrant.maps.softmax_map import HiddenSoftmax, SoftmaxRegression, smoothed_logits
+from calibrant.maps.softmax_map import HiddenSoftmax, NetworkSoftmax, SoftmaxRegression, smoothed_logits
 from calibrant.maps.temperature import Temperature
-from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order_of, logits_block
+from calibrant.maps.transforms import Takes, Transform, blocks_of_rows, in_order_of, logits_block, transformed
 
 #: Tolerance of the sum of weights in documents, and the most members.
 _SUM, _MOST = 1e-9, 100
@@ -30,7 +30,15 @@ _STACKED = 32
 MEMBERS: Mapping[str, type[Transform]] = MappingProxyType(
     {
         member.family: member
-        for member in (Temperature, VectorScaling, MatrixScaling, SoftmaxRegression, HiddenSoftmax, OneVsRest)
+        for member in (
+            Temperature,
+            VectorScaling,
+            MatrixScaling,
+            SoftmaxRegression,
+            HiddenSoftmax,
+            NetworkSoftmax,
+            OneVsRest,
+        )
     }
 )
 #: Family name -> transform that may follow smoothing.
@@ -92,6 +100,23 @@ class SmoothedVector(Parametric):
             q = (1.0 - self.smoothing) * rows[part].astype(np.float64) + self.smoothing / rows.shape[1]
             found[part] = member(logits_block(q, True) if member.takes == "logits" else q)
         return found
+
+
+@dataclass(frozen=True)
+class SecondClass(Parametric):
+    """A transform of the vectors (1 - p, p) as a curve of p, which measures and diagrams of an event use."""
+
+    family: ClassVar[str] = "second-class"
+    formula: ClassVar[str] = "the second class of the member at (1 - p, p)"
+    members: Annotated[tuple[Transform, ...], _Members("the map of the whole vector", shape="1")]
+
+    def __call__(self, p: Floats) -> Floats:
+        """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n) and the cost of the transform."""
+        return transformed(self.members[0], Predictions(np.column_stack([1.0 - p, p]), "probability"))[:, 1]
+
+    def of_logits(self, z: Floats) -> Floats:
+        """Return the calibrated probability of each logit ``z (n,)``. O(n) and the cost of the transform."""
+        return transformed(self.members[0], Predictions(np.column_stack([np.zeros(len(z)), z]), "logit"))[:, 1]
 
 
 @dataclass(frozen=True)

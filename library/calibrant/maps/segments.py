@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument, InvalidOption, LengthMismatch, NotANumber, token
-from calibrant.core.features import MAX_CATEGORIES, MAX_FEATURES, MAX_LENGTH, Feature, Features
+from calibrant.core.features import MAX_CATEGORIES, MAX_FEATURES, MAX_LENGTH, Feature, Features, is_longer_number
 from calibrant.core.results import n_rows
 from calibrant.maps.curves import fast_logistic
 from calibrant.maps.parameters import Parameter, Parametric, read_array
@@ -77,9 +77,17 @@ class SegmentFeature:
     def _code(self) -> Mapping[str, int]:
         return {text: code for code, text in enumerate(self.categories or ())}
 
+    @cached_property
+    def _is_ambiguous(self) -> bool:
+        """Whether a number may be another category than the text that wrote it."""
+        return any(map(is_longer_number, self.categories or ()))
+
     def read(self, feature: Feature) -> Feature:
         """Return the feature in the kind of the map; raises ``NotANumber`` for texts in place of numbers."""
         if self.categories is not None:
+            if feature.codes is None and self._is_ambiguous:
+                text = "must be texts: the map has categories that are numbers in a longer form, such as 2.0"
+                raise NotANumber.at(f"/features/{token(self.name)}", text)
             return feature.as_categories()
         if feature.codes is not None and not feature.missing.all():
             row = int(np.flatnonzero(~feature.missing)[0])
@@ -314,8 +322,8 @@ class Segments(Parametric):
         """The names of the features."""
         return ", ".join(feature.name for feature in self.features)
 
-    def read(self, features: Features | None, n: int) -> list[Feature]:
-        """Return the features of ``n`` rows in the order of the map; raises ``InvalidOption`` if one is missing."""
+    def check_features(self, features: Features | None, n: int) -> Features:
+        """Return the features of ``n`` rows if they are those of the map; raises ``InvalidOption``."""
         if features is None:
             raise InvalidOption.at("/features", f"are missing; the map needs: {self.needed}")
         columns = features.by_name
@@ -328,6 +336,11 @@ class Segments(Parametric):
             raise InvalidOption.at(f"/features/{token(extra)}", f"is no feature of the map, which has: {self.needed}")
         if len(features) != n:
             raise LengthMismatch.at("/features", f"have {n_rows(len(features))}, but predictions have {n:,}")
+        return features
+
+    def read(self, features: Features | None, n: int) -> list[Feature]:
+        """Return the features of ``n`` rows in the order of the map; raises as ``check_features``."""
+        columns = self.check_features(features, n).by_name
         return [feature.read(columns[feature.name]) for feature in self.features]
 
     def of_rows(self, z: Floats, features: Features | None) -> Floats:

@@ -1,4 +1,4 @@
-"""The map of softmax regressions on smoothed predictions, such as SVS and SMS."""
+"""The maps of softmax regressions on smoothed predictions, such as SVS and SMS, and of layers of hidden units."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from calibrant.core.errors import InvalidDocument
 from calibrant.maps.parameters import Divisor, Intercepts, Parameter, Parametric, Probability, Smoothing
 from calibrant.maps.transforms import Takes, blocks_of_rows
 
-#: The most hidden units in documents.
-_MOST_HIDDEN = 1000
+#: The most hidden units and knots of a class in documents.
+_MOST_HIDDEN, _MOST_KNOTS = 1000, 1000
 
 
 def smoothed_logits(z: Floats, temperature: float, smoothing: float, prior: Floats) -> tuple[Floats, Floats]:
@@ -127,3 +127,64 @@ class HiddenSoftmax(_OfSmoothed):
             found[part] += self.intercepts
             softmax_in_place(found[part])
         return found
+
+
+@dataclass(frozen=True)
+class NetworkSoftmax(_OfSmoothed):
+    """A softmax regression on features of predictions, and on a layer of rectified sums of these.
+
+    The features are v = (u - its mean over the classes, positions of each u_k between its knots), with u of
+    ``smoothed_logits``; see ``features``. Continuous, differentiable except at the knots and where a sum is 0.
+    """
+
+    family: ClassVar[str] = "network-softmax"
+    formula: ClassVar[str] = (
+        "softmax(W (v, max(H v + c, 0)) + b), v the centred logarithms of (1 - a) p + a prior and their positions "
+        "between the knots"
+    )
+    takes: ClassVar[Takes] = "logits"
+    smoothing: Smoothing
+    prior: _Prior
+    knots: Annotated[Floats, Parameter("knots of each class", "logit", "K rows of t", order="not decreasing")]
+    hidden: Annotated[Floats, Parameter("matrix H, with a row for each hidden unit", shape="D rows of K t")]
+    offsets: Annotated[Floats, Parameter("vector c", shape="D")]
+    weights: Annotated[Floats, Parameter("matrix W, with a row for each class", shape="K rows of K t + D")]
+    intercepts: Intercepts
+
+    def check(self) -> None:
+        """Raise ``InvalidDocument`` if smoothed toward 0, or for too many hidden units or knots."""
+        super().check()
+        for name, size, most in (
+            ("offsets", len(self.offsets), _MOST_HIDDEN),
+            ("knots", self.knots.shape[1], _MOST_KNOTS),
+        ):
+            if size > most:
+                raise InvalidDocument.at(f"/parameters/{name}", f"must contain at most {most} numbers")
+
+    def features(self, z: Floats) -> Floats:
+        """Return the features ``(n, K t)`` of logits ``z (n, K)``.
+
+        The first K are u minus its mean over the classes. Then, class by class, t - 1 positions: that of u_k between
+        two consecutive knots is 0 up to the first, 1 from the second on, and linear between; 0 if the knots are equal.
+        """
+        u, _ = smoothed_logits(z.astype(np.float64), 1.0, self.smoothing, self.prior)
+        low, width = self.knots[:, :-1], np.diff(self.knots, axis=1)
+        with np.errstate(over="ignore"):
+            position = (u[:, :, None] - low) / np.where(width > 0.0, width, np.inf)
+        np.clip(position, 0.0, 1.0, out=position)
+        return np.hstack([u - u.mean(axis=1, keepdims=True), position.reshape(len(u), low.size)])
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K t D)."""
+        calibrated = np.empty(rows.shape)
+        direct = self.knots.size
+        for part in blocks_of_rows(rows):
+            v = self.features(rows[part])
+            units = v @ self.hidden.T
+            units += self.offsets
+            np.maximum(units, 0.0, out=units)
+            np.matmul(v, self.weights[:, :direct].T, out=calibrated[part])
+            calibrated[part] += units @ self.weights[:, direct:].T
+            calibrated[part] += self.intercepts
+            softmax_in_place(calibrated[part])
+        return calibrated

@@ -18,6 +18,7 @@ from calibrant.core.binning import (
     equal_mass_borders,
     equal_width_of_cells,
     sweep_count,
+    width_sweep_count,
 )
 from calibrant.core.cells import Cells, Floats, take
 from calibrant.core.errors import InvalidDocument
@@ -165,14 +166,15 @@ def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> 
     return _of_equal_width(equal_width_of_cells(cells, n_bins), n_bins, slope)
 
 
-def fit_sweep(cells: Cells, slope: Slope) -> tuple[Steps | Roofs, int]:
-    """Fit ES_sweep (Roelofs et al. 2022), equal-mass bins from a monotonic sweep; also return their number.
+def fit_sweep(event: Event, binning: Binning, slope: Slope) -> tuple[Steps | Roofs, int]:
+    """Fit ES_sweep or EW_sweep (Roelofs et al. 2022), bins from a monotonic sweep; also return their number.
 
-    See ``calibrant.core.binning.sweep_count``. With ``flat`` slope the heights are non-decreasing. Raises ``OneClass``.
+    See ``sweep_count`` and ``width_sweep_count`` of ``calibrant.core.binning``. With ``flat`` slope the heights are
+    non-decreasing. Raises ``OneClass``.
     """
-    check_outcomes(cells)
-    count = sweep_count(cells)
-    return fit_histogram(cells, "equal-mass", count, slope), count
+    check_outcomes(event.cells)
+    count = sweep_count(event.cells) if binning == "equal-mass" else width_sweep_count(event)
+    return fit_histogram(event.cells, binning, count, slope), count
 
 
 def fit_cross_validated(

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, expit
+from scipy.special import chdtrc, expit, fdtrc
 
 from calibrant.core.cells import Cells, Floats
-from calibrant.core.errors import InvalidOption, NotConverged
+from calibrant.core.clusters import ClusterDeviation, cluster_deviation, needing_clusters
+from calibrant.core.errors import NotConverged
 from calibrant.core.reductions import Event
 from calibrant.maps.curves import Curve, Identity, check_outcomes, check_squares, logit_of
 from calibrant.maps.platt import Platt, fit_platt
@@ -18,17 +19,18 @@ from calibrant.maps.platt import Platt, fit_platt
 _LEVEL = 0.05
 #: With fewer events or non-events, the update is shrunken.
 _FEW = 100.0
+#: Degrees of freedom of the tests.
+_FREEDOM = {"none_to_intercept": 1.0, "intercept_to_both": 1.0, "none_to_both": 2.0}
 
 
 def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     """Choose and fit an update by a closed testing procedure (Vergouwe et al. 2017), with diagnostics. O(n log n).
 
     Of few events, it is shrunken by a factor of van Houwelingen & Le Cessie (1990), as Steyerberg et al. (2004) do.
-    Importance weights count as (sum w)^2 / sum w^2 rows. Raises ``OneClass``, and ``NotConverged`` for separable
-    labels.
+    Importance weights count as (sum w)^2 / sum w^2 rows. Of rows in clusters the tests are Wald's with CR2 variances,
+    and that of both parameters has Hotelling's distribution (Pustejovsky & Tipton 2018). Raises ``OneClass``,
+    ``NotConverged`` for separable labels, and ``TooFewRows`` for too few clusters.
     """
-    if event.clusters is not None:
-        raise InvalidOption.at("/clusters", "are unknown to the tests of update, of independent rows; leave them out")
     cells = event.cells
     positives, z = check_outcomes(cells), check_squares(logit_of(cells))
     rows = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
@@ -43,21 +45,55 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     )
     ratios = {"none_to_intercept": one - none, "intercept_to_both": two - one, "none_to_both": two - none}
     ratios = {name: max(2.0 * gain, 0.0) for name, gain in ratios.items()}
-    p_values = {
-        name: float(chdtrc(df, ratios[name])) for name, df in (("none_to_both", 2.0), ("intercept_to_both", 1.0))
-    }
+    tests = {name: (ratios[name], float(chdtrc(df, ratios[name]))) for name, df in _FREEDOM.items()}
+    if event.clusters is not None:
+        with needing_clusters():
+            tests = _of_clusters(event, both, intercept)
+    p_values = {name: tests[name][1] for name in ("none_to_both", "intercept_to_both")}
     update, chosen = "none", Platt(1.0, 0.0)
     if p_values["none_to_both"] < _LEVEL:
         slope_matters = p_values["intercept_to_both"] < _LEVEL
         update, chosen = ("intercept and slope", both) if slope_matters else ("intercept", intercept)
     shrinkage = 1.0
     if update != "none" and rows * min(positives, cells.mass - positives) < _FEW:
-        df, name = (2, "none_to_both") if chosen is both else (1, "none_to_intercept")
-        shrinkage = 1.0 - df / ratios[name]
+        name = "none_to_both" if chosen is both else "none_to_intercept"
+        shrinkage = max(1.0 - _FREEDOM[name] / max(tests[name][0], 1e-300), 0.0)
     diagnostics = {"update": update, "likelihood_ratios": ratios, "p_values": p_values, "shrinkage": shrinkage}
     if update == "none":
         return Identity(), diagnostics
     return Platt(1.0 + shrinkage * (chosen.slope - 1.0), shrinkage * chosen.intercept), diagnostics
+
+
+def _of_clusters(event: Event, both: Platt, intercept: Platt) -> dict[str, tuple[float, float]]:
+    """Return the statistic and the p-value of each test of rows in clusters; raises ``TooFewRows``.
+
+    Of both parameters, the degrees of freedom of the covariance are the fewer of those of its variances.
+    """
+    logit = check_squares(logit_of(event))
+    w = np.ones(len(event)) if event.w is None else event.w
+
+    def deviations(curve: Platt, x: Floats) -> list[ClusterDeviation]:
+        chance = expit(curve.line(logit))
+        scores = x * (w * (event.y - chance))[:, None]
+        information = (w * chance * (1.0 - chance))[:, None, None] * x[:, :, None] * x[:, None, :]
+        contrasts = np.eye(x.shape[1])
+        return [cluster_deviation(event, scores, information, contrast, variance="cr2") for contrast in contrasts]
+
+    (alone,) = deviations(intercept, np.ones((len(w), 1)))
+    of_both = deviations(both, np.column_stack([np.ones_like(logit), logit]))
+    parts, off = np.stack([of.parts for of in of_both]), np.array([both.intercept, both.slope - 1.0])
+    statistic = float(off @ np.linalg.solve(parts @ parts.T, off))
+    freedom = max(min(of.freedom for of in of_both), 1.0 + 1e-9)
+    chance = float(fdtrc(2.0, freedom - 1.0, statistic * (freedom - 1.0) / (2.0 * freedom)))
+
+    def of_one(deviation: ClusterDeviation, difference: float) -> tuple[float, float]:
+        return (difference / deviation.error) ** 2, float(deviation.p_value(difference) or 0.0)
+
+    return {
+        "none_to_intercept": of_one(alone, intercept.intercept),
+        "intercept_to_both": of_one(of_both[1], both.slope - 1.0),
+        "none_to_both": (statistic, chance),
+    }
 
 
 def _intercept(cells: Cells, z: Floats, positives: float) -> float:

@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import chdtrc, chdtri, expit, ndtr, ndtri
 
-from calibrant.core.cells import Cells, Floats, effective
+from calibrant.core.cells import Cells, Floats, effective, log_odds
+from calibrant.core.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 from calibrant.core.errors import NotConverged, OneClass, OutOfRange, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
-from calibrant.measures.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 from calibrant.measures.intervals import Resampling, influence_of_clusters
 from calibrant.measures.measure import CLINICAL, Compute, Measure, MeasureResult
 from calibrant.measures.scores import centred, clipped_parts, mean_score, row_scores
@@ -27,6 +27,8 @@ Limits = Literal["profile", "wald"]
 _STEPS, _HALVINGS = 100, 30
 #: Converged if no logit changes by more than this; the largest change of a logit in one step.
 _CONVERGED, _LONGEST = 1e-10, 4.0
+#: The largest width of a panel of logits times the slope: sums over its nodes then have a relative error below 1e-10.
+_STEEPEST = 0.5
 
 
 # --- Logistic recalibration: logit P(Y = 1) = intercept + slope logit p
@@ -40,6 +42,8 @@ class LogisticModel(NamedTuple):
     w: Floats
     wy: Floats
     firth: bool = False
+    #: Width of the panels of logits whose sums these cells have; 0 if they are the cells of the rows.
+    width: float = 0.0
 
     def at(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """Return the log likelihood, its gradient ``(d,)`` and the information ``(d, d)``, penalised for Firth's."""
@@ -108,13 +112,17 @@ class Recalibration:
     @classmethod
     def of(cls, event: Event, *, free: bool, likelihood: Likelihood = "plain") -> Recalibration:
         """Fit the event. O(n log n)."""
-        model = model_of(event.cells, free=free, firth=likelihood == "firth")
+        model = model_of(event.cells, free=free, firth=likelihood == "firth", panels=True)
         if free and not model.firth and _separated(event.cells):
             raise NotConverged(
                 "the predictions separate the outcomes, so that the slope is infinite; the option "
                 "likelihood=firth has a finite one"
             )
-        return cls(model, *maximum(model, np.append(0.0, np.ones(model.x.shape[1] - 1))))
+        fitted = cls(model, *maximum(model, np.append(0.0, np.ones(model.x.shape[1] - 1))))
+        if free and abs(float(fitted.theta[1])) * model.width > _STEEPEST:
+            model = model_of(event.cells, free=free, firth=model.firth)
+            fitted = cls(model, *maximum(model, fitted.theta))
+        return fitted
 
     def influence(self, event: Event) -> Floats:
         """Return the influence of each row on the parameters: ``(n, d)``, weighted mean 0."""
@@ -208,23 +216,29 @@ def logits(p: Floats, exact: Floats | None) -> Floats:
     if extreme:
         count = f"{extreme} different values" if extreme > 1 else "a value"
         raise OutOfRange(f"the predictions have {count} of exactly 0 or 1, whose logit is infinite")
-    log_odds: Floats = np.log(p) - np.log1p(-p)
-    return log_odds
+    return log_odds(p)
 
 
-def model_of(cells: Cells, *, free: bool, firth: bool = False) -> LogisticModel:
-    """Return the logistic recalibration of cells; raise ``OneClass`` or ``OutOfRange`` if there is none."""
-    logit = logits(cells.p, cells.logit)
+def model_of(cells: Cells, *, free: bool, firth: bool = False, panels: bool = False) -> LogisticModel:
+    """Return the logistic recalibration of cells; raise ``OneClass`` or ``OutOfRange`` if there is none.
+
+    With ``panels``, sums over many cells that count rows are sums over the nodes of ``Cells.panels``.
+    """
+    extreme = cells.logit is None and (cells.p[0] <= 0.0 or cells.p[-1] >= 1.0)
+    logit = logits(cells.p, None) if extreme else cells.log_odds  # raises for extreme predictions
     events = float(cells.wy.sum())
     if (not events or events == float(cells.w.sum())) and not firth:
         raise OneClass("labels contain one class")
-    constant, w, wy = np.ones_like(logit), cells.w, cells.wy
+    w, wy, width = cells.w, cells.wy, 0.0
+    if panels and cells.kind == "frequency" and cells.panels is not None:
+        logit, w, wy, width = cells.panels
     if firth and cells.kind != "frequency":  # Firth's penalty has the size of a row
         scale = cells.mass / float(cells.w2.sum())
         w, wy = w * scale, wy * scale
+    constant = np.ones_like(logit)
     if free:
-        return LogisticModel(np.column_stack([constant, logit]), np.zeros_like(logit), w, wy, firth)
-    return LogisticModel(constant[:, None], logit, w, wy, firth)
+        return LogisticModel(np.column_stack([constant, logit]), np.zeros_like(logit), w, wy, firth, width)
+    return LogisticModel(constant[:, None], logit, w, wy, firth, width)
 
 
 def _separated(cells: Cells) -> bool:

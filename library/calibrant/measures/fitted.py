@@ -15,18 +15,19 @@ from calibrant.core.cells import Cells, Floats, take
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import Curve, CurvePlaces, Predicted, calibrated, clipped_logit, logit_of
+from calibrant.maps.ensemble import SecondClass
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
 from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Polyline
+from calibrant.maps.transforms import transformed
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.measures.scores import mean_over_rows, mean_score
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import CHOICES, AveragedOptions, PiecewiseOptions, check_rows
 
 PieceFamily = Literal["pl", "pl3"]
-#: The methods whose maps of an event are measures; two-class maps of the vector are curves of the event.
-EVALUATORS = tuple(
-    name for name, m in METHODS.items() if (m.event is not None and m.evaluates) or name in ("iop-oi", "iop-op")
-)
+#: The methods whose maps are measures; those of the vector are of the two classes of an event too.
+EVALUATORS = tuple(name for name, method in METHODS.items() if method.evaluates)
 #: Number of curves drawn around a PL or PL3 fit.
 _DRAWS = 200
 
@@ -82,8 +83,7 @@ def fitted_error(
     Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``.
     """
     method = METHODS[name]
-    known = method.known_options()
-    chosen = method.read_options({**options, "folds": folds} if "folds" in known else options)
+    chosen = _read_options(method, folds, options)
     piecewise = chosen.get("options", PiecewiseOptions(folds=folds))
     in_order = isinstance(piecewise, AveragedOptions) and piecewise.rows_in_order
     if isinstance(piecewise, AveragedOptions):
@@ -110,7 +110,7 @@ def fitted_error(
             {"pieces": diagnostics["pieces"]},
         )
     else:
-        curve, diagnostics = _single(method, event, chosen)
+        curve, diagnostics = curve_of(method, event, chosen)
         belief, diagnostics = replace(process, centre=calibrated(curve, posterior)), {}
     value, corrected = plugged_error(event.cells, curve, norm), debiased(belief, norm)
     # Curves around a single PL or PL3 fit ignore other numbers of pieces, so the spread is that of the process.
@@ -126,8 +126,12 @@ def fit_options(name: str) -> Mapping[str, Option]:
     return {"folds": CHOICES["folds"], **own}
 
 
-def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[Curve, dict[str, Any]]:
-    """Fit a curve; order-preserving maps are fitted to both classes of the event, and are PL3 curves."""
+def _read_options(method: Method, folds: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    return method.read_options({**options, "folds": folds} if "folds" in method.known_options() else options)
+
+
+def curve_of(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[Curve, dict[str, Any]]:
+    """Fit a curve; maps of the vector are fitted to both classes of the event. By rank they are PL3 curves."""
     if method.event is not None:
         return method.curve(event, FitContext(), options)
     both = np.column_stack([1.0 - event.p, event.p])
@@ -135,7 +139,7 @@ def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[C
     vector = Vector(both, event.y.astype(np.int64), event.w, event.kind, logits, event.clusters)
     transform, diagnostics = method.transform(vector, FitContext(), options)
     if not isinstance(transform, OrderInvariant | OrderPreserving):
-        raise TypeError(f"{method.name} is not defined for an event")
+        return SecondClass((transform,)), diagnostics
     # With two classes the only gap is |logit p|, stretched by the slopes of the first rank and of the class there.
     end = float(np.abs(logit_of(event, PL3_CLIP)).max(initial=clipped_logit(np.ones(1), PL3_CLIP)[0]))
     gaps = np.unique(np.concatenate([[0.0], transform.knots[transform.knots < end], [end]]))
@@ -145,6 +149,25 @@ def _single(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[C
     below, above = (stretched(gaps, transform.knots, each) for each in slopes)
     knots, heights = np.append(-gaps[:0:-1], gaps), np.append(-below[:0:-1], above)
     return LogitPiecewiseLinear((Polyline(knots, heights),)), diagnostics
+
+
+def vector_error(
+    vector: Vector, name: str, *, norm: float, folds: int, options: Mapping[str, Any]
+) -> tuple[float, dict[str, Any]]:
+    """Return the mean over the rows of sum_k |c_k(p) - p_k|^norm for a map c fitted to the same vectors, and its parts.
+
+    The power is that of the canonical calibration error CE_norm (Gruber & Buettner 2022, definition 2) with c in place
+    of P(Y | p). It is at most 2. Raises what the fit raises. O(n K) and a fit.
+    """
+    method = METHODS[name]
+    transform, _ = method.transform(vector, FitContext(), _read_options(method, folds, options))
+    after = replace(vector, probabilities=transformed(transform, vector), logits=None)
+    off = np.abs(after.p - vector.p)
+
+    def error(power: float) -> float:
+        return mean_over_rows((off**power).sum(axis=1), vector.w)
+
+    return error(norm), {"alpha_1": error(1), "alpha_2": error(2), "log_loss": mean_score(after, "log-loss")}
 
 
 def plugged_error(cells: Cells, curve: Curve, norm: float) -> float:
@@ -243,12 +266,21 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
     return compute
 
 
+def _compute_vector(name: str) -> Callable[..., MeasureResult]:
+    def compute(vector: Vector, resampling: Resampling, *, norm: float, folds: int, **options: Any) -> MeasureResult:
+        value, parts = vector_error(vector, name, norm=norm, folds=folds, options=options)
+        problem = None if resampling.level is None else "no interval: it is defined for one event"
+        return MeasureResult(value, parts=parts, problem=problem)
+
+    return compute
+
+
 def _seconds(method: Method) -> Callable[[int, int, Mapping[str, Any]], float]:
     known = method.known_options()
 
-    def seconds(n: int, _classes: int, options: Mapping[str, Any]) -> float:
+    def seconds(n: int, n_classes: int, options: Mapping[str, Any]) -> float:
         chosen = method.read_options({name: value for name, value in options.items() if name in known})
-        return 0.03 + method.seconds(n, 1 if method.event is not None else 2, chosen)
+        return 0.03 + method.seconds(n, n_classes if method.event is not None else max(n_classes, 2), chosen)
 
     return seconds
 
@@ -258,6 +290,10 @@ _DEBIASED = (
     "c - p) or mean |m - p|^(norm - 1) sign(m - p) (y - p) (norm above 1), with m the fitted map and c over the curves "
     "of a Gaussian process"
 )
+_OF_VECTORS = (
+    "; for the vector mean sum_k |c_k(p) - p_k|^norm, at most 2, neither debiased nor with an interval. For an event "
+    "the map is that of the vector (1 - p, p)"
+)
 
 MEASURES = tuple(
     Measure(
@@ -265,12 +301,13 @@ MEASURES = tuple(
         f"Calibration error by fitting: {method.title}",
         _FAMILY,
         f"mean |c(p) - p|^norm, with c the map that the method {name} fits to the same rows, not clipped to [0, 1]. "
-        f"{_DEBIASED}",
+        f"{_DEBIASED}{'' if method.vector is None else _OF_VECTORS}",
         f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/explanation/debiasing.md",
         0.0,
-        1.0,
-        "O(n log n) and a fit to a few hundred cells",
+        1.0 if method.vector is None else 2.0,
+        "O(n log n) and a fit to a few hundred cells" if method.vector is None else "O(n K + n log n) and a fit",
         event=_compute(name),
+        vector=None if method.vector is None else _compute_vector(name),
         needs="both outcomes, different predictions, at least as many rows as folds",
         options={"norm": Option(1, low=1.0, high=1e9, real=True), **fit_options(name)},
         runs=method.runs,

@@ -8,19 +8,21 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.calibrators import METHODS, fit_curve
+from calibrant.calibrators import METHODS, FitContext
 from calibrant.core.cells import Floats, take
-from calibrant.core.errors import TooFewRows
+from calibrant.core.errors import InvalidOption, TooFewRows
 from calibrant.core.reductions import Event, Vector
 from calibrant.core.validation import folds_of
 from calibrant.maps.curves import calibrated
-from calibrant.measures.fitted import off_the_ends
+from calibrant.maps.transforms import transformed
+from calibrant.measures.fitted import curve_of, off_the_ends
 from calibrant.measures.intervals import Resampling, influence_interval
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.scores import centred, clipped_rows, mean_over_rows, row_scores
 
 ImprovedScore = Literal["brier", "log-loss"]
-Recalibration = Literal["platt", "beta", "isotonic"]
+#: Methods of an event, and of the vector or of the two classes of an event.
+OF_EVENT, OF_VECTOR = ("platt", "beta", "isotonic"), ("temperature", "ets", "iop-diagonal")
 
 
 def improvement(before: Event | Vector, after: Event | Vector, score: ImprovedScore) -> tuple[float, Floats]:
@@ -76,24 +78,37 @@ def parts_of(before: Event | Vector, after: Event | Vector, score: ImprovedScore
     return parts
 
 
-def out_of_fold(event: Event, method: Recalibration, score: ImprovedScore, *, folds: int, seed: int) -> Event:
-    """Return the event with predictions calibrated by maps fitted to the other folds.
+def out_of_fold(
+    subject: Event | Vector, method: str | None, score: ImprovedScore, *, folds: int, seed: int
+) -> tuple[Event | Vector, str]:
+    """Return the event or vectors calibrated by maps fitted to the other folds, and the method.
 
-    Folds are drawn by ``folds_of``; the events of one row are in the same fold. For the log loss, values of a map of
-    exactly 0 or 1 become (k + 1/2) / (m + 1) for k positives of m training rows. Raises ``TooFewRows`` if there are
-    fewer rows than folds, and what the fit raises. O(folds n log n).
+    No method is Platt scaling of an event, and temperature scaling of vectors. Folds are drawn by ``folds_of``; the
+    events of one row are in the same fold. For the log loss, values of a map of an event of exactly 0 or 1 become
+    (k + 1/2) / (m + 1) for k positives of m training rows. Raises ``InvalidOption`` for vectors if the method is of an
+    event, ``TooFewRows`` if there are fewer rows than folds, and what the fit raises. O(folds n log n).
     """
-    fold = folds_of(event, folds, seed)
-    p, fitter = event.p.copy(), METHODS[method]
+    name = method or (OF_EVENT if isinstance(subject, Event) else OF_VECTOR)[0]
+    if isinstance(subject, Vector) and name in OF_EVENT:
+        raise InvalidOption(f"the method {name} is of an event; for the whole vector use {', '.join(OF_VECTOR)}")
+    fold, fitter = folds_of(subject, folds, seed), METHODS[name]
+    options, context = fitter.read_options({}), FitContext(diagnose=False)
+    p = subject.p.astype(np.float64)
     for number in range(folds):
-        train, own = _part(event, (fold >= 0) & (fold != number)), fold == number
-        curve, _ = fit_curve(fitter, train)
-        held_out = _part(event, own)
+        train, own = (fold >= 0) & (fold != number), fold == number
+        if isinstance(subject, Vector):
+            transform, _ = fitter.transform(subject.rows(np.flatnonzero(train)), context, options)
+            p[own] = transformed(transform, subject.rows(np.flatnonzero(own)))
+            continue
+        event, held_out = _part(subject, train), _part(subject, own)
+        curve, _ = curve_of(fitter, event, options)
         if score == "log-loss":
-            p[own] = off_the_ends(curve, train.cells, held_out)
+            p[own] = off_the_ends(curve, event.cells, held_out)
         else:
             p[own] = np.clip(calibrated(curve, held_out), 0.0, 1.0)
-    return replace(event, p=p, logit=None)
+    if isinstance(subject, Vector):
+        return replace(subject, probabilities=p, logits=None), name
+    return replace(subject, p=p, logit=None), name
 
 
 def _part(event: Event, chosen: npt.NDArray[np.bool_]) -> Event:

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.cells import Floats
+from calibrant.core.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 from calibrant.core.errors import CalibrationError, InvalidOption, TooFewRows
 from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import check, report
 from calibrant.core.reductions import Classes, Event, Subject, Vector
-from calibrant.measures.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 
 #: The most groups; up to this many rows, each row is a group.
 GROUPS = 2048

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from calibrant.core.arrays import Compared
 from calibrant.core.cells import Floats
+from calibrant.core.clusters import cluster_deviation, needing_clusters, number_of_clusters
 from calibrant.core.errors import OneClass
 from calibrant.core.options import OFF, Option
 from calibrant.core.reductions import Event
@@ -21,6 +22,10 @@ from calibrant.measures.scores import centred, mean_over_rows
 
 #: The coefficients of outcome shares whose sum is the rate of events, and that of positive decisions.
 EVENTS, POSITIVE = (1.0, 0.0, 1.0, 0.0), (1.0, 1.0, 0.0, 0.0)
+#: Shares below this are rounding.
+_EMPTY = 1e-14
+#: The most numbers of clusters, kinds and thresholds at once.
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +41,15 @@ class RowShares(NamedTuple):
     """RowShares of the mass of k disjoint kinds of rows at t thresholds, ``(k, t)``.
 
     ``squares (k, t)`` are the sums of the squares of the weights divided by the mass, and ``total`` is that of all
-    rows; the covariances of the shares follow from them.
+    rows; the covariances of the shares follow from them. Rows in clusters have ``covariance (k, k, t)`` with
+    ``freedom`` degrees of freedom, and ``total (t,)`` is 1 over the number of independent rows.
     """
 
     share: Floats
     squares: Floats
-    total: float
+    total: float | Floats
+    covariance: Floats | None = None
+    freedom: float = np.inf
 
 
 def shares_between(event: Event, spans: Sequence[tuple[Integers, Integers]], size: int) -> RowShares:
@@ -61,10 +69,49 @@ def shares_between(event: Event, spans: Sequence[tuple[Integers, Integers]], siz
         return np.concatenate(sums)
 
     share = summed(event.w) / mass
+    if event.clusters is not None:
+        return _of_clusters(event, event.clusters, spans, share)
     if event.w is None or event.kind == "frequency":
         return RowShares(share, share / mass, 1.0 / mass)
     squares = (event.w / mass) ** 2
     return RowShares(share, summed(squares), float(squares.sum()))
+
+
+def _of_clusters(
+    event: Event, clusters: Integers, spans: Sequence[tuple[Integers, Integers]], share: Floats
+) -> RowShares:
+    """Return shares ``(k, t)`` of rows in clusters with their CR2 covariances. O(n t + G k^2 t) for G clusters."""
+    w = np.ones(len(event)) if event.w is None else event.w
+    with needing_clusters():
+        deviation = cluster_deviation(event, np.zeros((len(event), 1)), w[:, None, None], np.ones(1), variance="cr2")
+    cluster, count = number_of_clusters(clusters)
+    total_mass = float(w.sum())
+    mass = np.bincount(cluster, w, count) / total_mass
+    scale = 1.0 / np.sqrt(1.0 - mass)
+    size = share.shape[1]
+    covariance = np.empty((len(share), *share.shape))
+    step = max(_BLOCK // (count * len(share)), 1)
+    for begin in range(0, size, step):
+        width = min(step, size - begin)
+        sums = []
+        for span in spans:
+            start, end = (np.clip(at - begin, 0, width) for at in span)
+            for outcome in (1, 0):
+                own = w * (event.y == outcome)
+                edges = [np.bincount(cluster * (width + 1) + at, own, count * (width + 1)) for at in (start, end)]
+                sums.append(np.cumsum((edges[0] - edges[1]).reshape(count, width + 1), axis=1)[:, :width])
+        part = slice(begin, begin + width)
+        off = (np.stack(sums) / total_mass - mass[:, None] * share[:, None, part]) * scale[:, None]
+        covariance[:, :, part] = np.einsum("igt,jgt->ijt", off, off)
+    empty = share < _EMPTY
+    covariance[empty[:, None] | empty] = 0.0
+    each, spread = np.arange(len(share)), share * (1.0 - share)
+    variance = covariance[each, each]
+    known = (variance > 0.0) & (spread > 0.0)
+    # A kind without rows has as many independent rows as the most dependent of the other kinds.
+    per_row = np.divide(variance, spread, out=np.zeros_like(spread), where=known).max(axis=0)
+    total = np.where(per_row > 0.0, per_row, mass @ mass)
+    return RowShares(share, np.zeros_like(share), total, covariance, deviation.freedom)
 
 
 def decided(event: Event, thresholds: Floats) -> Integers:
@@ -94,14 +141,17 @@ def combined(of: RowShares, coefficients: npt.ArrayLike, level: float) -> Estima
 
     The interval of each share is Wilson's, for the number of rows that gives the variance of the weighted share. They
     are combined with the correlations of the shares (Zou & Donner 2008), which unlike a normal interval also holds for
-    few rows of a kind.
+    few rows of a kind. Of rows in clusters the quantiles are Student's.
     """
-    share, squares, total = of
+    share, squares, total = of.share, of.squares, of.total
     c = np.broadcast_to(np.asarray(coefficients, np.float64).reshape(len(share), -1), share.shape)
     value = weighted_sum(of, coefficients)
     each = np.arange(len(share))
-    covariance = total * share[:, None] * share - share[:, None] * squares - squares[:, None] * share
-    covariance[each, each] += squares
+    if of.covariance is None:
+        covariance = total * share[:, None] * share - share[:, None] * squares - squares[:, None] * share
+        covariance[each, each] += squares
+    else:
+        covariance = of.covariance
     variance = np.maximum(covariance[each, each], 0.0)
     spread = share * (1.0 - share)
     per_row = np.divide(variance, spread, out=np.full_like(spread, total), where=(variance > 0.0) & (spread > 0.0))
@@ -109,7 +159,8 @@ def combined(of: RowShares, coefficients: npt.ArrayLike, level: float) -> Estima
     correlation = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
     correlation[each, each] = 1.0
     correlation *= np.sign(c)[:, None] * np.sign(c)
-    z = float(ndtri((1.0 + level) / 2.0)) ** 2 * per_row
+    tail = (1.0 + level) / 2.0
+    z = float(ndtri(tail) if of.covariance is None else stdtrit(of.freedom, tail)) ** 2 * per_row
     centre, half = (share + z / 2.0) / (1.0 + z), np.sqrt(z) * np.sqrt(spread + z / 4.0) / (1.0 + z)
     below, beyond = np.abs(c) * (share - centre + half), np.abs(c) * (centre + half - share)
 

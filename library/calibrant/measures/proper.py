@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.calibrators import METHODS
 from calibrant.core.binning import MAX_COMPRESSED, compressed
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidOption
 from calibrant.core.options import Option
 from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.measures.binned import binned_distance, bins_seconds
-from calibrant.measures.improvement import ImprovedScore, Recalibration, improvement, out_of_fold, parts_of
+from calibrant.measures.improvement import OF_EVENT, OF_VECTOR, ImprovedScore, improvement, out_of_fold, parts_of
 from calibrant.measures.intervals import Distance, Resampling, joined
 from calibrant.measures.measure import Measure, MeasureResult, with_interval
 from calibrant.measures.scores import (
@@ -149,16 +150,24 @@ def _decomposition_distance(
 
 
 def _improvement(
-    event: Event, resampling: Resampling, *, score: ImprovedScore, method: Recalibration, folds: int
+    subject: Event | Vector, resampling: Resampling, *, score: ImprovedScore, method: str | None, folds: int
 ) -> MeasureResult:
-    after = out_of_fold(event, method, score, folds=folds, seed=resampling.seed)
-    return MeasureResult(improvement(event, after, score)[0], parts=parts_of(event, after, score))
+    after, name = out_of_fold(subject, method, score, folds=folds, seed=resampling.seed)
+    value, parts = improvement(subject, after, score)[0], parts_of(subject, after, score)
+    return MeasureResult(value, parts=parts, definition={"method": name})
 
 
 def _improvement_influence(
-    event: Event, resampling: Resampling, *, score: ImprovedScore, method: Recalibration, folds: int
+    subject: Event | Vector, resampling: Resampling, *, score: ImprovedScore, method: str | None, folds: int
 ) -> Floats:
-    return improvement(event, out_of_fold(event, method, score, folds=folds, seed=resampling.seed), score)[1]
+    after, _ = out_of_fold(subject, method, score, folds=folds, seed=resampling.seed)
+    return improvement(subject, after, score)[1]
+
+
+def _improvement_seconds(n: int, n_classes: int, options: Mapping[str, Any]) -> float:
+    name = options["method"] or "platt"
+    fit = METHODS[name].seconds(n, n_classes if name in OF_EVENT else max(n_classes, 2), METHODS[name].read_options({}))
+    return float(options["folds"] * (1.5e-3 + 1.5e-7 * n * n_classes + fit))
 
 
 _SCORE = Option("brier", choices=("brier", "log-loss", "spherical"))
@@ -285,20 +294,23 @@ MEASURES = (
         "Recalibration improvement",
         _FAMILY,
         "mean S(p, y) - mean S(c(p), y), with c the map that the method fits to the other folds of the rows sorted by "
-        "(p, y). Above 0 recalibration improves the score. It equals the change of the calibration error if c is "
-        "injective (isotonic is not). For log-loss, values 0 and 1 of a map become (k + 1/2) / (m + 1)",
+        "(p, y): null is platt for an event, and temperature for the vector, which also takes "
+        f"{' and '.join(OF_VECTOR[1:])}. Above 0 recalibration improves the score. It equals the change of the "
+        "calibration error if c is injective (isotonic is not). For log-loss, values 0 and 1 of a map of an event "
+        "become (k + 1/2) / (m + 1)",
         f"{_PAPER}, proposition 4.5",
         None,
         None,
-        "O(folds n log n)",
+        "O(folds n log n), and O(folds n K) for the vector",
         event=_improvement,
+        vector=_improvement,
         needs="both outcomes, different predictions, at least as many rows as folds",
         influence=_improvement_influence,
         options={
             "score": _TWO_SCORES,
-            "method": Option("platt", choices=("platt", "beta", "isotonic")),
+            "method": Option(None, choices=(None, *OF_EVENT, *OF_VECTOR)),
             "folds": Option(10, low=2, high=MAX_FOLDS),
         },
-        seconds=lambda n, _classes, options: options["folds"] * (1.5e-3 + 1.5e-7 * n),
+        seconds=_improvement_seconds,
     ),
 )

@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,8 @@ Gathered = tuple[Keys, Counts, Floats]
 _PLACES, _MORE = 8, 1 << 14
 #: Keys that are added up together: enough for one call, and few enough for the processor cache.
 _AT_ONCE = 1 << 16
+#: Rows of a table whose keys are computed together, in the processor cache; rows that wait for the next sum.
+_BLOCK, _WAITING = 1 << 13, 1 << 19
 
 
 def gathered(keys: Keys, rows: Counts, p_sum: Floats) -> Gathered:
@@ -83,8 +86,8 @@ CELLS = 2048
 Integers = npt.NDArray[np.int64]
 
 
-def place(p: Floats) -> Integers:
-    """Return the cell of each p in [0, 1]: ``(n,)``, 0 to ``CELLS`` - 1. O(n).
+def place(p: npt.NDArray[np.floating[Any]], out: Integers | None = None) -> Integers:
+    """Return the cell of each p in [0, 1]: ``(n,)``, 0 to ``CELLS`` - 1, also in ``out``. O(n).
 
     Cell k contains p from sin^2(pi k / 2m) up to sin^2(pi (k + 1) / 2m), m = ``CELLS``. The arcsine of the root
     stabilises the variance of an observed frequency (Anscombe 1948): the width of a cell, pi/m sqrt(p (1 - p)), is
@@ -96,6 +99,15 @@ def place(p: Floats) -> Integers:
     >>> place(np.array([0.0, 0.5, 1.0])).tolist()
     [0, 1024, 2047]
     """
+    # Most of the steps, multiples of a power of two, are inside one cell, which a table has.
+    found: Integers = _CELL_OF_STEP.take((p * _STEPS).astype(np.int64), out=out, mode="clip")
+    odd = np.flatnonzero(found < 0)
+    if len(odd):
+        found[odd] = _placed(p[odd].astype(np.float64, copy=False))
+    return found
+
+
+def _placed(p: Floats) -> Integers:
     found: Integers = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 * CELLS / math.pi)).astype(np.int64), CELLS - 1)
     found -= p < BEGINS[found]
     found += p >= _END[found]
@@ -112,6 +124,10 @@ def borders() -> Floats:
 BEGINS = borders()[:-1]
 #: The ends of the cells; the last cell also contains 1.
 _END = np.append(BEGINS[1:], np.inf)
+#: Equal steps of p, and the cell that contains a whole step, or -1; the last entry is for p = 1.
+_STEPS = 1 << 16
+_CELL_OF_STEP = _placed(np.arange(_STEPS + 1) / _STEPS)
+_CELL_OF_STEP[:-1][_CELL_OF_STEP[:-1] != _placed(np.nextafter(np.arange(1, _STEPS + 1) / _STEPS, 0.0))] = -1
 
 
 # --- Serialisation: a header with a checksum, and columns as narrow as possible
@@ -246,6 +262,67 @@ def tally_of_keys(keys: Keys, p: Floats, counts: Counts | None = None) -> Tally:
     # Sum differences from the start of the cell: sums of a million similar numbers lose accuracy.
     found = _gathered(keys, rows, rows * (p - BEGINS[keys // 2 % CELLS]))
     return replace(found, p_sum=found.p_sum + found.rows * BEGINS[found.keys // 2 % CELLS])
+
+
+class CellTable:
+    """Rows that are added up in a table of all groups, cells and outcomes: faster than tallies of few rows.
+
+    It has 64 KiB for each group, as much again while rows are added, and 8 MiB.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Counts = np.zeros(2 * CELLS, dtype=np.int64)
+        self._beyond: Floats = np.zeros(2 * CELLS)  # sums of differences from the starts of the cells
+        self._keys, self._differences = np.empty(_WAITING, dtype=np.int64), np.empty(_WAITING)
+        self._waiting = 0
+
+    def add(
+        self,
+        p: npt.NDArray[np.floating[Any]],
+        y: npt.NDArray[Any],
+        codes: npt.NDArray[np.integer[Any]] | None = None,
+        groups: Integers | None = None,
+    ) -> None:
+        """Count rows: ``p (n,)`` in [0, 1], ``y (n,)`` 0 or 1, and ``groups[codes]``, or None for 0. O(n)."""
+        first = None if codes is None or groups is None else groups * (2 * CELLS)
+        for start in range(0, len(p), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            held = p[block]
+            if self._waiting + len(held) > len(self._keys):
+                self._flush()
+            there = slice(self._waiting, self._waiting + len(held))
+            keys, differences = self._keys[there], self._differences[there]
+            place(held, keys)
+            BEGINS.take(keys, out=differences, mode="clip")
+            np.subtract(held, differences, out=differences)
+            np.left_shift(keys, 1, out=keys)
+            np.add(keys, y[block], out=keys)
+            if first is not None and codes is not None:
+                np.add(keys, first.take(codes[block]), out=keys)
+            self._waiting = there.stop
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        keys, differences = self._keys[: self._waiting], self._differences[: self._waiting]
+        size = max(len(self._rows), (int(keys.max()) // (2 * CELLS) + 1) * 2 * CELLS)
+        rows, sums = np.bincount(keys, minlength=size), np.bincount(keys, differences, size)
+        rows[: len(self._rows)] += self._rows
+        sums[: len(self._beyond)] += self._beyond
+        self._rows, self._beyond, self._waiting = rows, sums, 0
+
+    def held(self) -> list[int]:
+        """Return the groups that have rows."""
+        self._flush()
+        return np.flatnonzero(self._rows.reshape(-1, 2 * CELLS).any(axis=1)).tolist()  # type: ignore[no-any-return]
+
+    def tally(self, groups: Sequence[int]) -> Tally:
+        """Return the tally of some groups, which are 0, 1, ... in it."""
+        self._flush()
+        rows, beyond = (of.reshape(-1, 2 * CELLS)[list(groups)].ravel() for of in (self._rows, self._beyond))
+        held = np.flatnonzero(rows)
+        keys = held + held // (2 * CELLS) * (2 * CELLS * (FOLDS - 1))
+        return Tally(keys.astype(np.uint32), rows[held], beyond[held] + rows[held] * BEGINS[held // 2 % CELLS])
 
 
 def merged(tallies: Iterable[Tally]) -> Tally:

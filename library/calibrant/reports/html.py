@@ -15,7 +15,7 @@ from calibrant.reports.figures import figures, group_figure, model_figures
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.reproduction import fitting, reproduction, reproduction_of_models
 from calibrant.reports.sets import set_section
-from calibrant.reports.tables import facts, fewer, grouped, measured, segmented
+from calibrant.reports.tables import facts, fewer, graded, grouped, measured, segmented
 from calibrant.reports.text import printable, unlike_formula
 from calibrant.reports.verdict import verdict
 
@@ -70,6 +70,7 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         from calibrant.reports.forecasts import shown as own
     both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
     none = {"fewer": "", "group_figure": None, "contest": None, "coverage_by": None, "sets": None, "segments": None}
+    none |= {"grades": None}
     return {**both, **none, **own(report, about)}
 
 
@@ -91,8 +92,12 @@ def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, An
         "contest": contest(report),
         "sets": set_section(report, about),
         "segments": segmented(report),
+        "grades": graded(report),
         "facts": facts(report, about),
-        "reproduction": reproduction(about, [*arrays, *(["groups"] if report.get("groups") else [])]),
+        "reproduction": reproduction(
+            about,
+            [*arrays, *(name for name, of in (("groups", "groups"), ("features", "segments")) if report.get(of))],
+        ),
     }
 
 

@@ -25,9 +25,10 @@ from calibrant.maps.calibration_map import CalibrationMap, check_class_names, ch
 from calibrant.reports.forecasts import ForecastReport
 from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.operations import report_of_models, report_of_rows, segments_document
+from calibrant.reports.operations import grades_document, report_of_models, report_of_rows
 from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import evaluate_sets
+from calibrant.sets.set_map import SetMap
 
 #: Height of a report in a notebook, in pixels.
 _HEIGHT = 720
@@ -104,6 +105,7 @@ def report(
     groups: Any = None,
     clusters: Any = None,
     features: Any = None,
+    grades: bool = False,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
     sets: Any = None,
@@ -127,11 +129,11 @@ def report(
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional
         As for ``evaluate``.
-    groups, clusters : array_like, shape (n,), or frame, optional
-        As for ``evaluate``.
+    groups, clusters, grades : optional
+        As for ``evaluate``. With ``grades=True``, groups are rating grades, and the report tests their PDs.
     features : frame, or mapping of str to array_like, optional
-        As for ``find_segments``; the report then shows segments in which predictions are too high or too low. A map of
-        ``segments`` needs those of its fit.
+        As for ``find_segments``; the report then shows segments in which predictions are too high or too low, unless
+        rows are in clusters. A map of ``segments`` needs those of its fit.
     map : CalibrationMap, optional
         Map to apply; the report then shows the predictions before and after it, and recommends none. Not for models.
     scale : {"probability", "percent", "logit"}, default "probability"
@@ -182,7 +184,7 @@ def report(
         "scale": scale,
     }
     if isinstance(predictions, Mapping):
-        for name, value in {"map": map, "sets": sets, "features": features}.items():
+        for name, value in {"map": map, "sets": sets, "features": features, "grades": grades or None}.items():
             if value is not None:
                 raise InvalidOption.at(
                     f"/{name}", "cannot be combined with several models; report each of them with it"
@@ -199,11 +201,11 @@ def report(
         reduction = reduction_by_name(reduction, rows.class_names)
         found, options = report_of_rows(rows, reduction, map, seed=seed)
     if sets is not None:
-        found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind)}
+        found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind, seed)}
     elif alpha is not None:
         raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
-    if rows.batch.predictions.features is not None:
-        found["segments"] = segments_document(rows.batch, rows.batch.predictions.features, reduction, seed=seed)
+    if grades:
+        found["grades"] = grades_document(rows.batch, rows.groups)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,
@@ -216,11 +218,14 @@ def report(
     return HtmlReport(standalone(found, about), found)
 
 
-def _of_sets(sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind) -> dict[str, Any]:
+def _of_sets(
+    sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind, seed: int
+) -> dict[str, Any]:
     """Return the evaluation of the prediction sets of rows as plain JSON."""
     if callable(getattr(sets, "apply", None)) and not is_frame(sets):  # a set map
-        by_group = getattr(sets, "groups", None) is not None
-        sets = sets.apply(predictions, groups=rows.groups) if by_group else sets.apply(predictions)
+        used = {"groups": rows.groups} if getattr(sets, "groups", None) is not None else {}
+        random = isinstance(sets, SetMap) and sets.function.is_random
+        sets = sets.apply(predictions, **used, **({"seed": seed} if random else {}))
     return evaluate_sets(
         sets,
         rows.batch.labels,

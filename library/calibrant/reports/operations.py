@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from calibrant.by_size import BySize
-from calibrant.core.batch import Batch
-from calibrant.core.features import Features
+from calibrant.core.batch import Batch, counted_kind
+from calibrant.core.errors import InvalidOption, TooFewRows, naming
+from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import MANY
 from calibrant.decisions.costs import Costs
+from calibrant.decisions.grades import grade_results
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
@@ -23,6 +28,10 @@ from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import plain_result, plain_results
 from calibrant.measures.multicalibration import independent_event
 from calibrant.reports.panel import RESAMPLES, by_group, full, group_diagrams, joined, model_diagrams
+from calibrant.sets.evaluation import evaluate_covered
+from calibrant.sets.prediction_sets import PredictionSets
+from calibrant.sets.rows import CoveredRows, read_sets
+from calibrant.sets.set_map import SetMap
 
 if TYPE_CHECKING:
     from calibrant.comparison import CalibrationLaw, Comparison, ComparisonReport, ContestantReport
@@ -86,11 +95,15 @@ class ClassOperation:
 
 @dataclass(frozen=True)
 class ClassEvaluation(ClassOperation):
-    """An evaluation, or a comparison of maps, by group if the rows have groups; ``ids`` are those of the maps."""
+    """An evaluation, or a comparison of maps, by group if the rows have groups; ``ids`` are those of the maps.
+
+    A full report shows the coverage of ``sets`` too.
+    """
 
     task: Evaluation | Comparison
     ids: Mapping[str, str] = field(default_factory=dict)
     by_group: bool = True
+    sets: SetMap | None = None
 
     @property
     def evaluation(self) -> Evaluation:
@@ -99,6 +112,9 @@ class ClassEvaluation(ClassOperation):
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
         """Return the checked rows."""
+        if self.sets is not None:
+            with naming({"map": "sets"}):
+                self.sets.check(batch.predictions, groups if self.sets.groups is not None else None)
         return self.task.check(batch, groups)
 
     def seconds(self, rows: CheckedBatch) -> float:
@@ -247,6 +263,8 @@ def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, 
 
 #: Estimated seconds of a recommendation: fixed, per row, and per number (rows times classes).
 _ONCE, _ROW, _NUMBER = 0.05, 8e-6, 4e-6
+#: Estimated seconds of sets per number, of a search for segments per row and combination of features, and its most.
+_SET_NUMBER, _SEARCHED, _MOST_SEARCHED = 5e-8, 1e-6, 20.0
 
 
 @dataclass(frozen=True)
@@ -254,6 +272,7 @@ class ClassReport:
     """A full report: the evaluation of all rows, that of the groups if it is another one, and a recommendation.
 
     With ``restricted`` classes there is neither a recommendation nor a diagram of each group, which cover all rows.
+    Rows with features have their segments, unless they are in clusters, and ``whole`` with ``sets`` has their coverage.
     """
 
     whole: ClassEvaluation
@@ -307,7 +326,14 @@ class ClassReport:
         n, numbers = len(rows), len(rows) * (rows.batch.predictions.n_classes or 1)
         recommendation = _ONCE + _ROW * min(n, MOST_ROWS) + _NUMBER * min(numbers, MOST_NUMBERS)
         apart = 0.0 if self.of_groups is None else self.of_groups.seconds(rows)
-        return self.whole.seconds(rows) + apart + recommendation
+        sets = 0.0 if self.whole.sets is None else _SET_NUMBER * numbers
+        return self.whole.seconds(rows) + apart + recommendation + sets + self._seconds_of_segments(rows)
+
+    def _seconds_of_segments(self, rows: CheckedBatch) -> float:
+        features = rows.batch.predictions.features
+        if features is None:
+            return 0.0
+        return _SEARCHED * len(rows) * len(features.columns) ** _order(len(rows), len(features.columns))
 
     def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
         """Return all results, the diagrams of the groups and the ``recommendation`` as plain JSON."""
@@ -323,6 +349,13 @@ class ClassReport:
 
             report(2, 3, "recommendation")
             found["recommendation"] = recommended_map(rows.batch, rows.reduction, seed=self.seed).to_document()
+        if self.whole.sets is not None:
+            report(2, 3, "prediction sets")
+            found["sets"] = sets_document(self.whole.sets, rows, self.seed)
+        if rows.batch.predictions.features is not None and rows.batch.clusters is None and not self.restricted:
+            report(2, 3, "segments")
+            with suppress(TooFewRows):
+                found["segments"] = segments_document(rows.batch, rows.reduction, seed=self.seed)
         report(1, 1, "done")
         return found
 
@@ -385,11 +418,45 @@ def report_of_rows(
     return found, options if reduction is None else {**options, "reduction": reduction}
 
 
-def segments_document(batch: Batch, features: Features, reduction: str | None, *, seed: int = 0) -> dict[str, Any]:
-    """Return the segments of a report as plain JSON; of several classes, the event is that the decision is correct."""
+def segments_document(batch: Batch, reduction: str | None, *, seed: int = 0) -> dict[str, Any]:
+    """Return the segments of rows with features; of several classes, the event is that the decision is correct."""
+    features = batch.predictions.features
+    if features is None:
+        raise InvalidOption.at("/features", "are missing")
     one_event = reduction not in MANY and reduction != "pooled"
     event = independent_event(batch, reduction if one_event else None, None)
-    return search(event, features, SegmentOptions(seed=seed)).to_dict()
+    order = _order(len(batch), len(features.columns))
+    return search(event, features, SegmentOptions(max_order=order, seed=seed)).to_dict()
+
+
+def _order(n: int, n_features: int) -> int:
+    """Return the most features of a segment in a report, so that the search takes a few seconds."""
+    return 2 if _SEARCHED * n * n_features**2 <= _MOST_SEARCHED else 1
+
+
+def sets_document(fitted: SetMap, rows: CheckedBatch, seed: int) -> dict[str, Any]:
+    """Return the evaluation of the sets of rows as plain JSON."""
+    batch, names = rows.batch, None
+    if rows.members is not None:
+        names = np.empty(len(rows), np.object_)
+        for name, places in rows.members.items():
+            names[places] = name
+    by_group = None if fitted.groups is None or names is None else names.tolist()
+    sets = fitted.apply_checked(batch.predictions, groups=by_group, seed=seed if fitted.function.is_random else None)
+    numbered = PredictionSets(sets.members, tuple(range(sets.members.shape[1])), sets.alpha)
+    covered = read_sets(numbered, batch.labels)
+    own = CoveredRows(covered.sizes, covered.covered, covered.labels, fitted.class_names, sets.alpha)
+    return evaluate_covered(
+        own,
+        groups=None if names is None else names.tolist(),
+        weights=batch.weights,
+        weights_kind=counted_kind(batch.weights_kind),
+    ).to_dict()
+
+
+def grades_document(batch: Batch, groups: Sequence[str] | None) -> dict[str, Any]:
+    """Return the tests of the groups as rating grades, whose PDs are the predictions, as plain JSON."""
+    return grade_results(batch, None if groups is None else Groups(groups), None, None).to_dict()
 
 
 def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:

@@ -12,7 +12,7 @@ from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
 from calibrant.reports.panel import RESAMPLES, ReportSubject
-from calibrant.reports.regions import error_interval
+from calibrant.reports.regions import ALPHA, error_interval
 from calibrant.reports.text import cleaned
 
 # --- Explanations of the measures
@@ -317,8 +317,8 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
 
 
 @dataclass(frozen=True)
-class SegmentTable:
-    """Segments with a gap, as text: sentences, the caption, and the columns of each row with what is below a number."""
+class NamedRows:
+    """Rows with names as text: sentences, the caption, and the columns of each row with what is below a number."""
 
     sentences: tuple[str, ...]
     caption: str
@@ -326,7 +326,7 @@ class SegmentTable:
     rows: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
-def segmented(report: Mapping[str, Any]) -> SegmentTable | None:
+def segmented(report: Mapping[str, Any]) -> NamedRows | None:
     """Return the segments of a report; None if it was made without features."""
     if report.get("segments") is None:
         return None
@@ -354,7 +354,43 @@ def segmented(report: Mapping[str, Any]) -> SegmentTable | None:
         sentences.append("Those that overlap with the listed ones, and whose gaps these explain, are not listed.")
     caption = f"The clearest first; below each gap, its {level} interval. All intervals hold together."
     columns = ["Rows", "Mean prediction", "Mean label", "Gap: label - prediction"]
-    return SegmentTable((*sentences, *found.notes), caption, columns, rows)
+    return NamedRows((*sentences, *found.notes), caption, columns, rows)
+
+
+def graded(report: Mapping[str, Any]) -> NamedRows | None:
+    """Return the tests of the rating grades of a report; None without them."""
+    tests = report.get("grades")
+    if tests is None:
+        return None
+    low = [grade["grade"] for grade in tests["grades"] if grade["jeffreys_holm"] <= ALPHA]
+    count = counted(len(tests["grades"]), "grade")
+    named = f"of {len(low)} of {count}: {', '.join(low)}" if low else f"of none of {count}"
+    sentences = [f"By Jeffreys' test with Holm's correction, the PD is too low {named}."]
+    if test := tests["hosmer_lemeshow"]:
+        for_all = numbers.p_value(test["p_value"])
+        sentences.append(f"Hosmer-Lemeshow over the grades, for PDs too low or too high: {for_all}.")
+    rows = tuple(
+        (
+            grade["grade"],
+            (
+                (numbers.count(grade["n"]), ""),
+                (numbers.count(grade["defaults"]), ""),
+                (numbers.number(grade["pd"]), ""),
+                (numbers.number(grade["rate"]), ""),
+                (chance(grade["jeffreys_p"]), _adjusted(grade["jeffreys_holm"])),
+                (chance(grade["binomial_p"]), _adjusted(grade["binomial_holm"])),
+                (grade["light"], ""),
+            ),
+        )
+        for grade in (*tests["grades"], tests["total"])
+    )
+    caption = "P-values are small if the PD is too low; below them, with Holm's correction. (all) is the portfolio."
+    columns = ["Obligors", "Defaults", "PD", "Rate of defaults", "Jeffreys", "Binomial", "Traffic light"]
+    return NamedRows((*sentences, *tests["notes"]), caption, columns, rows)
+
+
+def _adjusted(p_value: float | None) -> str:
+    return "" if p_value is None else chance(p_value)
 
 
 def facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:

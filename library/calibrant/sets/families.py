@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from calibrant.core.batch import MAX_NAME
+from calibrant.core.batch import MAX_NAME, Integers
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidDocument
 from calibrant.core.groups import MAX_GROUPS
-from calibrant.maps.parameters import Flag, Parameter, ParameterChoice, Parametric, Probability, WholeNumber, read_array
+from calibrant.maps.parameters import (
+    Flag,
+    Parameter,
+    ParameterChoice,
+    Parametric,
+    Probability,
+    WholeNumber,
+    read_array,
+    read_number,
+)
 from calibrant.sets.scores import Booleans, within, within_by_class
 
 By = Literal["all", "class", "group"]
 BY: tuple[By, ...] = ("all", "class", "group")
 #: The only loss whose risk is controlled.
 LOSS = "false-negative-rate"
+#: The most scores that a map keeps for sets at other levels, and a threshold that no probability reaches; no score is
+#: as low as its negative.
+MOST_SCORES, NEVER = 1000, 2.0
 #: The most ranks without a penalty.
 MOST_FREE_RANKS = 100_000
 
 
 @dataclass(frozen=True)
 class Thresholds(Parameter):
-    """Thresholds, of which null means that every set has the class; ``always`` is the number that has this effect."""
+    """Thresholds, of which null means that every set has the class; ``always`` is the number that has this effect.
+
+    With the threshold ``never``, outside [low, high], no set has the class.
+    """
 
     always: float = np.inf
+    never: float = -NEVER
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
         """Read the numbers."""
         numbers = read_array(parameters, name)
-        thresholds = super().read({name: [self.low if t is None else t for t in numbers]}, name, sizes)
-        thresholds[[t is None for t in numbers]] = self.always
+        special = {
+            i: self.always if t is None else self.never for i, t in enumerate(numbers) if t in (None, self.never)
+        }
+        inside = [self.low if i in special else t for i, t in enumerate(numbers)]
+        thresholds = super().read({name: inside}, name, sizes)
+        for i, value in special.items():
+            thresholds[i] = value
         return thresholds
 
     def plain(self, value: Any) -> Any:
@@ -62,6 +84,49 @@ class NamesOfGroups(Parameter):
         return None if value is None else list(value)
 
 
+class StoredScores(NamedTuple):
+    """Scores of the n labels of a fit: the ``values`` with these ``ranks``, ascending; small ones conform."""
+
+    n: int
+    ranks: Integers
+    values: Floats
+
+    def quantile(self, alpha: float) -> float:
+        """Return the score with rank ceil((n + 1) (1 - alpha)), or the next one that is stored; infinite above n.
+
+        Up to an alpha of 0 it is infinite, and from 1 on minus infinite.
+        """
+        k = math.ceil((self.n + 1) * (1.0 - alpha) - 1e-9)
+        if k <= 0 or alpha >= 1.0:
+            return -np.inf
+        place = int(np.searchsorted(self.ranks, k))
+        return np.inf if k > self.n or place == len(self.ranks) else float(self.values[place])
+
+
+@dataclass(frozen=True)
+class ScoreTable(Parameter):
+    """Stored scores, by which a map gives sets at other levels."""
+
+    def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
+        """Read the scores; raises ``InvalidDocument``."""
+        given, where = parameters.get(name), f"/parameters/{name}"
+        if not isinstance(given, dict):
+            raise InvalidDocument.at(where, "must be an object with n, ranks and values")
+        n = read_number(given, "n", low=1, high=1e15, where=where)
+        ranks = read_array(given, "ranks", numeric=True, where=where, low=1.0, high=n, increasing=True)
+        values = read_array(given, "values", numeric=True, where=where, length=len(ranks))
+        if len(ranks) > MOST_SCORES or not float(n).is_integer() or (ranks != np.floor(ranks)).any():
+            raise InvalidDocument.at(where, f"must have at most {MOST_SCORES} whole ranks")
+        if (np.diff(values) < 0.0).any() or ranks[-1] != n:
+            raise InvalidDocument.at(where, "must not decrease, up to rank n")
+        return StoredScores(int(n), ranks.astype(np.int64), values)
+
+    def plain(self, value: Any) -> Any:
+        """Return the scores as plain JSON."""
+        return value and {"n": value.n, "ranks": value.ranks.tolist(), "values": value.values.tolist()}
+
+
+Scores = Annotated[StoredScores | None, ScoreTable("scores of the fit, for sets at other levels")]
 AllowEmpty = Annotated[bool, Flag("false: a set without any class gets the class with the largest probability")]
 Randomised = Annotated[bool, Flag("whether a fraction of the probability of a class does not count, at random")]
 
@@ -85,6 +150,13 @@ class SetFamily(Parametric):
         """Whether a number is drawn for each row."""
         return False
 
+    @classmethod
+    def threshold(cls, quantile: float, rounding: float) -> float:
+        """Return the threshold of a quantile of the scores, of which large ones do not conform."""
+        if cls.of_probability:
+            return NEVER if quantile == -np.inf else -quantile * (1.0 - rounding)
+        return -NEVER if quantile == -np.inf else quantile + rounding
+
     def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:
         """Return the sets of probabilities (h, K), for limits of each row (h, 1) or of each class (K,)."""
         raise NotImplementedError
@@ -99,6 +171,8 @@ class SetFamily(Parametric):
         n = 1 if self.by == "all" else None if groups is None else len(groups)
         if n is not None and len(self.thresholds) != n:
             raise InvalidDocument.at("/parameters/thresholds", f"must contain {n} numbers")
+        if getattr(self, "scores", None) is not None and self.by != "all":
+            raise InvalidDocument.at("/parameters/scores", "are for maps with one threshold")
 
 
 def _with_top(members: Booleans, p: Floats, *, allow_empty: bool) -> Booleans:
@@ -118,10 +192,19 @@ class LeastAmbiguous(SetFamily):
     of_probability: ClassVar[bool] = True
     thresholds: Annotated[
         Floats,
-        Thresholds("one number; one for each class, or for each group", "probability", "q", 0.0, 1.0, always=-np.inf),
+        Thresholds(
+            "one number; one for each class, or for each group",
+            "probability",
+            "q",
+            0.0,
+            1.0,
+            always=-np.inf,
+            never=NEVER,
+        ),
     ]
     allow_empty: AllowEmpty = True
     groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
+    scores: Scores = None
 
     def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:  # noqa: ARG002 - nothing is random
         """Return the sets of probabilities (h, K)."""
@@ -140,6 +223,7 @@ class AdaptiveSets(SetFamily):
     allow_empty: AllowEmpty = True
     randomised: Randomised = False
     groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
+    scores: Scores = None
 
     def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:
         """Return the sets of probabilities (h, K)."""

@@ -22,13 +22,10 @@ from calibrant.core.inputs import read_rows
 from calibrant.core.options import OFF, ON, Catalogue, Described, Option, known_name, read_seed, read_values
 from calibrant.core.progress import report
 from calibrant.sets.class_clusters import cluster_classes
-from calibrant.sets.families import LOSS, MOST_FREE_RANKS, SET_FAMILIES, SetFamily
+from calibrant.sets.families import LOSS, MOST_FREE_RANKS, MOST_SCORES, SET_FAMILIES, SetFamily, StoredScores
 from calibrant.sets.scores import label_scores, probability_scores
-from calibrant.sets.set_map import SetMap
+from calibrant.sets.set_map import ROUNDING, SetMap
 
-#: Thresholds of maps of logits are larger than the quantile by this, so that a program whose softmax rounds differently
-#: has the same sets. Sums of probabilities are exactly the same everywhere.
-_ROUNDING = 2.0**-48
 #: Estimated seconds of a fit for each number.
 _NUMBER_SECONDS = 2e-8
 #: The most names of classes or groups in a warning.
@@ -94,6 +91,7 @@ _SETS = {
     "alpha": _ALPHA,
     "conditional": Option(None, choices=(None, "class", "cluster", "group")),
     "allow_empty": ON,
+    "adjustable": OFF,
 }
 _ADAPTIVE = {**_SETS, "randomised": OFF}
 
@@ -170,7 +168,10 @@ class SetFitting:
         entry = SET_METHODS.get(name) if isinstance(name, str) else None
         if entry is None:
             raise UnknownMethod.at("/method", one_of(method, SET_METHODS))
-        return cls(entry, read_values(options, entry.options, entry.name, where=where))
+        values = read_values(options, entry.options, entry.name, where=where)
+        if values.get("adjustable") and values["conditional"] is not None:
+            raise InvalidOption.at(f"{where}/adjustable", "is for maps with one threshold; leave out conditional")
+        return cls(entry, values)
 
     @property
     def needed(self) -> int:
@@ -239,13 +240,15 @@ class SetFitting:
             diagnostics |= {"always": always, "warning": "; ".join(filter(None, warnings))}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
-        rounding = _ROUNDING if batch.predictions.scale == "logit" else 0.0
+        rounding = ROUNDING if batch.predictions.scale == "logit" else 0.0
         own["groups"] = None if names is None else tuple(names)
         if self.method.name == "crc":
             own["n_labels"] = n_labels
+        if self.options.get("adjustable"):
+            own["scores"] = _stored(scores)
         function = family(
             by="all" if conditional is None else "group" if names is not None else "class",
-            thresholds=-quantiles * (1.0 - rounding) if family.of_probability else quantiles + rounding,
+            thresholds=np.array([family.threshold(quantile, rounding) for quantile in quantiles.tolist()]),
             **own,
         )
         scale, n_columns = batch.predictions.scale, batch.predictions.n_classes
@@ -318,6 +321,13 @@ def _quantiles(scores: Floats, part: Integers, count: int, alpha: float) -> tupl
         if k <= n:
             quantiles[i] = np.partition(own, k - 1)[k - 1]
     return quantiles, rows
+
+
+def _stored(scores: Floats) -> StoredScores:
+    """Return the sorted scores, or evenly spaced ones, up to the largest."""
+    n, values = len(scores), np.sort(scores)
+    ranks = np.unique(np.round(np.linspace(1, n, min(n, MOST_SCORES))).astype(np.int64))
+    return StoredScores(n, ranks, values[ranks - 1])
 
 
 def _risk_quantiles(batch: Batch, part: Integers, count: int, alpha: float) -> tuple[Floats, Integers]:
@@ -394,8 +404,9 @@ def fit_sets(
     seed : int, default 0
         Seed of random numbers and clusters.
     **options : object
-        Options of the method: ``allow_empty`` (default true), ``randomised`` (false) of ``aps`` and ``raps``, and
-        ``penalty`` (0.01) and ``k_reg`` (5) of ``raps``.
+        Options of the method: ``allow_empty`` (default true), ``adjustable`` (false; true keeps scores, so that
+        ``at`` gives sets at other levels), ``randomised`` (false) of ``aps`` and ``raps``, and ``penalty`` (0.01) and
+        ``k_reg`` (5) of ``raps``.
 
     Returns
     -------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,10 +20,15 @@ from calibrant.core.options import read_seed
 from calibrant.core.results import ShownMap, Table, map_table, n_rows
 from calibrant.maps.calibration_map import MOST_CLASSES, check_scale
 from calibrant.maps.documents import FORMAT, SETS, read_document, read_head, write_document
-from calibrant.sets.families import SET_FAMILIES, RiskControl, SetFamily
+from calibrant.sets.families import SET_FAMILIES, RiskControl, SetFamily, StoredScores
 from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.scores import blocks, uniform_numbers
 
+#: Thresholds of maps of logits are larger than the quantile by this, so that a program whose softmax rounds differently
+#: has the same sets. Sums of probabilities are exactly the same everywhere.
+ROUNDING = 2.0**-48
+#: Error levels of documents are between 0 and 1 by this much.
+_LEAST_ALPHA = 1e-9
 #: The most names of classes that a text lists.
 _LISTED = 3
 
@@ -118,6 +123,45 @@ class SetMap(ShownMap):
         names: tuple[str, ...] | None = getattr(self.function, "groups", None)
         return names
 
+    def at(self, alpha: float) -> SetMap:
+        """Return the map with another error level, from the scores that an ``adjustable`` map keeps.
+
+        Parameters
+        ----------
+        alpha : float
+            Error level. Up to 0 sets have all classes, and from 1 on none, unless ``allow_empty`` is false: so the
+            levels of ``start_adaptive`` are valid.
+
+        Returns
+        -------
+        SetMap
+            The map; of more than 1,000 rows its threshold is that of the next stored score, so that sets may be larger.
+
+        Raises
+        ------
+        CalibrationError
+            If ``alpha`` is not a finite number (``InvalidOption``), or the map was fitted without ``adjustable``.
+
+        See Also
+        --------
+        start_adaptive : Follows the error level of a stream.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> fitted = calibrant.fit_sets([k / 20 for k in range(20)], [0] * 10 + [1] * 10, adjustable=True)
+        >>> [len(fitted.at(alpha).apply([0.3]).to_lists()[0]) for alpha in (0.0, 0.1, 1.0)]
+        [2, 1, 0]
+        """
+        scores: StoredScores | None = getattr(self.function, "scores", None)
+        if scores is None:
+            raise InvalidOption.at("/alpha", "cannot be changed: fit the map with adjustable=True")
+        if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not np.isfinite(alpha):
+            raise InvalidOption.at("/alpha", "must be a finite number")
+        threshold = self.function.threshold(scores.quantile(float(alpha)), ROUNDING if self.scale == "logit" else 0.0)
+        level = float(np.clip(alpha, _LEAST_ALPHA, 1.0 - _LEAST_ALPHA))
+        return replace(self, function=replace(self.function, alpha=level, thresholds=np.array([threshold])))
+
     def apply(self, predictions: Any, *, groups: Any = None, seed: int | None = None) -> PredictionSets:
         """Return the prediction sets of new rows.
 
@@ -202,17 +246,51 @@ class SetMap(ShownMap):
         >>> fitted.apply_checked(read_predictions([0.02])).to_lists()
         [[0]]
         """
-        check_scale(predictions, self.scale)
-        if predictions.n_classes != self.n_classes:
-            wanted = "(n,)" if self.n_classes is None else f"(n, {self.n_classes})"
-            raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
-        n = len(predictions)
-        limits, u = self._limits(groups, n), self._random_numbers(seed, n)
+        limits, n = self.check(predictions, groups), len(predictions)
+        u = self._random_numbers(seed, n)
         members = np.empty((n, self.n_classes or 2), np.bool_)
         for rows, p in blocks(predictions):
             members[rows] = self.function.members(p, limits[rows] if limits.ndim == 2 else limits, u[rows])
         alpha = self.alpha if self.function.covers else None
         return PredictionSets(members, self.class_names or tuple(range(members.shape[1])), alpha)
+
+    def check(self, predictions: Predictions, groups: Sequence[str] | None = None) -> Floats:
+        """Check that checked predictions and groups match the map, and return the thresholds of the rows.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Checked predictions.
+        groups : sequence of str, optional
+            As for ``apply``.
+
+        Returns
+        -------
+        ndarray
+            The thresholds of the rows, (n, 1), or those of the classes, (K,).
+
+        Raises
+        ------
+        CalibrationError
+            As by ``apply``.
+
+        See Also
+        --------
+        apply : Checks and applies.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.core.batch import read_predictions
+        >>> fitted = calibrant.fit_sets([k / 20 for k in range(20)], [0] * 10 + [1] * 10)
+        >>> fitted.check(read_predictions([0.02])).round(3)
+        array([[0.05]])
+        """
+        check_scale(predictions, self.scale)
+        if predictions.n_classes != self.n_classes:
+            wanted = "(n,)" if self.n_classes is None else f"(n, {self.n_classes})"
+            raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
+        return self._limits(groups, len(predictions))
 
     def _limits(self, groups: Sequence[str] | None, n: int) -> Floats:
         """The thresholds of the rows, (n, 1), or those of the classes, (K,)."""

@@ -46,6 +46,7 @@ def loss(p: Floats, y: Floats) -> float:
     return float(-np.mean(np.log(np.where(y == 1, p, 1.0 - p))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 @pytest.mark.parametrize("policy", ["off", "auto"])
 def test_a_map_of_one_event_is_corrected_and_waits_to_be_accepted(

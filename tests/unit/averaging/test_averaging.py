@@ -72,6 +72,7 @@ def test_certain_predictions_that_are_often_wrong_are_taken_down() -> None:
     np.testing.assert_allclose(calibrated, [0.2, 0.8], atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_average_is_closer_to_the_truth_than_pl(seed: int) -> None:
     rows, truth = _drawn(2000, seed=seed), np.linspace(0.001, 0.999, 999)
@@ -117,6 +118,7 @@ def test_a_table_is_its_function() -> None:
     assert (p[0], p[-1]) == (0.0, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["pl", "pl3"])
 def test_weighted_curves_of_a_family_are_near_the_chosen_ones(family: str) -> None:
     rows = _drawn(2000)

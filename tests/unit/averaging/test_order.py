@@ -58,6 +58,7 @@ def _auroc(p: Floats, y: Labels) -> float:
     return float((ranks[y == 1].sum() - positives * (positives + 1) / 2) / (positives * (len(y) - positives)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATA)
 def test_the_default_map_of_an_event_keeps_the_order_of_the_rows_and_their_auroc(name: str) -> None:
     p, y = DATA[name]
@@ -79,6 +80,7 @@ def test_without_keep_order_the_map_may_reorder_rows() -> None:
     np.testing.assert_array_equal(calibrant.fit("averaged", p, y).apply(GRID), kept.apply(GRID))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["classwise", "ranks", "within-ranks", "top-label"])
 def test_curves_of_classes_and_ranks_keep_the_order_unless_keep_order_is_false(reduction: Any) -> None:
     random = np.random.default_rng(3)

@@ -25,6 +25,7 @@ def test_permuting_the_classes_permutes_the_map() -> None:
     np.testing.assert_allclose(other.apply(softmax(z)[:, order]), one.apply(softmax(z))[:, order], atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [3, 10])
 def test_it_is_better_than_temperature_scaling_on_new_rows(K: int) -> None:
     z, y = drawn_logits(4000, K)
@@ -52,6 +53,7 @@ def test_the_gain_is_not_optimistic() -> None:
     assert differences.mean() < 2.0 * differences.std(ddof=1) / np.sqrt(len(differences))
 
 
+@pytest.mark.slow
 def test_the_gain_with_keep_order_is_that_of_the_map_with_it() -> None:
     random = np.random.default_rng(1)
     z = 2.0 * random.standard_normal((4000, 4))
@@ -174,6 +176,7 @@ def test_the_map_is_a_small_document() -> None:
     assert len(function.members) <= len(names)
 
 
+@pytest.mark.slow
 def test_the_gain_has_the_standard_error_between_clusters() -> None:
     random = np.random.default_rng(0)
     p = random.dirichlet([1.0, 1.0, 1.0], 200)

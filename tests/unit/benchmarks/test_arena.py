@@ -106,25 +106,6 @@ def test_ece_of_several_classes_is_of_the_confidence() -> None:
     assert ece(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), np.array([0, 1])) == pytest.approx((0.5 + 0.8) / 2)
 
 
-def test_hdf5_in_the_layout_of_calarena_is_read(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "tabrepo-binary.h5", "w") as file:
-        group = file.create_group("adult/CatBoost")
-        group["probas_cal"], group["labels_cal"] = np.array([0.25, 0.5], np.float32), np.array([0, 1], np.int32)
-        group["probas_test"], group["labels_test"] = np.array([[0.75]], np.float32), np.array([[1]], np.int32)
-    with h5py.File(tmp_path / "cv.h5", "w") as file:
-        group = file.create_group("cv/resnet")
-        for part in ("cal", "test"):
-            group[f"probas_{part}"], group[f"labels_{part}"] = np.array([[0.2, 0.3, 0.5]]), np.array([2])
-    cv, binary = find([tmp_path])
-    assert (binary.name, binary.unit) == ("tabrepo-binary/adult/CatBoost", "tabrepo-binary/adult")
-    assert (cv.name, cv.unit) == ("cv/resnet", "cv")  # a file of one data set has its name once
-    experiment = read(binary)
-    assert experiment.p_cal.tolist() == [[0.75, 0.25], [0.5, 0.5]]
-    assert (experiment.y_cal.tolist(), experiment.p_test.tolist()) == ([0, 1], [[0.25, 0.75]])
-    assert (experiment.y_test.tolist(), experiment.n_classes, read(cv).n_classes) == ([1], 2, 3)
-
-
 def test_npz_files_are_split_into_seeded_halves_and_other_archives_left_out(tmp_path: Path) -> None:
     logits = np.log(np.array([[1.0, 3.0]] * 5 + [[4.0, 1.0]] * 5))
     np.savez(tmp_path / "model.npz", logits=logits, labels=np.arange(10) % 2)
@@ -338,6 +319,13 @@ def test_splits_have_every_class_and_features_use_training_rows_only() -> None:
     assert X[test[1], 0] == 10.0
 
 
-def test_large_data_sets_are_capped_by_part() -> None:
-    parts = split(np.arange(20_000) % 2)
-    assert [len(part) for part in parts] == [3_600, 2_000, 2_000]
+def test_rows_that_neither_train_nor_test_calibrate() -> None:
+    assert [len(part) for part in split(np.arange(20_000) % 2)] == [10_000, 6_000, 4_000]
+    assert [len(part) for part in split(np.arange(300_000) % 2)] == [10_000, 250_000, 40_000]
+
+
+def test_a_rare_class_has_a_row_in_every_part() -> None:
+    labels = np.array([0] * 99_997 + [1] * 3)
+    parts = split(labels)
+    assert [int(labels[part].sum()) for part in parts] == [1, 1, 1]
+    assert len(set(np.concatenate(parts))) == sum(map(len, parts))

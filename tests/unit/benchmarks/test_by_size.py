@@ -6,6 +6,7 @@ import json
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def test_the_bound_is_that_of_nine_sizes(results: dict[Figure, Curves]) -> None:
     assert bound(results[Figure("cifar", "", False)]) == pytest.approx(2.77, abs=0.01)
 
 
-def test_the_bins_of_ece_are_those_that_the_page_names(
+def test_the_bins_are_those_that_the_page_names(
     results: dict[Figure, Curves], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = next(tmp_path_factory.getbasetemp().glob("data*/cifar.npz"))
@@ -48,10 +49,12 @@ def test_the_bins_of_ece_are_those_that_the_page_names(
         held_out = np.array_split(np.random.default_rng(0).permutation(len(arrays["labels"])), 2)[1]
         logits, labels = arrays["logits"][held_out], arrays["labels"][held_out]
     equal_width = {"name": "ece", "binning": "equal-width", "n_bins": 15, "closed": "right"}
-    report = calibrant.evaluate(logits, labels, scale="logit", reduction="confidence", measures=[equal_width])
-    curves = results[Figure("cifar", "", False)]
-    assert curves["curves"]["ECE"]["full"]["value"] == pytest.approx(report["ece"].value, abs=1e-12)
-    assert "ECE has 15 equal-width bins, closed on the right" in page(results, {})
+    measures: list[Any] = [equal_width, {**equal_width, "name": "tce", "n_bins": 100}]
+    report = calibrant.evaluate(logits, labels, scale="logit", reduction="confidence", measures=measures)
+    curves = results[Figure("cifar", "", False)]["curves"]
+    for name in ("ece", "tce"):
+        assert curves[name.upper()]["full"]["value"] == pytest.approx(report[name].value, abs=1e-12)
+    assert "ECE has 15 and TCE 100 equal-width bins, closed on the right" in page(results, {})
 
 
 def test_an_impossible_error_is_no_record() -> None:

@@ -30,6 +30,7 @@ SOUND = Evidence(
     versions={"name": {1: "map_1"}},
     left={},
     answers={0: 2, 202: 2, 503: 1},
+    audited=("map_1",),
 )
 
 
@@ -78,6 +79,13 @@ def test_a_sound_run_has_no_violation() -> None:
         (
             replace(SOUND, versions={"name": {1: "map_1", 2: "map_1"}}),
             "the versions of a name have no gaps and no duplicates",
+        ),
+        *(
+            (
+                replace(SOUND, audited=audited),
+                "every map has one entry in the audit log, and every entry its map",
+            )
+            for audited in ((), ("map_1", "map_1"), ("map_1", "map_2"))
         ),
         (replace(SOUND, left={"calibrant::leases": 1}), "no lease, message or held batch remains"),
         (replace(SOUND, answers={500: 1}), "every answer was documented"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.revisiting.measures import VARIANTS, figures
+from benchmarks.revisiting.measures import DECIDED, VARIANTS, decisions, figures
 from benchmarks.revisiting.models import SEVERITIES, families, network, predictions, temperature_of
 from benchmarks.revisiting.page import Results, page, pictures
 
@@ -14,17 +14,19 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    chosen = {
-        family: {
-            name: [figures(each) for each in predictions(train, splits=1)] for name, train in list(own.items())[:2]
-        }
+    drawn = {
+        family: {name: predictions(train, splits=1) for name, train in own.items()}
         for family, own in families().items()
         if family in ("logistic regression", "naive Bayes")
+    }
+    chosen = {
+        family: {name: [figures(each) for each in given] for name, given in list(own.items())[:2]}
+        for family, own in drawn.items()
     }
     smoothing = {
         f"{amount:g}": [figures(each) for each in predictions(network(16, amount), splits=1)] for amount in (0.0, 0.2)
     }
-    return Results(chosen, smoothing)
+    return Results(chosen, smoothing, decisions(drawn))
 
 
 def test_noise_raises_the_errors_and_smoothing_lowers_the_temperature(results: Results) -> None:
@@ -43,10 +45,19 @@ def test_the_temperature_after_scaling_is_near_one_without_noise() -> None:
     assert np.array_equal(found.before.argmax(axis=1), found.after.argmax(axis=1))
 
 
+def test_a_pair_of_classifiers_is_compared_at_each_setting(results: Results) -> None:
+    assert len(results.decisions) == 2
+    for each in results.decisions.values():
+        assert [one.severity for one in each] == list(DECIDED)
+        assert all(0 <= min(one.accurate, one.calibrated) <= one.settings == 140 for one in each)
+    naive = results.decisions["naive Bayes (smoothing 0.001) and naive Bayes (smoothing 0.1)"][0]
+    assert (naive.errors[0] < naive.errors[1]) == (naive.eces[0] < naive.eces[1]) or naive.accurate != naive.calibrated
+
+
 def test_the_page_has_every_figure(results: Results) -> None:
     drawn = pictures(results)
     text = page(results, drawn)
-    for figure in ("Figure 11", "Figure 13", "Figure 14", "Figures 15 to 17", "Figure 18"):
+    for figure in ("Figure 11", "Figure 12", "Figure 13", "Figure 14", "Figures 15 to 17", "Figure 18"):
         assert figure in text
     assert all(f"revisiting-{name}.svg" in text for name in drawn)
     assert "after temperature scaling no smoothing is best" in text

@@ -179,6 +179,7 @@ def test_a_model_without_a_column_and_a_map_for_models_are_refused(run: Run, sco
     assert "--map" in error_of(run("report", scores, *MODELS, "--map", fitted), 2)
 
 
+@pytest.mark.slow
 def test_more_models_than_a_comparison_has_are_refused(run: Run, tmp_path: Path) -> None:
     names = [f"m{i}" for i in range(200)]
     path = tmp_path / "many.csv"

@@ -72,6 +72,15 @@ def test_the_scale_of_a_scored_folder_is_ignored(run: Run, folder: Path, tmp_pat
     assert_allclose(rows["calibrated"].to_numpy(), fitted.apply(rows["p"].to_numpy() / 100), rtol=1e-15)
 
 
+def test_a_scale_that_is_stated_is_taken_for_the_default(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    parquet.write_table(pa.table({"p": [0.1, 0.9]}), tmp_path / "rows" / "x.parquet")
+    calibrant.fit("platt", [-2.0, -1.0, 1.0, 2.0], [0, 1, 0, 1], scale="logit").save(tmp_path / "map.json")
+    named = ("--prediction", "p", "--map", tmp_path / "map.json", "--out", tmp_path / "scored")
+    assert "logit" in error_of(run("calibrate", tmp_path / "rows", *named, "--scale", "probability"))
+    assert run("calibrate", tmp_path / "rows", *named).exit_code == 0
+
+
 @pytest.mark.parametrize("flag", ["--label", "--group", "--seed", "--support", "--option"])
 def test_an_option_that_scoring_a_folder_does_not_have_is_ignored(
     run: Run, folder: Path, tmp_path: Path, flag: str

@@ -53,6 +53,38 @@ def test_batches_of_one_error_have_no_law() -> None:
     assert problem == "no power law: all batches have the same classification error"
 
 
+def test_the_interval_over_batches_covers_the_exponent_as_often_as_it_says() -> None:
+    covered = 0
+    for seed in range(120):
+        random = np.random.default_rng(seed)
+        x = np.exp(random.uniform(-3.0, -1.0, 40))
+        noisy = [Point(e, 0.5 * e**1.2 * np.exp(0.2 * n)) for e, n in zip(x, random.standard_normal(40), strict=True)]
+        law = power_law(noisy, level=0.9, over="batches", resamples=400)
+        assert law.interval is not None
+        covered += law.interval[0] <= 1.2 <= law.interval[1]
+    assert 0.8 <= covered / 120 <= 0.97
+    again = power_law(noisy, level=0.9, over="batches", resamples=400)
+    assert again.interval == law.interval
+    assert power_law(noisy, level=0.9, over="batches", resamples=400, seed=1).interval != law.interval
+
+
+def test_batches_of_two_errors_that_resamples_seldom_share_have_no_interval() -> None:
+    law = power_law([Point(x, x) for x in (0.1, 0.1, 0.1, 0.1, 0.2)], over="batches")
+    assert law.exponent == pytest.approx(1.0)
+    assert law.problem == "no interval: too many resamples have a single classification error"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("over", "points"), ("over", None), ("resamples", 99), ("resamples", 1e3), ("seed", -1), ("level", 1.0)],
+)
+def test_a_bad_option_of_a_law_is_named(option: str, value: object) -> None:
+    bad: Any = {option: value}
+    with pytest.raises(InvalidOption) as caught:
+        power_law([Point(0.1, 0.02)], **bad)
+    assert caught.value.offences[0].pointer == f"/{option}"
+
+
 def test_the_exponents_interval_grows_with_the_noise_and_is_lost_where_errors_cross_zero() -> None:
     random = np.random.default_rng(0)
 

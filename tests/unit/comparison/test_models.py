@@ -324,6 +324,7 @@ def test_maps_are_ranked_by_a_score_if_one_is_named() -> None:
     assert [one.name for one in parts["a"].contestants] == ["uncalibrated", "platt", "isotonic"]
 
 
+@pytest.mark.slow
 def test_every_pair_of_every_inline_measure_has_an_interval_or_a_reason() -> None:
     names = [name for name, entry in calibrant.MEASURES.items() if entry.runs == "inline" and entry.event is not None]
     models = {name: p[:120] for name, p in MODELS.items() if name != "base rate"}

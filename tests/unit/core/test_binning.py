@@ -244,6 +244,18 @@ def test_the_sweep_of_equal_widths_stops_before_the_first_decrease() -> None:
     assert (np.diff(means[-1]) < 0).any()
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_the_sweep_of_equal_widths_sees_every_decrease(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    p = np.round(random.random(random.integers(2, 60)), random.integers(1, 5))
+    y = (random.random(len(p)) < (p > 0.5) * 0.9 + 0.05 * (seed % 3)).astype(np.int8)
+    w = None if seed % 2 else 1.0 + random.integers(0, 3, len(p))
+    event = Event(p, y, w)
+    count, most = width_sweep_count(event), min(len(event.cells), 4096)
+    rising = [bool((np.diff(equal_width_of_cells(event.cells, b).mean_y) >= 0).all()) for b in range(1, most + 1)]
+    assert count == (rising.index(False) if False in rising else most)
+
+
 def test_equal_widths_from_cells_are_those_from_rows() -> None:
     random = np.random.default_rng(2)
     p = np.append(np.round(random.random(500), 2), [0.0, 1.0])

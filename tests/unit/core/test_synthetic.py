@@ -73,6 +73,7 @@ def test_the_accuracy_is_that_of_the_true_probabilities(accuracy: float) -> None
     assert ratio == pytest.approx(np.full_like(ratio, ratio[0, 0]), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_error_of_proposition_3_2_is_hidden_from_all_measures_but_the_root_brier_score() -> None:
     predictions, labels, truth = hidden_error(10_000, seed=0)
     assert len(np.unique(predictions, axis=0)) == 10_000

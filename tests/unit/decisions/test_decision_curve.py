@@ -10,7 +10,8 @@ import pytest
 
 import calibrant
 from calibrant.core.cells import Floats
-from calibrant.core.errors import CalibrationError
+from calibrant.core.errors import CalibrationError, TooFewRows
+from calibrant.measures import net_benefit
 from calibrant.measures.net_benefit import Estimates
 from tests.rows import draw_classes, draw_distorted
 
@@ -148,3 +149,53 @@ def test_models_whose_events_differ_are_refused() -> None:
     with pytest.raises(CalibrationError, match="must be the same event for all models"):
         calibrant.decision_curve(models, labels)
     assert calibrant.decision_curve(models, labels, reduction="class:1").n == 60
+
+
+# --- Rows in clusters
+
+
+def test_rows_that_are_clusters_of_their_own_have_nearly_the_intervals_of_rows() -> None:
+    rows = calibrant.decision_curve(MODELS, Y, thresholds=AT)
+    own = calibrant.decision_curve(MODELS, Y, thresholds=AT, clusters=np.arange(400))
+    for quantity in ("net_benefit", "standardised", "over_treat_all", "differences"):
+        for name, curve in getattr(rows, quantity).items():
+            for ours, theirs in zip(_parts(getattr(own, quantity)[name]), _parts(curve), strict=True):
+                assert ours == pytest.approx(theirs, abs=2e-3, rel=0.02)
+
+
+@pytest.mark.parametrize("weights", [None, W])
+def test_rows_that_are_repeated_in_their_cluster_do_not_shorten_intervals(weights: Any) -> None:
+    patients = np.arange(400) // 3
+    once = calibrant.decision_curve(P, Y, thresholds=AT, clusters=patients, weights=weights)
+    again = calibrant.decision_curve(
+        np.tile(P, 2),
+        np.tile(Y, 2),
+        thresholds=AT,
+        clusters=np.tile(patients, 2),
+        weights=None if weights is None else np.tile(weights, 2),
+    )
+    for ours, theirs in zip(_parts(again.net_benefit["model"]), _parts(once.net_benefit["model"]), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-12)
+
+
+def test_the_error_of_net_benefit_in_clusters_is_that_of_the_influence_of_clusters() -> None:
+    patients = np.arange(400) // 4
+    curve = calibrant.decision_curve(P, Y, thresholds=[0.3], clusters=patients).net_benefit["model"]
+    request = {"name": "net-benefit", "threshold": 0.3}
+    measure = calibrant.evaluate(P, Y, measures=[request], interval=0.95, clusters=patients)["net-benefit"]
+    low, high = measure.interval or (0.0, 0.0)
+    assert float(curve.high[0] - curve.low[0]) == pytest.approx(high - low, rel=0.03)
+
+
+def test_thresholds_in_blocks_have_the_covariances_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters = np.arange(400) // 4
+    whole = calibrant.decision_curve(P, Y, clusters=clusters).net_benefit["model"]
+    monkeypatch.setattr(net_benefit, "_BLOCK", 1)
+    blocks = calibrant.decision_curve(P, Y, clusters=clusters).net_benefit["model"]
+    for ours, theirs in zip(_parts(blocks), _parts(whole), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-14)
+
+
+def test_one_cluster_has_no_decision_curve() -> None:
+    with pytest.raises(TooFewRows, match="cluster"):
+        calibrant.decision_curve(P, Y, clusters=["a"] * 400)

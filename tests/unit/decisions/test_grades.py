@@ -88,6 +88,7 @@ def test_a_prudent_pd_solves_its_equation() -> None:
     assert prudent_pd(5, 5, 0.5, 0.12) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.001, 0.04, 0.12, 0.24, 0.6, 0.95])
 @pytest.mark.parametrize(("defaults", "n", "rate"), [(1, 10, 0.05), (16, 1000, 0.01), (900, 20_000, 0.03), (9, 9, 0.7)])
 def test_one_factor_tails_are_integrals_over_the_factor(correlation: float, defaults: int, n: int, rate: float) -> None:

@@ -116,6 +116,7 @@ def test_calibrated_predictions_have_no_segment() -> None:
     assert "No gap is significant" in repr(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, 20.0)])
 def test_a_segment_is_found_in_at_most_5_percent_of_calibrated_samples(a: float, b: float) -> None:
     random = np.random.default_rng(3)
@@ -135,6 +136,7 @@ def test_a_confidence_beyond_the_draws_is_that_of_bonferroni() -> None:
     assert result.critical == pytest.approx(norm.isf(1e-5 / (2 * result.tested)))
 
 
+@pytest.mark.slow
 def test_intervals_contain_the_gaps_of_all_segments_together() -> None:
     random = np.random.default_rng(4)
     lost = 0
@@ -329,3 +331,18 @@ def test_the_result_is_a_table_a_frame_and_a_picture() -> None:
     axes = result.plot()
     assert axes.get_yticklabels()[0].get_text().startswith("site = b")
     assert result._repr_html_().startswith("<table>")
+
+
+@pytest.mark.slow
+def test_sums_of_many_combinations_are_not_in_memory_at_once() -> None:
+    random = np.random.default_rng(0)
+    p = random.uniform(0.05, 0.95, 60_000)
+    features = {"c": (np.arange(60_000) % 256).astype(str), "x": random.random(60_000)}
+    tracemalloc.start()
+    try:
+        found = calibrant.find_segments(p, random.random(60_000) < p, features, n_bins=100, min_rows=232)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.tested > 256
+    assert peak < 250e6  # all cells of the pair by 1,024 groups of rows would be 210 MB, in several copies

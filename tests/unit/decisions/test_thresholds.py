@@ -74,6 +74,7 @@ def test_a_bound_on_recall_is_the_tolerance_limit_of_the_events() -> None:
     assert best["recall"].problem == "no interval: these labels chose the threshold"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["precision", "recall"])
 def test_a_guaranteed_bound_fails_in_at_most_five_percent_of_samples(criterion: str) -> None:
     failed = 0
@@ -144,3 +145,28 @@ def test_results_are_shown_and_written() -> None:
     written = best.to_dict()
     assert written["measures"]["cost"]["value"] == best["cost"].value
     assert (written["criterion"], written["level"], written["n"]) == ("costs", 0.95, 1000)
+
+
+@pytest.mark.parametrize("criterion", ["precision", "recall"])
+def test_bounds_that_need_independent_rows_refuse_clusters(criterion: str) -> None:
+    with pytest.raises(calibrant.CalibrationError, match="independent rows") as caught:
+        calibrant.best_threshold(P, Y, clusters=np.arange(len(P)) // 2, **{criterion: 0.5})
+    assert caught.value.offences[0].pointer == "/clusters"
+
+
+def test_costs_of_rows_that_are_repeated_in_their_cluster_have_the_interval_of_the_rows() -> None:
+    rows = calibrant.best_threshold(P, Y, costs=(1, 4), clusters=np.arange(len(P)))
+    again = calibrant.best_threshold(np.tile(P, 2), np.tile(Y, 2), costs=(1, 4), clusters=np.tile(np.arange(len(P)), 2))
+    for name in ("positive", "precision", "recall", "cost", "net-benefit"):
+        assert again[name].interval == pytest.approx(rows[name].interval, abs=1e-12)
+
+
+def test_the_net_benefit_beside_the_cost_is_that_of_the_decision_curve() -> None:
+    best = calibrant.best_threshold(P, Y, costs=(1, 4))
+    curve = calibrant.decision_curve(P, Y, thresholds=[0.2]).net_benefit
+    found = best["net-benefit"]
+    ends = [float(end[0]) for end in (curve["model"].value, curve["model"].low, curve["model"].high)]
+    assert [found.value, *(found.interval or ())] == pytest.approx(ends, abs=1e-12)
+    assert found.parts["treat_all"] == pytest.approx(float(curve["treat all"].value[0]), abs=1e-12)
+    # A cost of 4 for each event, minus 4 times the net benefit, is the cost.
+    assert 4.0 * (float(np.mean(Y)) - ends[0]) == pytest.approx(best["cost"].value, abs=1e-12)

@@ -141,6 +141,7 @@ def test_the_estimate_of_seconds_counts_diagrams(event: Event) -> None:
     assert many.seconds(rows) > 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_the_rows_and_their_repetition_do_not_matter(event: Event, name: str) -> None:
     request = read_diagrams([name])[0]

@@ -94,6 +94,7 @@ def test_the_distribution_of_the_statistic_given_degree_2_has_its_closed_form() 
     np.testing.assert_allclose(_exceedance(t, 1), chi2.sf(t, 2), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [2, 3, 4])
 def test_the_distribution_of_the_statistic_is_that_of_sums_beyond_the_bounds(degree: int) -> None:
     random = np.random.default_rng(0)
@@ -105,6 +106,7 @@ def test_the_distribution_of_the_statistic_is_that_of_sums_beyond_the_bounds(deg
     assert float(_exceedance(0.0, degree)) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("coefficients", "degree"), [((0.0, 1.0), 1), ((0.3, 1.0, 0.3), 2), ((0.0, 0.6, 0.0, 0.25), 3)]
 )
@@ -120,6 +122,7 @@ def test_belts_are_nested_around_the_curve_also_of_many_different_predictions() 
     assert (np.diff(ends, axis=0) > 0.0).all()
 
 
+@pytest.mark.slow
 def test_grouped_predictions_have_nearly_the_belt_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     event = _drawn(3000, 0.2, 0.9, seed=3)
     grouped = _belt(event)
@@ -129,6 +132,7 @@ def test_grouped_predictions_have_nearly_the_belt_of_all(monkeypatch: pytest.Mon
     np.testing.assert_allclose(grouped.high, whole.high, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_belt_that_leaves_out_the_diagonal_rejects_calibration() -> None:
     outside = 0
     for seed in range(30):

@@ -22,6 +22,7 @@ def _drawn(event: Event, method: str, level: float = 0.95) -> FittedCurve:
     return fitted_curve(event, PLAIN, method=method, folds=5, level=level, options={})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "pl", "pl3", "averaged"])
 def test_the_curve_and_its_errors_are_those_of_the_map(event: Event, method: str) -> None:
     few = event.rows(np.arange(0, 2000, 3))
@@ -74,6 +75,7 @@ def test_dependent_rows_have_no_band(event: Event) -> None:
     assert picture.problem is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -99,6 +101,7 @@ def test_options_of_the_fit_are_those_of_the_measure(method: str, options: dict[
     assert caught.value.offences[0].pointer == "/diagrams/0/options"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "folds"), [("iop-op", 3), ("iop-oi", 3), ("mli-spline", 5), ("isotonic", 10)])
 def test_folds_are_by_default_those_of_the_method(method: str, folds: int) -> None:
     p, y, _ = calibrant.shaped_predictions(1000, shape="beta2", error=0.05, seed=1)

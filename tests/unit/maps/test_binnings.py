@@ -34,11 +34,11 @@ from tests.unit.maps.drawn import assert_refused
 
 Array = npt.NDArray[np.float64]
 GRID = np.linspace(0, 1, 1001)
-NAMES = ("histogram", "es-sweep", "es-cv", "ew-cv", "bbq", "scaling-binning", "kde")
+NAMES = ("histogram", "es-sweep", "ew-sweep", "es-cv", "ew-cv", "bbq", "scaling-binning", "kde")
 #: Every method, and its variants that differ in more than a number.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NAMES),
-    *((name, {"slope": "flat"}) for name in ("es-sweep", "es-cv", "ew-cv")),
+    *((name, {"slope": "flat"}) for name in ("es-sweep", "ew-sweep", "es-cv", "ew-cv")),
     ("histogram", {"binning": "equal-width"}),
     ("histogram", {"binning": "equal-width", "slope": "unit", "n_bins": 60}),
     ("scaling-binning", {"n_bins": 10, "target_smoothing": False}),
@@ -89,7 +89,7 @@ def test_scaling_binning_is_that_of_verified_calibration(binnings: dict[str, Any
 
 
 def test_the_numbers_of_bins_are_those_of_the_published_code(golden: dict[str, Any], golden_event: Event) -> None:
-    assert fit_sweep(golden_event.cells, "unit")[1] == golden["sweep_bins"]
+    assert fit_sweep(golden_event, "equal-mass", "unit")[1] == golden["sweep_bins"]
     assert fit_cross_validated(golden_event, "equal-mass", "unit")[1] == golden["ES_CV"]["chosen"]
     assert fit_cross_validated(golden_event, "equal-width", "unit")[1] == golden["EW_CV"]["chosen"]
 
@@ -157,15 +157,15 @@ def test_equal_mass_bins_begin_at_predictions_and_keep_ties_together(slope: Slop
 
 def test_a_flat_sweep_never_falls_and_the_next_number_of_bins_does() -> None:
     for seed in range(5):
-        cells = _event(*_drawn(600, seed)).cells
-        curve, count = fit_sweep(cells, "flat")
+        event = _event(*_drawn(600, seed))
+        curve, count = fit_sweep(event, "equal-mass", "flat")
         assert np.all(np.diff(curve(GRID)) >= 0)
-        assert np.any(np.diff(fit_histogram(cells, "equal-mass", count + 1, "flat")(GRID)) < 0)
+        assert np.any(np.diff(fit_histogram(event.cells, "equal-mass", count + 1, "flat")(GRID)) < 0)
 
 
 def test_separable_data_become_two_steps() -> None:
     p, _ = _drawn(3000)
-    curve, count = fit_sweep(_event(p, p > 0.4).cells, "flat")
+    curve, count = fit_sweep(_event(p, p > 0.4), "equal-mass", "flat")
     assert count == 3000
     assert isinstance(curve, Steps)
     assert curve.heights.tolist() == [0.0, 1.0]
@@ -421,6 +421,26 @@ def test_the_error_of_a_roof_is_that_of_its_bins(golden: dict[str, Any], golden_
     report = calibrant.evaluate(golden_event.p, golden_event.y, measures=["ece-es-sweep"])
     expected = golden["ES"][str(golden["sweep_bins"])]["ECE1"]
     assert report.measures["ece-es-sweep"].value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("prefix", "binning"), [("es", "equal-mass"), ("ew", "equal-width")])
+@pytest.mark.parametrize("chosen", ["sweep", "cv"])
+def test_a_fitted_binning_has_the_error_of_the_binned_measure(prefix: str, binning: str, chosen: str) -> None:
+    p, y = _drawn(800, 3)
+    name = f"ece-{prefix}-{chosen}"
+    counted = {"name": f"ece-{chosen}", "binning": binning}
+    measures: list[Any] = [name, counted]
+    report = calibrant.evaluate(p, y, measures=measures, seed=0)
+    assert report[name].value == pytest.approx(report[f"ece-{chosen}"].value, abs=1e-12)
+    fitted = calibrant.fit(f"{prefix}-{chosen}", p, y)
+    assert fitted.diagnostics["bins"] == report[f"ece-{chosen}"].definition["n_bins"]
+
+
+def test_a_flat_sweep_of_equal_widths_never_falls() -> None:
+    for seed in range(5):
+        curve, count = fit_sweep(_event(*_drawn(300, seed)), "equal-width", "flat")
+        assert count > 1
+        assert np.all(np.diff(curve(GRID)) >= 0)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def all_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK", 512)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [3, 80])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("probabilities", [True, False])

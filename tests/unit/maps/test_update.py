@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.special import chdtrc, expit, logit
+from scipy.special import betaincinv, chdtrc, expit, logit
 
 import calibrant
-from calibrant.core.errors import InvalidOption, NotConverged, OneClass
+from calibrant.core.errors import InvalidOption, NotConverged, OneClass, TooFewRows
 from calibrant.core.reductions import Event
 from calibrant.maps.platt import Platt
 from calibrant.maps.update import fit_update
@@ -138,8 +138,8 @@ def test_rows_that_determine_no_update_are_refused() -> None:
         calibrant.update([0.2, 0.4], [0, 0])
     with pytest.raises(NotConverged, match="separable"):
         calibrant.update([0.2, 0.4, 0.6, 0.8], [0, 0, 1, 1])
-    with pytest.raises(InvalidOption, match="clusters"):
-        calibrant.update([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], clusters=["a", "a", "b", "b"])
+    with pytest.raises(TooFewRows, match="cluster"):
+        calibrant.update([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], clusters=["a", "a", "a", "a"])
     with pytest.raises(InvalidOption, match="options"):
         calibrant.fit("update", [0.2, 0.4], [0, 1], level=0.1)
 
@@ -151,3 +151,27 @@ def test_each_class_is_updated_by_itself() -> None:
     fitted = calibrant.update(P, labels, reduction="classwise")
     assert fitted.apply(P).shape == (900, 3)
     assert calibrant.load(fitted.to_document()) == fitted
+
+
+def test_rows_that_are_repeated_in_their_cluster_add_no_evidence() -> None:
+    p, y = _drawn(800, 0.2, 0.9)
+    patients = np.arange(800)
+    once = calibrant.update(p, y, clusters=patients).diagnostics
+    often = calibrant.update(np.repeat(p, 5), np.repeat(y, 5), clusters=np.repeat(patients, 5)).diagnostics
+    assert often["p_values"] == pytest.approx(once["p_values"], rel=0.02)
+    independent = calibrant.update(p, y).diagnostics
+    assert once["p_values"] == pytest.approx(independent["p_values"], rel=0.5)  # Wald's
+    assert calibrant.update(np.repeat(p, 5), np.repeat(y, 5)).diagnostics["p_values"]["none_to_both"] < 1e-3
+
+
+def test_calibrated_rows_in_clusters_are_updated_in_five_percent_of_samples() -> None:
+    """50 clusters of unequal size whose labels are beta-binomial, with an intraclass correlation of 0.2."""
+    updates = 0
+    for run in range(150):
+        random = np.random.default_rng([run, 50])
+        cluster = np.repeat(np.arange(50), random.integers(2, 30, 50))
+        z = random.normal(-0.5, 0.8, 50)[cluster] + random.normal(0.0, 0.6, len(cluster))
+        chance = betaincinv(4.0 * expit(z), 4.0 * expit(-z), random.random(50)[cluster])
+        y = (random.random(len(cluster)) < chance).astype(int)
+        updates += calibrant.update(z, y, scale="logit", clusters=cluster).diagnostics["update"] != "none"
+    assert updates <= 15  # 5 % of 150, and 2.8 standard errors

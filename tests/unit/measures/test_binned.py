@@ -109,6 +109,7 @@ def test_bins_of_one_row_are_left_out_of_the_unbiased_square() -> None:
         unbiased_square(event, equal_width(event, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_unbiased_square_of_calibrated_rows_is_0_on_average(weighted: bool) -> None:
     random = np.random.default_rng(11)

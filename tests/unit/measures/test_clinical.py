@@ -13,6 +13,8 @@ import pytest
 from scipy.special import expit
 
 import calibrant
+from calibrant.core.reductions import Event
+from calibrant.measures.clinical import Recalibration, maximum, model_of
 
 Array = npt.NDArray[np.float64]
 GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
@@ -207,6 +209,7 @@ def test_a_group_of_certain_predictions_has_no_hosmer_lemeshow() -> None:
     assert "0 or 1" in found.problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGISTIC)
 def test_the_penalty_of_firth_does_not_depend_on_the_largest_importance_weight(name: str) -> None:
     p, y = _drawn(400)
@@ -242,3 +245,26 @@ def test_importance_weights_warn_by_their_effective_numbers() -> None:
     assert _measure(p, y, "oe-ratio", weights=np.full(400, 0.01)).problem is None
     heavy = np.where(np.arange(400) % 20 == 0, 1.0, 1e-6)
     assert str(_measure(p, y, "oe-ratio", weights=heavy).problem).startswith("imprecise: ")
+
+
+@pytest.mark.parametrize("slope", [0.3, 1.0, 3.0, 12.0])
+def test_sums_over_nodes_of_many_rows_are_those_over_the_rows(slope: float) -> None:
+    random = np.random.default_rng(7)
+    logits = random.normal(-1.0, 1.0, size=6000)
+    labels = random.random(6000) < 1.0 / (1.0 + np.exp(-slope * logits))
+    rows = Event(1.0 / (1.0 + np.exp(-logits)), labels.astype(np.int8), logit=logits)
+    cells = rows.cells
+    assert cells.panels is not None
+    assert len(cells.panels.logit) < 6000 / 4
+    fitted = Recalibration.of(rows, free=True)
+    exact = Recalibration(model := model_of(cells, free=True), *maximum(model, np.array([0.0, 1.0])))
+    assert fitted.theta == pytest.approx(exact.theta, rel=1e-9)
+    assert fitted.limits(1, "profile", 0.95) == pytest.approx(exact.limits(1, "profile", 0.95), rel=1e-8)
+    assert (fitted.model.width == 0.0) == (slope == 12.0)  # too steep for polynomials on the panels
+
+
+def test_few_or_far_logits_are_not_spread_over_nodes() -> None:
+    y = np.array([0, 1] * 500, dtype=np.int8)
+    assert Event(np.linspace(0.1, 0.9, 1000), y, logit=np.linspace(-1e300, 1e300, 1000)).cells.panels is None
+    assert Event(np.full(1000, 0.5), y).cells.panels is None
+    assert Event(np.linspace(0.1, 0.9, 20), y[:20]).cells.panels is None

@@ -148,6 +148,7 @@ def twice() -> Any:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_a_row_that_is_repeated_in_its_cluster_adds_no_information(once: Any, twice: Any, name: str) -> None:
     alone, repeated = once[name], twice[name]

@@ -87,6 +87,7 @@ def test_the_laws_fall_from_1_to_0(law: Any) -> None:
     assert law(1.5 - 1e-9) == pytest.approx(law(1.5 + 1e-9), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ks", "kuiper"])
 def test_drawn_labels_give_the_p_values_of_the_law_where_rows_are_many(kind: Any) -> None:
     random = np.random.default_rng(1)

@@ -12,6 +12,7 @@ from calibrant.core.errors import InvalidOption
 from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.measures.fitted import EVALUATORS, fitted_error
+from tests.rows import draw_classes
 
 NAMES: tuple[Literal["pl", "pl3", "averaged"], ...] = ("pl", "pl3", "averaged")
 Floats = npt.NDArray[np.float64]
@@ -84,6 +85,7 @@ def test_a_failed_fit_is_the_problem_of_the_measure() -> None:
     assert report.measures["ks"].value is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -134,14 +136,55 @@ def test_candidates_choose_the_number_of_pieces() -> None:
     assert report.measures["1"].value != report.measures["4"].value
 
 
-@pytest.mark.parametrize("method", ["iop-oi", "iop-op"])
-def test_an_order_preserving_map_of_an_event_is_that_of_its_two_classes(method: str) -> None:
-    _, p, y = _drawn(900, 1.4, 4)
-    both = np.column_stack([1.0 - p, p])
-    calibrated = calibrant.fit(method, both, y, reduction="canonical", n_knots=6).apply(both)[:, 1]
-    found = calibrant.evaluate(p, y, measures=[{"name": f"ece-{method}", "n_knots": 6}]).measures[f"ece-{method}"]
-    assert found.value == pytest.approx(np.mean(np.abs(calibrated - p)), abs=1e-12)
+OF_VECTORS = [name for name in EVALUATORS if calibrant.METHODS[name].event is None]
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("method", OF_VECTORS)
+def test_a_map_of_vectors_is_fitted_to_the_two_classes_of_an_event(
+    method: str, scale: Literal["probability", "logit"]
+) -> None:
+    _, p, y = _drawn(600, 1.4, 4)
+    z = np.log(p / (1.0 - p))
+    given, both = (p, np.column_stack([1.0 - p, p])) if scale == "probability" else (z, np.column_stack([0.0 * z, z]))
+    options: dict[str, Any] = {"n_knots": 6, "strength": 0.01} if method.startswith("iop") else {}
+    fitted = calibrant.fit(method, both, y, reduction="canonical", scale=scale, **options)
+    measures: list[Any] = [{"name": f"ece-{method}", **options}]
+    found = calibrant.evaluate(given, y, scale=scale, measures=measures)[f"ece-{method}"]
+    assert found.value == pytest.approx(np.mean(np.abs(fitted.apply(both)[:, 1] - p)), abs=1e-12)
     assert found.debiased is not None
+
+
+def test_matrix_scaling_of_two_classes_is_beta_calibration() -> None:
+    """Its logit is linear in ln p and ln(1 - p) (Kull et al. 2017)."""
+    _, p, y = _drawn(900, 1.4, 4)
+    report = calibrant.evaluate(p, y, measures=["ece-matrix", "ece-beta"])
+    assert report["ece-matrix"].value == pytest.approx(report["ece-beta"].value, abs=1e-6)
+
+
+def test_the_error_of_two_classes_is_twice_that_of_the_event() -> None:
+    _, p, y = _drawn(500, 1.4, 4)
+    both = np.column_stack([1.0 - p, p])
+    of_both, of_one = (
+        calibrant.evaluate(both, y, reduction=reduction, measures=["ece-vector"])["ece-vector"].value
+        for reduction in ("canonical", "class:1")
+    )
+    assert of_both == pytest.approx(2.0 * (of_one or 0.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("method", ["temperature", "vector", "matrix", "dirichlet-l2", "ets", "iop-diagonal", "sms"])
+def test_the_error_of_vectors_is_the_mean_distance_from_those_of_the_fitted_map(method: str, norm: int) -> None:
+    P, y = draw_classes(400)
+    w = np.random.default_rng(0).random(400) + 0.5
+    off = np.abs(calibrant.fit(method, P, y, weights=w, reduction="canonical").apply(P) - P)
+    asked: list[Any] = [{"name": f"ece-{method}", "norm": norm, "as": "it"}]
+    found = calibrant.evaluate(P, y, weights=w, reduction="canonical", measures=asked, interval=0.9)["it"]
+    assert found.value == pytest.approx(np.average((off**norm).sum(axis=1), weights=w), abs=1e-12)
+    assert found.value == found.parts[f"alpha_{norm}"]
+    assert (found.debiased, found.interval) == (None, None)
+    assert found.problem == "no interval: it is defined for one event"
+    assert calibrant.evaluate(P, y, weights=w, reduction="canonical", measures=asked)["it"].problem is None
 
 
 def test_the_debiased_error_of_norms_near_two_is_near_that_of_norm_two() -> None:

@@ -54,6 +54,7 @@ def is_uniform(p: Floats) -> bool:
     return bool(abs(p.mean() - 0.5) < 2.6 / np.sqrt(12.0 * len(p)) and (p <= 0.05).mean() <= 0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", EVENT_TESTS, ids=lambda r: r if isinstance(r, str) else r["as"])
 @pytest.mark.parametrize("common", [False, True])
 def test_p_values_are_uniform_if_weights_undo_a_sampling_by_outcome(request_: Any, common: bool) -> None:

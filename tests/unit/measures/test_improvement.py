@@ -9,7 +9,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import KFold
 
 import calibrant
-from calibrant.core.reductions import Event
+from calibrant.core.batch import read_batch
+from calibrant.core.reductions import Event, whole_vector
+from calibrant.core.validation import folds_of
 from calibrant.measures.improvement import improvement, out_of_fold
 from tests.rows import draw_classes, draw_distorted
 
@@ -25,7 +27,7 @@ def _one(measure: dict[str, Any], *arguments: Any, **options: Any) -> calibrant.
     return calibrant.evaluate(*arguments, measures=[asked], **options).measures["it"]
 
 
-@pytest.mark.parametrize("method", ["platt", "beta", "isotonic"])
+@pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "temperature", "ets", "iop-diagonal"])
 @pytest.mark.parametrize("score", ["brier", "log-loss"])
 def test_miscalibrated_predictions_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
     asked = {"method": method, "score": score}
@@ -51,16 +53,63 @@ def test_each_fold_is_calibrated_by_the_others() -> None:
     assert found.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
 
 
+@pytest.mark.parametrize("method", ["temperature", "ets", "iop-diagonal"])
+@pytest.mark.parametrize("score", ["brier", "log-loss"])
+def test_overconfident_vectors_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
+    asked = {"method": method, "score": score, "folds": 3}
+    logits, labels, truth = calibrant.logistic_normal(1200, n_classes=4, temperature=2.0, accuracy=0.7, seed=0)
+    gained = _one(asked, logits, labels, scale="logit", reduction="canonical", interval=0.95)
+    assert gained.interval is not None
+    assert gained.value is not None
+    assert 0.0 < gained.interval[0] < gained.value < gained.interval[1]
+    assert gained.value == pytest.approx(gained.parts["before"] - gained.parts["after"])
+    none = _one(asked, truth, labels, reduction="canonical")
+    assert none.value is not None
+    assert none.value < gained.interval[0] / 2
+
+
+def test_vectors_of_a_fold_are_calibrated_by_the_other_folds() -> None:
+    P, y = draw_classes(150)
+    vector = whole_vector(read_batch(P, y))
+    fold, q = folds_of(vector, 5, 3), P.copy()
+    for number in range(5):
+        fitted = calibrant.fit("ets", P[fold != number], y[fold != number], reduction="canonical")
+        q[fold == number] = fitted.apply(P[fold == number])
+    one_hot = np.eye(P.shape[1])[y]
+    expected = np.mean(((P - one_hot) ** 2).sum(axis=1) - ((q - one_hot) ** 2).sum(axis=1))
+    found = _one({"method": "ets", "folds": 5}, P, y, reduction="canonical", seed=3)
+    assert found.value == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_default_method_depends_on_the_subject_and_is_in_the_definition() -> None:
+    P, y = draw_classes(150)
+    assert _one({}, P, y, reduction="canonical").definition["method"] == "temperature"
+    assert _one({}, P, y, reduction="confidence").definition["method"] == "platt"
+    assert (
+        _one({}, P, y, reduction="canonical").value
+        == _one({"method": "temperature"}, P, y, reduction="canonical").value
+    )
+
+
+@pytest.mark.parametrize("method", ["platt", "beta", "isotonic"])
+def test_a_method_of_an_event_has_no_improvement_of_vectors(method: str) -> None:
+    found = _one({"method": method}, *draw_classes(60), reduction="canonical")
+    assert found.value is None
+    assert found.problem == (
+        f"no value: the method {method} is of an event; for the whole vector use temperature, ets, iop-diagonal"
+    )
+
+
 def test_log_loss_of_an_isotonic_map_stays_finite_and_is_pulled_by_the_training_rows() -> None:
     p = np.linspace(0.0, 1.0, 40)
     y = (p > 0.5).astype(np.int64)
     event = Event(p, y.astype(np.int8))
-    after = out_of_fold(event, "isotonic", "log-loss", folds=2, seed=0)
+    after, _ = out_of_fold(event, "isotonic", "log-loss", folds=2, seed=0)
     assert after.p.min() > 0.0
     assert after.p.max() < 1.0
     # A training half of m negatives below gives its end block (0 + 1/2) / (m + 1).
     assert any(after.p[0] == pytest.approx(0.5 / (m + 1)) for m in range(5, 16))
-    assert out_of_fold(event, "isotonic", "brier", folds=2, seed=0).p.min() == 0.0
+    assert out_of_fold(event, "isotonic", "brier", folds=2, seed=0)[0].p.min() == 0.0
 
 
 def test_the_influence_is_the_paired_difference_less_its_mean() -> None:

@@ -173,6 +173,7 @@ def test_the_interval_holds_the_truth_of_a_power(asked: dict[str, Any]) -> None:
         assert hits >= 60 * 0.9 - 3.5 * np.sqrt(60 * 0.09)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["unbiased", "biased"])
 def test_the_interval_of_a_vector_holds_the_truth_of_a_power(estimator: str) -> None:
     random = np.random.default_rng(11)

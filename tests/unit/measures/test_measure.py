@@ -42,6 +42,7 @@ WITHOUT_FOLDS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("name", QUICK)
 def test_every_measure_answers_under_every_reduction_or_says_why_not(

@@ -53,6 +53,7 @@ def test_the_uncorrected_p_value_ignores_that_the_segment_is_the_worst_of_many()
     assert result.uncorrected_p_value < 0.06 < 0.5 < result.p_value
 
 
+@pytest.mark.slow
 def test_the_p_value_is_at_most_5_percent_in_5_percent_of_calibrated_samples() -> None:
     random = np.random.default_rng(0)
     rejected = uncorrected = 0

@@ -62,6 +62,7 @@ def test_figures_of_classes_are_those_of_scikit_learn() -> None:
     assert found.confusion * 600 == pytest.approx(metrics.confusion_matrix(y, p.argmax(axis=1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 4])
 def test_expected_figures_and_variances_are_those_of_simulated_labels(classes: int) -> None:
     random = np.random.default_rng(3)

@@ -40,6 +40,7 @@ def _drawn(n: int, seed: int = 0) -> tuple[npt.NDArray[np.float64], npt.NDArray[
     return draw_distorted(n, seed, dtype=np.int8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "starts"), list(itertools.product(FAMILIES, ("quantiles", "several"))))
 def test_the_loss_is_no_worse_than_that_of_the_neural_reference(
     family: Family, starts: Starts, golden_event: Event
@@ -97,6 +98,7 @@ def test_odd_data_give_finite_probabilities(family: Family, name: str, monotone:
         assert np.all(np.diff(model.knots) > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "loss"), list(itertools.product(FAMILIES, ("log-loss", "brier"))))
 def test_a_monotone_map_never_decreases(family: Family, loss: Loss) -> None:
     random = np.random.default_rng(1)
@@ -175,6 +177,7 @@ def test_weights_scale_like_repeated_rows(family: Family) -> None:
     np.testing.assert_allclose(weighted(GRID), plain(GRID), atol=2e-3)  # twice the mass is solved more closely
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "loss", "monotone", "starts"),
     list(itertools.product(FAMILIES, ("log-loss", "brier"), (False, True), ("quantiles", "several"))),

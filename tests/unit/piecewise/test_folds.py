@@ -135,6 +135,7 @@ def test_a_stream_counts_every_row_once_in_its_fold() -> None:
     assert len(whole) == 10_007
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["pl", "pl3"])
 def test_a_fit_from_a_stream_is_near_that_of_the_rows(family: Family) -> None:
     p, y = draw_distorted(300_000, 1, dtype=np.int8)

@@ -262,6 +262,7 @@ def _scan(seeds: range, family: Family, loss: Loss) -> None:
     assert {case: gain for case, gain in gains.items() if gain > ROW} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_knot_or_height_of_a_random_fit_can_be_moved_with_a_gain(family: Family, loss: Loss) -> None:

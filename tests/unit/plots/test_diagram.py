@@ -69,6 +69,7 @@ def test_every_diagram_that_there_is_of_a_batch_is_drawn(batch: str) -> None:
     assert drawn >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_diagram_without_data_is_not_drawn_and_says_why(name: str) -> None:
     with pytest.raises(NothingToDraw, match="too few rows"):

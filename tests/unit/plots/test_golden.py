@@ -18,6 +18,7 @@ def golden(name: str) -> Pixels:
         return pixels(image)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_looks_as_its_golden_image_does(name: str) -> None:
     drawn = pixels(halved(PICTURES[name](form="png", width=400).content))

@@ -45,6 +45,7 @@ class Recorder:
         self.dots_.append((fill, square))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [BEFORE, AFTER], ids=["before", "after"])
 @pytest.mark.parametrize("name", [*PLOTS, *FORECAST_PLOTS])
 def test_the_legend_of_two_overlaid_diagrams_shows_what_is_drawn(name: str, look: Look) -> None:

@@ -25,6 +25,7 @@ def tree(drawn: Drawn) -> ElementTree.Element:
     return ElementTree.fromstring(drawn.content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", PICTURES)
 def test_an_svg_is_well_formed_and_fetches_and_runs_nothing(name: str, theme: Theme) -> None:

@@ -96,6 +96,7 @@ def test_few_clusters_give_no_verdict() -> None:
     assert any("clusters" in reason for reason in conclusion.reasons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
 def test_every_kind_has_a_page_that_loads_nothing(kind: str) -> None:
     y, given = _given(300, factor=1.6, kind=kind)

@@ -42,6 +42,7 @@ def alike(request: pytest.FixtureRequest) -> tuple[dict[str, Any], float]:
     return report_of(p, y), least
 
 
+@pytest.mark.slow
 def test_among_similar_rows_the_bound_is_larger_than_the_interval_of_resamples(
     alike: tuple[dict[str, Any], float],
 ) -> None:

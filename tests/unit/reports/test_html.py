@@ -96,6 +96,7 @@ _FORMULAS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _FORMULAS)
 def test_a_spreadsheet_that_opens_a_report_computes_no_name(report: dict[str, Any], name: str) -> None:
     page = Page(standalone(_renamed(report, name), _about(name)))

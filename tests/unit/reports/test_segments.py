@@ -82,3 +82,18 @@ def test_bad_features_of_a_report_are_refused() -> None:
     with pytest.raises(CalibrationError) as caught:
         calibrant.report(p, y, features={"site": [1, 2]})
     assert caught.value.offences[0].pointer == "/features/site"
+
+
+def test_rows_in_clusters_have_no_segments() -> None:
+    p, y, features = _rows(0.3)
+    made = calibrant.report(p, y, features=features, clusters=np.arange(600) // 2)
+    assert "segments" not in made.document
+
+
+def test_many_features_are_searched_one_by_one() -> None:
+    p, y, features = _rows(0.3)
+    random = np.random.default_rng(1)
+    many = features | {f"x{i}": random.random(600) for i in range(199)}
+    found = calibrant.report(p, y, features=many).document["segments"]
+    assert found["tested"] < 600 * 30
+    assert all(len(segment["conditions"]) < 2 for segment in found["segments"])

@@ -45,6 +45,12 @@ def test_a_set_map_is_applied_to_the_predictions() -> None:
     assert made.document["sets"]["alpha"] == 0.1
 
 
+def test_a_map_with_random_numbers_has_those_of_the_seed() -> None:
+    fitted = calibrant.fit_sets(P, LABELS, method="aps", randomised=True)
+    made = calibrant.report(P, LABELS, sets=fitted, seed=3)
+    assert made.document["sets"] == calibrant.evaluate_sets(fitted.apply(P, seed=3), LABELS).to_dict()
+
+
 def test_without_alpha_the_section_says_nothing_of_a_nominal_coverage() -> None:
     made = calibrant.report(P, LABELS, sets=MEMBERS)
     section = made.html.partition('id="report-sets"')[2].partition("</section>")[0]

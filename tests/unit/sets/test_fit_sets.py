@@ -123,6 +123,7 @@ def test_the_coverage_of_finite_test_sets_is_beta_binomial() -> None:
     assert stats.chisquare(*pooled).pvalue > 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options", "low", "high"),
     [

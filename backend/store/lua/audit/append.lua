@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- KEYS: ids by time, entries, ids of routine entries, serial. ARGV: the most entries, the most milliseconds that they
+-- KEYS: ids by time, entries, ids of routine entries, serial, ids by serial. ARGV: the most entries, the most milliseconds that they
 -- are kept (0: nothing is removed because of it), then for each entry a random suffix of its id, 1 if it is routine and its JSON.
 -- Allowed even if Redis is out of memory, so that a deletion, which frees more than this needs, can be recorded.
 local time = redis.call('TIME')
@@ -11,6 +11,7 @@ for i = 3, #ARGV, 3 do
     local serial = redis.call('INCR', KEYS[4])
     local id = string.format('audit_%012x%010x%s', now, serial, ARGV[i])
     redis.call('ZADD', KEYS[1], now, id)
+    redis.call('ZADD', KEYS[5], serial, id)
     redis.call('HSET', KEYS[2], id, ARGV[i + 2])
     if ARGV[i + 1] == '1' then redis.call('ZADD', KEYS[3], now, id) end
 end
@@ -18,6 +19,7 @@ local function forget(ids)
     if #ids == 0 then return end
     redis.call('ZREM', KEYS[1], unpack(ids))
     redis.call('ZREM', KEYS[3], unpack(ids))
+    redis.call('ZREM', KEYS[5], unpack(ids))
     redis.call('HDEL', KEYS[2], unpack(ids))
 end
 -- A bounded number of steps: at least as many as entries were added.

@@ -18,6 +18,7 @@
   "max_request_memory": 2415919104,
   "unready_seconds": 5.0,
   "header_timeout": 10.0,
+  "idle_timeout": 75.0,
   "max_connections_per_address": 256,
   "max_batch_rows": 50000000,
   "batch_ttl": 86400,

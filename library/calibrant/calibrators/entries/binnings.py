@@ -34,9 +34,12 @@ def _histogram(event: Event, context: FitContext, *, binning: Binning, n_bins: i
     return fit_histogram(event.cells, binning, n_bins, slope), {}
 
 
-def _sweep(event: Event, context: FitContext, *, slope: Slope) -> FittedCurve:
-    curve, count = fit_sweep(event.cells, slope)
-    return curve, {"bins": count}
+def _sweep(binning: Binning) -> Callable[..., FittedCurve]:
+    def fit_binning(event: Event, context: FitContext, *, slope: Slope) -> FittedCurve:
+        curve, count = fit_sweep(event, binning, slope)
+        return curve, {"bins": count}
+
+    return fit_binning
 
 
 def _cross_validated(binning: Binning) -> Callable[..., FittedCurve]:
@@ -61,7 +64,9 @@ def _kde(event: Event, context: FitContext) -> FittedCurve:
     return curve, {"bandwidth": bandwidth}
 
 
-_CROSS_VALIDATED: tuple[tuple[str, Binning], ...] = (("es-cv", "equal-mass"), ("ew-cv", "equal-width"))
+#: The prefix of the names of methods that choose a number of bins, and their bins.
+_BINNINGS: tuple[tuple[str, Binning], ...] = (("es", "equal-mass"), ("ew", "equal-width"))
+_EMPTY = {"equal-mass": "", "equal-width": ", ignoring empty bins, at most 4,096"}
 
 METHODS = (
     Method(
@@ -82,23 +87,26 @@ METHODS = (
             "slope": Option("flat", choices=("flat", "unit")),
         },
     ),
-    Method(
-        "es-sweep",
-        "Equal-mass binning with the number of bins from a monotonic sweep",
-        "histogram binning with the largest b such that 1, 2, ..., b equal-mass bins all have non-decreasing observed "
-        f"frequencies{_ROOFS}",
-        "Roelofs et al. (2022); Kangsepp, Valk & Kull (2022), section 2.2",
-        Traits(_EVENT, _OUTSIDE, "with flat slope, in steps", "for events only", "no"),
-        maps=(
-            Roofs,
-            Steps,
-        ),
-        event=_sweep,
-        options={"slope": _UNIT},
+    *(
+        Method(
+            f"{prefix}-sweep",
+            f"{binning.capitalize()} binning with the number of bins from a monotonic sweep",
+            f"histogram binning with the largest b such that 1, 2, ..., b {binning} bins all have non-decreasing "
+            f"observed frequencies{_EMPTY[binning]}{_ROOFS}",
+            "Roelofs et al. (2022); Kangsepp, Valk & Kull (2022), section 2.2",
+            Traits(_EVENT, _OUTSIDE, "with flat slope, in steps", "for events only", "no"),
+            maps=(
+                Roofs,
+                Steps,
+            ),
+            event=_sweep(binning),
+            options={"slope": _UNIT},
+        )
+        for prefix, binning in _BINNINGS
     ),
     *(
         Method(
-            name,
+            f"{prefix}-cv",
             f"{binning.capitalize()} binning with the number of bins from cross-validation",
             f"histogram binning with 1 to 40 {binning} bins: the number that minimises the squared error on held-out "
             f"rows of 10 folds, or the fewest within the fraction tolerance of the minimum{_ROOFS}",
@@ -112,7 +120,7 @@ METHODS = (
             options={"slope": _UNIT, "tolerance": Option(TOLERANCE, low=0.0, high=1.0, real=True)},
             seconds=lambda n, K, _: 0.05 + 1.5e-6 * n * K,
         )
-        for name, binning in _CROSS_VALIDATED
+        for prefix, binning in _BINNINGS
     ),
     Method(
         "bbq",

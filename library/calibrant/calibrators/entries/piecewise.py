@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from calibrant.averaging.vectors import fit_averaged_vector
+from calibrant.averaging.vectors import estimated_seconds, fit_averaged_vector
 from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.core.errors import InvalidOption
@@ -31,8 +31,12 @@ def _averaged_vector(vector: Vector, context: FitContext, *, options: AveragedOp
         curve, found = _averaged(next(Classes(vector).events(range(1, 2))), context, options=options)
         return OneVsRest((mirrored(curve), curve), True, bool(options.keep_order)), found
     _check_averaged(vector, options=options)
-    folds = 5 if options.folds is None else options.folds
-    return fit_averaged_vector(vector, folds=folds, keep_order=bool(options.keep_order), seed=context.seed)
+    return fit_averaged_vector(vector, folds=_folds(options), keep_order=bool(options.keep_order), seed=context.seed)
+
+
+def _folds(options: AveragedOptions) -> int:
+    """Return the folds of a fit of the whole vector."""
+    return 5 if options.folds is None else options.folds
 
 
 def _check_averaged(subject: Event | Vector, *, options: AveragedOptions) -> None:
@@ -60,7 +64,7 @@ def _seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     """Estimate the seconds; the number of cells grows with the root of n, up to about 50,000 rows."""
     own: AveragedOptions | PiecewiseOptions = options["options"]
     if isinstance(own, AveragedOptions) and K > 2:
-        return 0.1 + 2e-5 * min(n * K, 1 << 20) + 4e-6 * n * K
+        return estimated_seconds(n, K, _folds(own))
     once = 0.015 + 7e-4 * math.sqrt(min(n, 50_000)) + 8e-8 * n
     return K * once * (2 if isinstance(own, AveragedOptions) else 5 if own.starts == "several" else 1)
 
@@ -114,8 +118,8 @@ METHODS = (
         "for an event, the average of PL, PL3, simpler curves and a Gaussian process: logit c(p) is the average at "
         "1,067 knots, of logits more, increasing unless keep_order is false, and linear in logit p between them. For "
         "the whole vector, a mixture of temperature scaling, svs, sms, vector, matrix and multinomial scaling, "
-        "isotonic regression and the identity, and of their log-linear pool. The predictions are left as they are "
-        "unless the out-of-fold log loss improves",
+        "isotonic regression, from 5,000 rows on of up to 20 classes a small network, and the identity, and of their "
+        "log-linear pool. The predictions are left as they are unless the out-of-fold log loss improves",
         "docs/explanation/averaging.md",
         Traits(
             "the probability of an event, or the whole vector: logits, or logarithms of probabilities",

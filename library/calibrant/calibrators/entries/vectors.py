@@ -420,6 +420,7 @@ METHODS = (
         Traits(_VECTOR, "constant", "no", "no", "no"),
         maps=(PredictedClass,),
         vector=_predicted_class,
+        evaluates=False,
         seconds=lambda n, K, _: 1e-8 * n * K + 1e-8 * n,
     ),
 )

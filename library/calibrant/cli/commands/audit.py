@@ -26,6 +26,10 @@ def audit(
     map_of: Annotated[str | None, typer.Option("--map", help="Only changes of the map with this name.")] = None,
     alias: Annotated[str | None, typer.Option("--alias", help="Only changes of this alias.")] = None,
     monitor: Annotated[str | None, typer.Option("--monitor", help="Only changes of this monitor.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Only changes of the API key with this id.")] = None,
+    request_id: Annotated[
+        str | None, typer.Option("--request-id", help="Only changes by the request with this id, as in logs.")
+    ] = None,
     after: Annotated[
         str | None, typer.Option("--after", help="Only changes at this time or later, such as 2026-01-31T00:00:00Z.")
     ] = None,
@@ -38,7 +42,7 @@ def audit(
 ) -> None:
     """List the audit log, newest first."""
     filters: dict[str, Any] = {"action": action, "actor": actor, "map": map_of, "alias": alias, "monitor": monitor}
-    filters |= {"created_after": after, "created_before": before}
+    filters |= {"key": key, "request_id": request_id, "created_after": after, "created_before": before}
     shown = table("at", "action", "what", "from", "to", "by", "why", left=7)
     with client_of(server, _WHOSE) as client:
         for entry in islice(client.audit_log(**filters), most):

@@ -7,6 +7,8 @@ The new columns are calibrated, or one per class, such as calibrated_bird. They 
 or JSON Lines file; in Parquet, Arrow and JSON Lines output, also those of a Parquet or Arrow file. In all other
 cases, the output has only the new columns. NPZ output has only the array calibrated.
 
+With --bounds, a Venn-Abers map of one event adds calibrated_p0 and calibrated_p1, the two probabilities that it merges.
+
 For a map to prediction sets, the new columns are set_bird and so on: 1 if the set of the row has the class, else 0.
 
 A folder, a pattern or a URL such as 's3://bucket/rows/*.parquet' is written to a new folder or prefix --out as Parquet
@@ -27,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
 import typer
 
 from calibrant.cli.engine import Engine, engine_of, read_map
-from calibrant.cli.exits import Refused, errors_in_a_line
+from calibrant.cli.exits import Refused, errors_in_a_line, is_stated
 from calibrant.cli.options import read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
 from calibrant.cli.regression import SupportOf, check_alone, map_for, read_support
@@ -45,7 +47,7 @@ from calibrant.cli.server_url import Server
 from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
 from calibrant.cli.sources import Where, scored_source, source_arguments
 from calibrant.cli.sources import source_of as source_of_url
-from calibrant.io.options import OPTIONS
+from calibrant.io.calibrated import BOUNDS
 
 if TYPE_CHECKING:
     from calibrant.client.calls.maps import Applied
@@ -77,6 +79,19 @@ def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
         predictions = with_features(predictions, rows.features)
         _say_fallbacks(fitted.fallbacks_checked(predictions.features), len(rows))
     return fitted.apply_checked(predictions)
+
+
+def _bounds(engine: Engine, rows: Sheet, applied: Any) -> Floats:
+    """Apply a Venn-Abers map, and return the probabilities beside the two that each is merged from, (n, 3)."""
+    import numpy as np
+
+    if engine.client is not None:
+        return np.column_stack(engine.client.bounds(applied, rows.predictions, scale=rows.scale))
+    from calibrant.core.batch import read_predictions
+    from calibrant.maps.calibration_map import load
+
+    fitted, predictions = load(applied), read_predictions(rows.predictions, scale=rows.scale)
+    return np.column_stack([fitted.apply_checked(predictions), *fitted.bounds_checked(predictions)])
 
 
 def _say_fallbacks(counts: Mapping[str, Any], n: int) -> None:
@@ -244,6 +259,10 @@ OrderOptions = Annotated[
     list[str] | None,
     typer.Option("--option", help="With --half-life: shift, widen or narrow, such as widen=1; repeatable."),
 ]
+BoundsOf = Annotated[
+    bool,
+    typer.Option("--bounds", help="For a Venn-Abers map: add calibrated_p0 and calibrated_p1, which it merges."),
+]
 
 
 @reads_a_file(
@@ -262,6 +281,7 @@ def calibrate(
     support: SupportOf = None,
     option: OrderOptions = None,
     seed: SeedOfSets = None,
+    bounds: BoundsOf = False,
     where: Where = None,
     out: Out = STANDARD,
     server: Server = None,
@@ -271,13 +291,13 @@ def calibrate(
         if half_life is not None or map_of is None:
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
         others = {"--label": columns["labels"], "--group": columns["groups"], "--support": support, "--option": option}
-        for flag, given in {**others, "--seed": seed}.items():
+        for flag, given in {**others, "--seed": seed, "--bounds": bounds or None}.items():
             if given not in (None, []):
                 raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
         with errors_in_a_line():
             document: Any = read_map(map_of, server)
             arguments = source_arguments(columns, where, "predictions")
-            scale = None if columns["scale"] == OPTIONS["scale"].default else columns["scale"]  # by default of the map
+            scale = columns["scale"] if is_stated("scale") else None  # by default that of the map
             named = {name: arguments[name] for name in ("prediction", "where")}
             scored_source(source_of_files, out, document, {**named, "scale": scale})
         return
@@ -286,8 +306,9 @@ def calibrate(
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
-        if map_of is not None:
-            raise typer.BadParameter("cannot be combined with --map", param_hint="--half-life")
+        if map_of is not None or bounds:
+            flag = "--bounds" if map_of is None else "--map"
+            raise typer.BadParameter(f"cannot be combined with {flag}", param_hint="--half-life")
         with errors_in_a_line():
             how = InOrderFlags(half_life, columns["scale"], read_support(support), read_options(option))
             _in_order(file, columns, how, out, server)
@@ -298,10 +319,17 @@ def calibrate(
             raise typer.BadParameter("needs --half-life", param_hint=flag)
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
-    _with_map(file, columns, map_of, seed, out, server)
+    _with_map(file, columns, map_of, SetFlags(seed, bounds), out, server)
 
 
-def _with_map(file: Path, columns: Columns, map_of: str, seed: int | None, out: Path, server: str | None) -> None:
+class SetFlags(NamedTuple):
+    """Options of maps to prediction sets, and of Venn-Abers maps."""
+
+    seed: int | None = None
+    bounds: bool = False
+
+
+def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: Path, server: str | None) -> None:
     """Apply a map to the rows of a file, and write them."""
     with engine_of(server) as engine:
         applied: Any = read_map(map_of, server)
@@ -309,9 +337,11 @@ def _with_map(file: Path, columns: Columns, map_of: str, seed: int | None, out: 
 
         document = applied if engine.client is None else engine.client.map(applied).document
         regression, of_sets = is_of_distributions(document), is_of_sets(document)
-        for flag, given in {"--group": columns["groups"], "--seed": seed}.items():
+        for flag, given in {"--group": columns["groups"], "--seed": flags.seed}.items():
             if given is not None and not of_sets:
                 raise typer.BadParameter("is for maps to prediction sets", param_hint=flag)
+        if flags.bounds and document.get("family") != "venn-abers":
+            raise typer.BadParameter("is for maps of venn-abers of one event", param_hint="--bounds")
         check_alone(regression=regression, columns=columns)
         with source_of(file) as source:
             if regression:
@@ -323,13 +353,13 @@ def _with_map(file: Path, columns: Columns, map_of: str, seed: int | None, out: 
             if of_sets:
                 import numpy as np
 
-                sets = sets_of(engine, rows, applied, document, seed)
+                sets = sets_of(engine, rows, applied, document, flags.seed)
                 say_sizes(sets)
                 members, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
                 write_calibrated(source, file, members, names, out, columns["decimal"], columns["encoding"])
                 return
-            calibrated = _calibrated(engine, rows, applied)
-            classes = document.get("class_names") or rows.classes
+            calibrated = (_bounds if flags.bounds else _calibrated)(engine, rows, applied)
+            classes = BOUNDS if flags.bounds else document.get("class_names") or rows.classes
             write_calibrated(source, file, calibrated, classes, out, columns["decimal"], columns["encoding"])
 
 

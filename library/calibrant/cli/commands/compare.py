@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from calibrant.cli.commands.evaluate import as_answered, as_sent
+from calibrant.cli.commands.evaluate import Variance, as_answered, as_sent
 from calibrant.cli.engine import engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import RESAMPLES, SEED, Resamples, Seed, read_measures
@@ -57,7 +57,7 @@ CorrectionOf = Annotated[
 Level = Annotated[float, typer.Option("--interval", help="Level of all intervals.")]
 
 
-@reads_a_file("features", "times", "by", "known", "level", "levels")
+@reads_a_file("times", "by", "known", "level", "levels")
 def compare(
     files: Files,
     columns: Columns,
@@ -67,24 +67,31 @@ def compare(
     correction: CorrectionOf = None,
     interval: Level = 0.95,
     resamples: Resamples = RESAMPLES,
+    cluster_variance: Variance = None,
     seed: Seed = SEED,
     as_json: Json = False,
     server: Server = None,
 ) -> None:
+    if cluster_variance is not None and columns["clusters"] is None:
+        raise typer.BadParameter("needs --cluster", param_hint="--cluster-variance")
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
 
+        variance: Any = cluster_variance
         measures, reduction = read_measures(measure), columns["reduction"]
         read_requests(measures, reduction)  # before a long file is read
-        Resampling.read(interval, resamples, seed)
+        Resampling.read(interval, resamples, seed, variance or "cr2")
         options: dict[str, Any] = {"rank_by": rank_by, "correction": correction}
+        options |= {} if variance is None else {"cluster_variance": variance}
         if map_of:
             if len(files) > 1:
                 raise typer.BadParameter("is for the predictions of one file", param_hint="--map")
             documents = [read_map(text, server) for text in map_of]
             rows = read_rows(files[0], columns_for(columns, documents[0]))
             options["maps"] = documents if server else _loaded(map_of, documents)
+        elif columns["features"]:
+            raise typer.BadParameter("is for maps", param_hint="--feature")
         else:
             models = models_of(files, columns)
             rows = next(iter(models.values()))

@@ -209,7 +209,7 @@ Lags = Annotated[
 ]
 
 
-@reads_a_file("known", "features")
+@reads_a_file("known")
 def evaluate(
     file: File,
     columns: Columns,

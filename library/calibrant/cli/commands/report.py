@@ -91,6 +91,20 @@ MapOf = Annotated[
     ),
 ]
 
+SetsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--sets",
+        help="Map to prediction sets; the report then shows their coverage and sizes. A JSON file, or with --server a "
+        "reference.",
+    ),
+]
+
+
+Grades = Annotated[
+    bool, typer.Option("--grades", help="Test the PDs of the groups, which are rating grades; needs --group.")
+]
+
 
 def _html_file(out: Path) -> Path:
     """Check the name of the output file; raises ``BadParameter``."""
@@ -111,6 +125,8 @@ def report(
     support: SupportOf = None,
     seed: Seed = SEED,
     map_of: MapOf = None,
+    sets_of: SetsOf = None,
+    grades: Grades = False,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
@@ -118,7 +134,11 @@ def report(
     check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
+    if grades and (regression or not columns["groups"]):
+        raise typer.BadParameter("needs --group, without --regression", param_hint="--grades")
     if regression:
+        if sets_of is not None:
+            raise typer.BadParameter("cannot be combined with --regression", param_hint="--sets")
         with errors_in_a_line():
             if server:
                 page = _forecast_page_of(server, file, columns, seed, map_of, support)
@@ -137,17 +157,13 @@ def report(
             rows = note_reduction(rows, reduction)
             reduction = reduction_of(rows, reduction)
             found, options = _measured(engine, rows, reduction, seed, applied)
-            if rows.features is not None:
-                from calibrant.core.features import read_features
-                from calibrant.reports.operations import segments_document
-
-                batch = batch_of(rows)
-                found["segments"] = segments_document(batch, read_features(rows.features), reduction, seed=seed)
-        elif map_of is not None:
-            raise typer.BadParameter("cannot be combined with several models", param_hint="--map")
-        elif rows.features is not None:
-            raise typer.BadParameter("cannot be combined with several models", param_hint="--feature")
+            found |= _sections(rows, reduction, seed, grades=grades)
+            if sets_of is not None:
+                found["sets"] = _coverage(engine, sets_of, server, rows, seed)
         else:
+            of_one = {"--grades": grades, "--sets": sets_of, "--map": map_of, "--feature": rows.features}
+            if flags := [name for name, value in of_one.items() if value not in (None, False)]:
+                raise typer.BadParameter("cannot be combined with several models", param_hint=flags[0])
             columns = {**columns, "predictions": list(models)}
             found, options = _compared(engine, models, reduction_of(rows, reduction), seed)
     with errors_in_a_line():
@@ -164,6 +180,20 @@ def report(
             written.write(page)
         if out != STANDARD:
             say(f"wrote {out}")
+
+
+def _sections(rows: Sheet, reduction: str | None, seed: int, *, grades: bool) -> dict[str, Any]:
+    """Return the sections of a report that are computed in this process: segments, and tests of grades."""
+    sections = {}
+    if rows.features is not None and rows.clusters is None:
+        from calibrant.reports.operations import segments_document
+
+        sections["segments"] = segments_document(batch_of(rows), reduction, seed=seed)
+    if grades:
+        from calibrant.reports.operations import grades_document
+
+        sections["grades"] = grades_document(batch_of(rows), rows.groups)
+    return sections
 
 
 def _forecast_page_of(
@@ -218,8 +248,6 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
-    if engine.client is not None:
-        rows = replace(rows, features=None)  # which an evaluation by a server does not take
     found = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
@@ -279,6 +307,20 @@ def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool)
     if recommended:
         found["recommendation"] = recommended_map(batch, reduction, seed=seed).to_document()
     return found
+
+
+def _coverage(engine: Engine, sets_of: str, server: str | None, rows: Sheet, seed: int) -> dict[str, Any]:
+    """Return the coverage of the sets of rows; computed locally even if a server evaluates."""
+    from calibrant.core.groups import group_members
+    from calibrant.evaluation import CheckedBatch
+    from calibrant.reports.operations import sets_document
+    from calibrant.sets.set_map import load_sets
+
+    document = read_map(sets_of, server)
+    if engine.client is not None:
+        document = engine.client.map(str(document)).document
+    members = None if rows.groups is None else group_members(rows.groups, len(rows))
+    return sets_document(load_sets(document or {}), CheckedBatch(batch_of(rows), "canonical", members), seed)
 
 
 def _page(found: dict[str, Any], about: ReportSubject) -> bytes:

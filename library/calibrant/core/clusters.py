@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +55,16 @@ def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
     return np.argsort(np.argsort(first))[cluster], len(first)
 
 
+@contextmanager
+def needing_clusters() -> Iterator[None]:
+    """Name the field ``clusters`` in ``TooFewRows`` of an estimate that has no result without its deviation."""
+    try:
+        yield
+    except TooFewRows:
+        detail = "must be two or more, of which none determines the result alone"
+        raise TooFewRows.at("/clusters", detail) from None
+
+
 def cluster_deviation(
     rows: Event | Vector, scores: Floats, information: Floats, contrast: Floats, *, variance: ClusterVariance
 ) -> ClusterDeviation:
@@ -73,8 +85,8 @@ def cluster_deviation(
         clusters, n = rows.clusters, float(len(rows))
     cluster, count = number_of_clusters(clusters)
     k = len(contrast)
-    totals = np.zeros((count, k + k * k))
-    np.add.at(totals, cluster, np.column_stack([scores, information.reshape(-1, k * k)]))
+    terms = np.column_stack([scores, information.reshape(-1, k * k)]).T
+    totals = np.column_stack([np.bincount(cluster, term, count) for term in terms])
     size, axes = np.linalg.eigh(totals[:, k:].sum(axis=0).reshape(k, k))
     if size[0] <= 0.0:
         raise TooFewRows("the rows of the clusters do not determine the value")

@@ -1,0 +1,112 @@
+"""Reports in HTML of the service and of the command have sections about prediction sets and segments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import calibrant
+from calibrant.cli.main import app
+from calibrant.client import Calibrant
+from service.stack import Stack
+from tests.integration.responses import body_of, problem_of
+
+RANDOM = np.random.default_rng(21)
+N = 300
+PROBS = RANDOM.dirichlet(np.ones(3), N)
+LABELS = np.array([RANDOM.choice(3, p=row) for row in PROBS])
+SITES = ["north", "south"] * (N // 2)
+HTML = {"accept": "text/html"}
+ROWS: dict[str, Any] = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "groups": SITES}
+
+
+@pytest.fixture(scope="module")
+def maps() -> dict[str, calibrant.SetMap]:
+    return {
+        "lac": calibrant.fit_sets(PROBS, LABELS, alpha=0.2),
+        "group": calibrant.fit_sets(PROBS, LABELS, conditional="group", groups=SITES),
+        "random": calibrant.fit_sets(PROBS, LABELS, method="aps", randomised=True),
+    }
+
+
+@pytest.fixture(scope="module")
+def stored(service: Stack, maps: dict[str, calibrant.SetMap]) -> dict[str, str]:
+    with httpx.Client(base_url=service.url) as http:
+        documents = {name: {"document": fitted.to_document()} for name, fitted in maps.items()}
+        return {name: body_of(http.post("/maps/import", json=own), 201)["id"] for name, own in documents.items()}
+
+
+def _section(html: str, name: str) -> str:
+    return html.partition(f'id="report-{name}"')[2].partition("</section>")[0]
+
+
+@pytest.mark.parametrize("name", ["lac", "group", "random"])
+def test_a_report_of_the_service_has_the_coverage_of_the_sets(
+    http: httpx.Client, stored: dict[str, str], maps: dict[str, calibrant.SetMap], name: str
+) -> None:
+    answer = http.post("/evaluate", json=ROWS | {"sets": stored[name], "seed": 3}, headers=HTML)
+    assert answer.status_code == 200, answer.text
+    local = calibrant.report(PROBS, LABELS, groups=SITES, sets=maps[name], seed=3)
+    assert _section(local.html, "sets")
+    assert _section(answer.text, "sets").count("<tr") == _section(local.html, "sets").count("<tr")
+    coverage = f"{local.document['sets']['coverage']:.3f}"
+    assert coverage in _section(answer.text, "sets")
+
+
+def test_a_job_of_a_report_has_the_coverage_of_the_sets(client: Calibrant, stored: dict[str, str]) -> None:
+    batch = client.upload(PROBS, LABELS, groups=SITES)
+    html = client.report_html(batch=batch.id, sets=stored["lac"])
+    assert _section(html, "sets")
+
+
+def test_a_report_of_rows_with_features_has_their_segments(http: httpx.Client) -> None:
+    p = RANDOM.uniform(0.1, 0.6, 600)
+    site = RANDOM.choice(list("ab"), 600)
+    y = (RANDOM.random(600) < p + 0.3 * (site == "b")).astype(int)
+    body: dict[str, Any] = {"predictions": p.tolist(), "labels": y.tolist(), "features": {"site": site.tolist()}}
+    answer = http.post("/evaluate", json=body, headers=HTML)
+    assert "<bdi>site = b</bdi>" in _section(answer.text, "segments")
+    body["clusters"] = [str(i // 2) for i in range(600)]
+    clustered = http.post("/evaluate", json=body, headers=HTML)
+    assert clustered.status_code == 200
+    assert not _section(clustered.text, "segments")
+    few = {name: values[:40] for name, values in body.items() if name != "features" and name != "clusters"}
+    assert http.post("/evaluate", json=few | {"features": {"site": site[:40].tolist()}}, headers=HTML).is_success
+
+
+def test_sets_are_refused_where_they_have_no_section(http: httpx.Client, stored: dict[str, str]) -> None:
+    platt = body_of(http.post("/maps", json={**_binary(), "method": "platt"}), 201)["id"]
+    assert problem_of(http.post("/evaluate", json=ROWS | {"sets": stored["lac"]})) == (422, "invalid-field", "/sets")
+    for body, status, code, pointer in (
+        (ROWS | {"sets": platt}, 422, "prediction-kind-mismatch", "/sets"),
+        (_binary() | {"sets": stored["lac"]}, 422, "wrong-shape", "/predictions"),
+        ({**ROWS, "groups": None, "sets": stored["group"]}, 422, "invalid-option", "/groups"),
+        (ROWS | {"sets": stored["lac"], "classes": [0, 1]}, 422, "invalid-field", "/sets"),
+    ):
+        assert problem_of(http.post("/evaluate", json=body, headers=HTML)) == (status, code, pointer)
+
+
+def _binary() -> dict[str, Any]:
+    return {"predictions": PROBS[:, 0].tolist(), "labels": (LABELS == 0).astype(int).tolist()}
+
+
+@pytest.mark.parametrize("on_server", [False, True])
+def test_the_command_writes_the_section(
+    service: Stack, stored: dict[str, str], maps: dict[str, calibrant.SetMap], tmp_path: Path, on_server: bool
+) -> None:
+    file, page = tmp_path / "rows.csv", tmp_path / "report.html"
+    lines = [f"{y},{s},{','.join(map(repr, row))}" for row, y, s in zip(PROBS.tolist(), LABELS, SITES, strict=True)]
+    file.write_text("\n".join(["label,site,prob_0,prob_1,prob_2", *lines]) + "\n", "utf-8")
+    maps["group"].save(tmp_path / "sets.json")
+    sets = (
+        ["--sets", stored["group"], "--server", service.url] if on_server else ["--sets", str(tmp_path / "sets.json")]
+    )
+    done = CliRunner().invoke(app, ["report", str(file), "--group", "site", "--out", str(page), *sets])
+    assert done.exit_code == 0, done.output
+    local = calibrant.report(PROBS, LABELS, groups=SITES, sets=maps["group"])
+    assert f"{local.document['sets']['coverage']:.3f}" in _section(page.read_text("utf-8"), "sets")
