@@ -178,11 +178,11 @@ Answers = Mapping[Task, Mapping[str, Any]]
 
 def distances(answers: Answers, names: Sequence[str]) -> Floats:
     """Distances of calibrators, in thousandths, mean over seeds: ``(world, calibrator)``."""
-    found = [
+    of_seeds = [
         [[answer[name] for name in names] for task, answer in answers.items() if task[:3] == ("calibrators", *world)]
         for world in WORLDS
     ]
-    return 1e3 * possible(np.array([np.mean(rows, axis=0) for rows in found]), "distance of maps", low=0.0)
+    return 1e3 * possible(np.array([np.mean(rows, axis=0) for rows in of_seeds]), "distance of maps", low=0.0)
 
 
 def evaluated(answers: Answers, names: Sequence[str], what: str) -> Floats:
@@ -195,8 +195,9 @@ def evaluated(answers: Answers, names: Sequence[str], what: str) -> Floats:
 
 
 def _value(answer: Mapping[str, Any], name: str, what: str) -> float:
-    found = answer[name]
-    return float(found["distance"] if what == "distance" else abs(found["error"] - answer["truth"]))
+    if what == "distance":
+        return float(answer[name]["distance"])
+    return abs(float(answer[name]["error"] - answer["truth"]))
 
 
 def claim(values: Floats, names: Sequence[str]) -> str:
@@ -209,10 +210,11 @@ def claim(values: Floats, names: Sequence[str]) -> str:
     gap = values[:, own] - values[:, rival]
     error = gap.std(ddof=1) / np.sqrt(len(gap))
     decided = "" if abs(gap.mean()) > 2.0 * error else ", which is within chance"
+    closest = int((values.argmin(axis=1) == own).sum())
     return (
         f"**{'Yes' if order[0] == CLAIMED else 'No'}** by mean rank: {CLAIMED} has place {order.index(CLAIMED) + 1} of "
         f"{len(names)} with {ranks[own]:.1f}, and the best of the others is {other} with "
-        f"{ranks[names.index(other)]:.1f}. It is the closest of all in {int((values.argmin(axis=1) == own).sum())} of {len(values)} worlds. Its mean "
+        f"{ranks[names.index(other)]:.1f}. It is the closest of all in {closest} of {len(values)} worlds. Its mean "
         f"distance is {values[:, own].mean():.2f}, and that of {names[rival]}, the best of the others, "
         f"{values[:, rival].mean():.2f}: a paired difference of {gap.mean():+.2f} ± {error:.2f} over worlds{decided}."
     )

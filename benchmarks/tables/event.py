@@ -49,7 +49,8 @@ _STEP = 50
 def _ceiling(p: Floats) -> Floats:
     """Log odds that bend: predictions above 0.6 are worth ever less."""
     z: Floats = logit(p)
-    return expit(np.where(z > 0.4, 0.4 + 0.25 * (z - 0.4), z) - 0.3)
+    bent: Floats = expit(np.where(z > 0.4, 0.4 + 0.25 * (z - 0.4), z) - 0.3)
+    return bent
 
 
 def _plateau(p: Floats) -> Floats:
@@ -80,17 +81,11 @@ FEW = DERIVATES[::4]
 METHODS = ("averaged", "averaged free", "process", "PL CE", "PL3 CE", "beta", "ES_15")
 #: The methods whose calibration errors are compared.
 ERRORS = ("averaged debiased", "ES_15", "oracle")
-#: The largest mean distance and error of the papers' shapes, the least gain in rank correlation, and its draws.
-GOALS = {"distance": 11.0, "error": 6.3, "gain": 0.003, "draws": 600}
-#: One-sided 95 % bound of a normal distribution, in standard errors.
-_BOUND = 1.645
-FAMILIES: Mapping[Family, str] = {"pl": "PL CE", "pl3": "PL3 CE"}
-GOALS = {"distance": 11.0, "error": 6.3, "gain": 0.003, "draws": 600}
-#: One-sided 95 % bound of a normal distribution, in standard errors.
-_BOUND = 1.645
-FAMILIES: Mapping[Family, str] = {"pl": "PL CE", "pl3": "PL3 CE"}
 #: The largest mean distance and error, the least gain in rank correlation, and the label draws of the errors.
 GOALS = {"distance": 11.0, "error": 6.3, "gain": 0.003, "draws": 600}
+#: One-sided 95 % bound of a normal distribution, in standard errors.
+_BOUND = 1.645
+FAMILIES: Mapping[Family, str] = {"pl": "PL CE", "pl3": "PL3 CE"}
 
 
 def truth(shape: str, derivate: str, p: Floats) -> Floats:
@@ -170,8 +165,8 @@ def distances(records: Records, method: str, minus: str | None = None) -> Mean:
     """The mean distance of a map from the true one, or its paired difference to another, in thousandths."""
 
     def value(_: Key, record: dict[str, Any]) -> float:
-        own = possible(record[method], f"distance of {method}", low=0.0)
-        return 1e3 * (own - (possible(record[minus], f"distance of {minus}", low=0.0) if minus else 0.0))
+        own = possible(float(record[method]), f"distance of {method}", low=0.0)
+        return 1e3 * (own - (possible(float(record[minus]), f"distance of {minus}", low=0.0) if minus else 0.0))
 
     return mean_of(records, value)
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.pseudo_real.experiment import SIZES
+from benchmarks.pseudo_real.page import TEN
 from benchmarks.pseudo_real.worlds import (
     MAPS,
     OF_EVENT,
     OURS,
     PREDICTIONS,
-    SIZES,
-    TEN,
     WORLDS,
     Answers,
     Task,
@@ -80,8 +80,8 @@ def test_the_page_is_written_from_one_seed() -> None:
         Task("calibrators", *world, 0): run(Task("calibrators", *world, 0)) if at == 0 else _distances(at)
         for at, world in enumerate(WORLDS)
     }
-    found: Answers = answers | {Task("evaluators", *world, 0): evaluated for world in WORLDS}
-    text = page(found)
+    whole: Answers = answers | {Task("evaluators", *world, 0): evaluated for world in WORLDS}
+    text = page(whole)
     assert "1 of 5 samples for calibrators" in text
     assert "| kinks, one of ten |" in text
     assert text.count("|abs(") == 0
