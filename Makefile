@@ -251,6 +251,9 @@ tables: $(STAMP) ## reproduce the paper's Tables F20 to F23, resuming a previous
 averaged-order: $(STAMP) ## what the order of averaged costs in Tables F20 to F23, resuming a previous run; writes docs/benchmarks/averaged-order.md
 	$(BIN)/python -m benchmarks.tables.order
 
+one-event: $(STAMP) ## fresh draws of the papers' shapes and shapes that are not in them, paired, resuming a previous run: make one-event [MAPS=10] [ERRORS=200]; writes docs/benchmarks/one-event.md
+	$(BIN)/python -m benchmarks.tables.event $(if $(MAPS),--maps $(MAPS)) $(if $(ERRORS),--errors $(ERRORS))
+
 early-stopping: $(STAMP) ## PL with squared loss, trained as in the paper and as in the library, resuming a previous run; writes docs/benchmarks/early-stopping.md
 	$(BIN)/python -m benchmarks.tables.network
 
@@ -355,6 +358,9 @@ agreement: $(STAMP) ## compare our results with those of published code; writes 
 
 pseudo-real: $(STAMP) ## evaluators and calibrators with a nearly known true map, an hour on two cores, resuming a previous run: make pseudo-real [REPETITIONS=1]; writes docs/benchmarks/pseudo-real.md
 	$(BIN)/python -m benchmarks.pseudo_real $(if $(REPETITIONS),--repetitions $(REPETITIONS))
+
+pseudo-real-worlds: $(STAMP) ## calibrators and evaluators where the true maps have kinks, plateaus and steps, resuming a previous run: make pseudo-real-worlds [REPETITIONS=1]; writes docs/benchmarks/pseudo-real-worlds.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.pseudo_real.worlds $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
 real-evaluators: $(STAMP) ## nine evaluators on real predictions, after make pseudo-real, resuming a previous run: make real-evaluators DATA=folder; writes docs/benchmarks/real-evaluators.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.pseudo_real.real $(DATA)
