@@ -50,7 +50,9 @@ class Thresholds(Parameter):
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
         """Read the numbers."""
         numbers = read_array(parameters, name)
-        special = {i: self.always if t is None else self.never for i, t in enumerate(numbers) if t in (None, self.never)}
+        special = {
+            i: self.always if t is None else self.never for i, t in enumerate(numbers) if t in (None, self.never)
+        }
         inside = [self.low if i in special else t for i, t in enumerate(numbers)]
         thresholds = super().read({name: inside}, name, sizes)
         for i, value in special.items():
@@ -191,7 +193,13 @@ class LeastAmbiguous(SetFamily):
     thresholds: Annotated[
         Floats,
         Thresholds(
-            "one number; one for each class, or for each group", "probability", "q", 0.0, 1.0, always=-np.inf, never=NEVER
+            "one number; one for each class, or for each group",
+            "probability",
+            "q",
+            0.0,
+            1.0,
+            always=-np.inf,
+            never=NEVER,
         ),
     ]
     allow_empty: AllowEmpty = True
