@@ -164,7 +164,7 @@ large-data: $(STAMP) ## tally 1e7 and 1e8 rows of Parquet in one process, with D
 	$(BIN)/python -m benchmarks.large_data
 
 by-reference-speed: $(STAMP) ## evaluate and score Parquet files by reference; writes docs/benchmarks/by-reference-speed.md
-	$(BIN)/python -m benchmarks.sources
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sources
 
 report-speed: $(STAMP) ## time plots and reports over HTTP; writes docs/benchmarks/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
