@@ -221,6 +221,21 @@ weights: $(STAMP) ## simulate tests and intervals under importance weights; writ
 debiased: $(STAMP) ## simulate bias and error of debiased values; writes docs/benchmarks/debiased.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.debiased
 
+clinical: $(STAMP) ## simulate the coverage of intervals and the size of tests of clinical measures; writes docs/benchmarks/clinical.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.clinical
+
+decision-curves: $(STAMP) ## simulate the coverage of decision curves; writes docs/benchmarks/decision-curves.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.decision_curves
+
+# dcurves requires older versions than constraints.txt has.
+.venv-clinical/installed: benchmarks/peers/clinical.txt library/pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -e ./library
+	@touch $@
+
+clinical-speed: .venv-clinical/installed ## time decision curves and recalibration beside dcurves and statsmodels; writes docs/benchmarks/clinical-speed.md
+	OMP_NUM_THREADS=1 .venv-clinical/bin/python -m benchmarks.peers.clinical
+
 find-segments: $(STAMP) ## simulate errors and power of the search for segments, some 20 minutes; writes docs/benchmarks/find-segments.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.find_segments
 
@@ -397,4 +412,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environments and all caches
-	rm -rf $(VENV) $(PEERS) $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .venv-clinical $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
