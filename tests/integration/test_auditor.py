@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,11 +13,13 @@ from typing import Any
 import httpx
 import pytest
 from redis import Redis
+from typer.testing import CliRunner
 
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.keyspace import Shared
 from backend.store.server.connection import connect
 from backend.store.store import Store
+from calibrant.cli.main import app as command
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.stored import monitor
@@ -169,6 +172,13 @@ def test_filters_find_the_changes_of_a_key_and_of_a_request(
     assert [(entry["action"], entry["note"]) for entry in by_id] == [("map-fitted", "nightly")]
     assert by_id == _log(api, auditor, actor="fitter")
     assert _log(api, auditor, key=keys["fitter"].record.id, request_id="release-1") == []
+    for option, value, action in (
+        ("--key", keys["fitter"].record.id, "key-rotated"),
+        ("--request-id", "release-1", "alias-moved"),
+    ):
+        arguments = ["audit", option, value, "--most", "1", "--json", "--server", str(api.base_url)]
+        shown = CliRunner().invoke(command, arguments, env={"CALIBRANT_API_KEY": auditor.text})
+        assert json.loads(shown.stdout)["action"] == action, shown.stderr
 
 
 def test_definitions_of_monitors_are_in_the_log_only_for_those_who_may_read_monitors(
