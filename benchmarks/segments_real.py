@@ -123,9 +123,9 @@ def measured(samples: Mapping[str, Sample], period: str, seed: int) -> dict[str,
     before, results = losses(new.p, new.y), {}
     for name, run in methods().items():
         q = run(fit, new)
-        error = calibrant.multicalibration_error(q, new.y, new.features, max_depth=2, resamples=None).value
+        error = calibrant.multicalibration_error(q, new.y, new.features, max_depth=2, resamples=None).value or 0.0
         after = losses(q, new.y)
-        results[name] = Result(float(after.mean()), float(error), harm_of(new, after - before, seed))
+        results[name] = Result(float(after.mean()), error, harm_of(new, after - before, seed))
     return results
 
 
