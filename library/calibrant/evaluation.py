@@ -716,7 +716,7 @@ def evaluate(
         Group of each row, or a column per grouping. The report has the measures of each group and their largest gap.
     clusters : array_like, shape (n,), or frame, optional
         Cluster of each row, such as its patient: rows of a cluster may depend on each other.
-    map, features : CalibrationMap, and frame or mapping of str to array_like, optional
+    features, map : frame or mapping of str to array_like, and CalibrationMap, optional
         Map to apply, and the features that a map of ``segments`` needs. The report has results before and after it.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
