@@ -37,7 +37,7 @@ from schemas.monitors import MonitorRecord
 _AT_ONCE = 1000
 
 
-class _Declined(Exception):
+class _NoLevel(Exception):
     """The level cannot follow the stream, and why."""
 
     def __init__(self, why: str, code: str) -> None:
@@ -72,7 +72,7 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
     """Count some buckets; False once all are counted and no version is due."""
     standing = standings.read()
     draft: MapRecord | None = None
-    declined: _Declined | None = None
+    declined: _NoLevel | None = None
     champion: _Champion | None = None
     counted: AdaptiveStanding | None = None
     try:
@@ -86,8 +86,8 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
             store.charges.check_maps()
             draft = store.maps.put(draft, allow_shape_change=True)
     except QuotaExceeded as error:
-        draft, declined = None, _Declined(error.detail, error.code)
-    except _Declined as error:
+        draft, declined = None, _NoLevel(error.detail, error.code)
+    except _NoLevel as error:
         declined = error
 
     def change(record: MonitorRecord, now_standing: Standing) -> StandingChange | None:
@@ -112,13 +112,13 @@ def _champion(store: Store, record: MonitorRecord) -> _Champion:
         found = store.aliases.get(name, alias)
         map_record = store.maps.read(found.map)
     except (UnknownAlias, UnknownMap) as error:
-        raise _Declined(f"there is no map {name}@{alias}, whose level would follow the stream", error.code) from error
+        raise _NoLevel(f"there is no map {name}@{alias}, whose level would follow the stream", error.code) from error
     fitted = HeldMap.of(map_record).loaded
     if not isinstance(fitted, SetMap) or getattr(fitted.function, "scores", None) is None:
         why = f"{name}@{alias} is no map to prediction sets that was fitted with adjustable"
-        raise _Declined(why, "not-adjustable")
+        raise _NoLevel(why, "not-adjustable")
     if (fitted.n_classes or 2) != record.n_classes:
-        raise _Declined(f"{name}@{alias} has another number of classes than the monitor", "wrong-shape")
+        raise _NoLevel(f"{name}@{alias} has another number of classes than the monitor", "wrong-shape")
     return _Champion(found, map_record, fitted)
 
 
@@ -235,7 +235,7 @@ def _decided(
     return StandingChange(standing.model_copy(update=after))
 
 
-def _refused(record: MonitorRecord, standing: Standing, declined: _Declined, now: float) -> StandingChange:
+def _refused(record: MonitorRecord, standing: Standing, declined: _NoLevel, now: float) -> StandingChange:
     """The change if the level cannot follow the stream, or no version can be written."""
     number = standing.versions + 1
     occasion = Occasion(number=number, reason="schedule")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from backend.monitors.windows import bucket_seconds
 from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.sets.adaptive import AdaptiveAlpha, start_adaptive
+from schemas.base import MINUTE
 from schemas.monitor_alarms import Standing
 from schemas.monitor_online import AdaptiveReading, AdaptiveStanding
 from schemas.monitors import MonitorBody, MonitorRecord
@@ -15,7 +16,7 @@ OPTIONS = ("gamma",)
 
 def check_adaptive(body: MonitorBody) -> None:
     """Raise ``InvalidOption`` for options or times of the policy."""
-    policy, bucket = body.recalibration, bucket_seconds(body)
+    policy, bucket = body.recalibration, body.bucket or MINUTE
     if body.coverage is None:
         raise InvalidOption.at("/recalibration/policy", "must not be adaptive: the monitor is not of prediction sets")
     if policy.every < bucket:

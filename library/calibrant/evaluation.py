@@ -716,10 +716,8 @@ def evaluate(
         Group of each row, or a column per grouping. The report has the measures of each group and their largest gap.
     clusters : array_like, shape (n,), or frame, optional
         Cluster of each row, such as its patient: rows of a cluster may depend on each other.
-    features : frame, or mapping of str to array_like, optional
-        Features of the rows, for a map of ``segments``.
-    map : CalibrationMap, optional
-        Map to apply. The report then has the results before and after it.
+    features, map : frame or mapping of str to array_like, and CalibrationMap, optional
+        Map to apply, and the features that a map of ``segments`` needs. The report has results before and after it.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     interval : float, optional

@@ -35,8 +35,8 @@ from service.hosts.rows import (
     CSV,
     NPY,
     WITH_HEADER,
+    HostOutput,
     InstanceRows,
-    Scored,
     read_csv_rows,
     read_instances,
     read_npy_rows,
@@ -175,7 +175,7 @@ async def _scored(
     if encoding is not None:  # its unpacked size can be anything up to the limit
         await Slots.wait_for(request.scope)
 
-    def score() -> Scored:
+    def score() -> HostOutput:
         limits = BodyLimits.of(here.settings, partial(RequestMemory.reserve_for, here.scope))
         model, rows = read(body if encoding is None else unpack(body, encoding, limits), limits)
         here.reserve(work_bytes(rows.array.size))
@@ -186,11 +186,11 @@ async def _scored(
         except CalibrationError as error:
             raise renamed(error, rows.field, by_field=rows.by_field) from error
         if rows.context.bounds:
-            return Scored(np.column_stack([outputs[name] for name in wanted]), wanted)
+            return HostOutput(np.column_stack([outputs[name] for name in wanted]), wanted)
         classes, values = tuple[str | int, ...](), outputs[wanted[0]]
         if values.dtype == np.bool_:
             classes = model.fitted.class_names or tuple(range(values.shape[1]))
-        return Scored(values, rows.names if values.ndim > 1 else None, classes)
+        return HostOutput(values, rows.names if values.ndim > 1 else None, classes)
 
     is_short = encoding is None and len(body) <= INLINE_BYTES  # cheaper than the switch to a thread
     scored = score() if is_short else await run_in_thread(score)

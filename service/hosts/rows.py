@@ -239,7 +239,7 @@ def read_npy_rows(body: Body, limits: BodyLimits, context: RowContext) -> Instan
 # --- Responses, in pieces
 
 
-class Scored(NamedTuple):
+class HostOutput(NamedTuple):
     """The output of a map, with the names of its columns if the rows had them, or if they are a probability and bounds.
 
     ``values`` are predictions, or of a set map whether the set of each row has each of the ``classes``.
@@ -255,7 +255,7 @@ class Scored(NamedTuple):
         return self.values.dtype == np.bool_
 
 
-def write_scored(kind: str, scored: Scored) -> Iterator[bytes]:
+def write_scored(kind: str, scored: HostOutput) -> Iterator[bytes]:
     """Write predictions or sets as JSON, CSV or NPY; vectors with the names of their classes, if the rows had them.
 
     Sets are lists of classes in JSON, and otherwise 1 for each class of the set and 0 for each other one.

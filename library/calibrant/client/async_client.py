@@ -603,6 +603,7 @@ class AsyncCalibrant(AsyncConnection):
         diagrams: Requested | None = None,
         classes: Sequence[int | str] | None = None,
         map: str | MapSummary | None = None,
+        sets: str | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -637,6 +638,9 @@ class AsyncCalibrant(AsyncConnection):
             For (n, K): the classes to restrict predictions to.
         map : str or MapSummary, optional
             Id, name or name:version of a map to apply first.
+        sets : str, optional
+            Map to prediction sets, whose coverage and sizes are a section of a report requested as HTML; its random
+            numbers have the seed.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -680,6 +684,7 @@ class AsyncCalibrant(AsyncConnection):
                         "diagrams": diagrams,
                         "classes": classes,
                         "map": map,
+                        "sets": sets,
                     },
                     batch,
                     own_labels,

@@ -619,6 +619,7 @@ class Calibrant(Connection):
         diagrams: Requested | None = None,
         classes: Sequence[int | str] | None = None,
         map: str | MapSummary | None = None,
+        sets: str | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -653,6 +654,9 @@ class Calibrant(Connection):
             For (n, K): the classes to restrict predictions to.
         map : str or MapSummary, optional
             Id, name or name:version of a map to apply first.
+        sets : str, optional
+            Map to prediction sets, whose coverage and sizes are a section of a report requested as HTML; its random
+            numbers have the seed.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -696,6 +700,7 @@ class Calibrant(Connection):
                         "diagrams": diagrams,
                         "classes": classes,
                         "map": map,
+                        "sets": sets,
                     },
                     batch,
                     own_labels,

@@ -495,7 +495,7 @@ def _largest_under_calibration(
             size = np.sqrt(np.einsum("mg,mg->m", sums, sums))
             unit = (sums[size > 0.0] / size[size > 0.0, None]).astype(np.float32)
             largest = np.maximum(largest, np.abs(unit @ multipliers).max(axis=0, initial=0.0))
-        yield largest
+        yield largest.astype(np.float64)
 
 
 # --- The search

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.core.arrays import NO_GROUP, joined
 from calibrant.core.batch import TOLERANCE, Scale, without_rounding
-from calibrant.core.features import text_of_number
 from calibrant.core.groups import MAX_GROUPS
 from calibrant.core.inputs import are_of_other_class, of_other_class
 from calibrant.distributions.forecasts import FIELDS
@@ -30,7 +28,6 @@ from calibrant.io.errors import (
     InvalidFileOption,
     LabelsNeedMapping,
     MissingValue,
-    MixedFeature,
     NoLabelColumn,
     NotLabels,
     TabularError,
@@ -64,16 +61,15 @@ from calibrant.io.texts import (
     DASHES,
     MAX_LISTED,
     MAX_TEXT,
-    MixedCells,
     check_points,
     csv_lines,
+    feature_of,
     is_missing,
     is_number,
     lacks_number,
     listed,
     not_encoded,
     number,
-    numbers_or_texts,
     plain,
     quoted,
     refusal,
@@ -479,7 +475,8 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         predictions = _positive_last(predictions, classes.names, _own_names(table), chosen)
     if classes is not None and are_of_other_class(predictions, classes.labels):
         scale_notes = (*scale_notes, f"predictions: {of_other_class(predictions, scale)}")
-    features = {table.columns[at].name: _feature(table, at, options) for at in chosen.features} or None
+    cells = {table.columns[at].name: _cells(table, at, with_gaps=True) for at in chosen.features}
+    features = {name: feature_of(name, column, options.categorical or ()) for name, column in cells.items()} or None
     return Sheet(
         predictions,
         None if classes is None else classes.labels,
@@ -792,22 +789,6 @@ def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
                 raise refusal(text, table.columns[at].name, "observed", row)
             found[row] = number(text)
     return found
-
-
-def _feature(table: OpenTable, at: int, options: FileOptions) -> npt.NDArray[np.float64] | npt.NDArray[np.object_]:
-    """Read a column of a feature; raises ``MixedFeature``."""
-    name, cells = table.columns[at].name, _cells(table, at, with_gaps=True)
-    try:
-        return numbers_or_texts(cells, categorical=name in (options.categorical or ()))
-    except MixedCells as error:
-        text = cells[error.row]
-        category, value = quoted(text), quoted(text_of_number(float(text)))
-        raise MixedFeature(
-            f"column {quoted(name)} has texts and, in {row_of(error.row)}, {category}: as text the category is "
-            f"{category}, but in a file with numbers alone it is {value}; pass --categorical for the column to read "
-            "texts, or write the number in its shortest form",
-            field="categorical",
-        ) from None
 
 
 def _cells(table: OpenTable, at: int, *, with_gaps: bool = False) -> list[str]:

@@ -12,13 +12,14 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.core.features import JSON_NUMBER, is_longer_number
+from calibrant.core.features import JSON_NUMBER, is_longer_number, text_of_number
 from calibrant.io.errors import (
     DecimalComma,
     Field,
     InfiniteNumber,
     LooksLikePercent,
     MissingValue,
+    MixedFeature,
     NotLabels,
     NotUtf8,
     TabularError,
@@ -63,6 +64,26 @@ def numbers_or_texts(
     found = np.empty(len(texts), dtype=np.object_)
     found[:] = texts
     return found
+
+
+def feature_of(
+    name: str, cells: Sequence[str], categorical: Sequence[str]
+) -> npt.NDArray[np.float64] | npt.NDArray[np.object_]:
+    """Return the column of a feature as ``numbers_or_texts`` does; ``categorical`` are the names of those of texts.
+
+    Raises ``MixedFeature`` with both readings of a cell.
+    """
+    try:
+        return numbers_or_texts(cells, categorical=name in categorical)
+    except MixedCells as error:
+        text = cells[error.row]
+        category, value = quoted(text), quoted(text_of_number(float(text)))
+        raise MixedFeature(
+            f"column {quoted(name)} has texts and, in {row_of(error.row)}, {category}: as text the category is "
+            f"{category}, but in a file with numbers alone it is {value}; pass --categorical for the column to read "
+            "texts, or write the number in its shortest form",
+            field="categorical",
+        ) from None
 
 
 def plain(text: str) -> str:

@@ -333,7 +333,8 @@ class ClassReport:
         features = rows.batch.predictions.features
         if features is None:
             return 0.0
-        return _SEARCHED * len(rows) * len(features.columns) ** _order(len(rows), len(features.columns))
+        combinations: int = len(features.columns) ** _order(len(rows), len(features.columns))
+        return _SEARCHED * len(rows) * combinations
 
     def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
         """Return all results, the diagrams of the groups and the ``recommendation`` as plain JSON."""

@@ -101,7 +101,7 @@ if TYPE_CHECKING:
         Shift,
         WindowReading,
     )
-    from calibrant.client.answers.monitor_online import OnlineReading, OnlineVersion
+    from calibrant.client.answers.monitor_online import AdaptiveReading, AdaptiveVersion, OnlineReading, OnlineVersion
     from calibrant.client.answers.monitor_rules import (
         ChangeReading,
         CoverageRule,
@@ -138,6 +138,8 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "About": "maps",
     "Actor": "audit",
+    "AdaptiveReading": "monitor_online",
+    "AdaptiveVersion": "monitor_online",
     "After": "evaluations",
     "AlarmData": "monitor_alarms",
     "AlarmsAnswer": "monitor_alarms",
@@ -281,6 +283,8 @@ __all__ = [
     "FINAL",
     "About",
     "Actor",
+    "AdaptiveReading",
+    "AdaptiveVersion",
     "After",
     "AlarmData",
     "AlarmsAnswer",

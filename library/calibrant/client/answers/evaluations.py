@@ -11,7 +11,9 @@ from calibrant.client.answers.conveniences import (
     MeasuresByName,
     ReportConveniences,
 )
+from calibrant.client.answers.coverage import CoverageAnswer
 from calibrant.client.answers.document import WireAnswer
+from calibrant.client.answers.segments import SegmentsAnswer
 from calibrant.client.answers.sources import BasisAnswer
 from calibrant.core.results import Measured
 
@@ -193,6 +195,9 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     model_diagrams: dict[str, GroupDiagrams] | None = None
     #: in a report requested as HTML: the recommended map, and the gain of each candidate
     recommendation: dict[str, Any] | None = None
+    sets: CoverageAnswer | None = None  # in a report requested as HTML with `sets`: their coverage
+    #: in a report requested as HTML of rows with features: segments with a gap before the map
+    segments: SegmentsAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from calibrant.client.answers.conveniences import ReadingConveniences, SeriesConveniences
 from calibrant.client.answers.document import WireAnswer
-from calibrant.client.answers.monitor_online import OnlineReading
+from calibrant.client.answers.monitor_online import AdaptiveReading, OnlineReading
 from calibrant.client.answers.monitor_rules import CoverageRule, DriftRule, EvidenceRule, RuleState, ThresholdRule
 from calibrant.client.answers.monitors import (
     Counts,
@@ -314,6 +314,7 @@ class MonitorReading(ReadingConveniences, WireAnswer):
     windows: list[WindowReading]  # state of each window
     rules: list[RuleState]  # state of each rule at the last check, if there was one
     online: OnlineReading | None = None  # for the policy `online`, once it has started
+    adaptive: AdaptiveReading | None = None  # for the policy `adaptive`, once it has started
     read_at: str  # when it was read
 
 

@@ -41,3 +41,38 @@ class OnlineReading(WireAnswer):
     bound: float  # a version is written when `log_e` reaches it: log(1 / (1 - `level`))
     counted_until: str  # end of the last counted time bucket
     next_at: str  # when the next version is due, if there are new rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveVersion(WireAnswer):
+    """A version of a map to prediction sets with another error level."""
+
+    map: str  # id of the map
+    version: int | None = None  # its version; None if the alias could not be moved to it
+    at: str  # when it was written
+    level: float  # its error level; up to 0 sets have all classes, from 1 on none
+    rows: int  # number of labelled rows that the level follows from
+    misses: int  # number of them whose set did not have the label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveReading(WireAnswer):
+    """The progress as callers see it."""
+
+    in_force: str  # id of the map that the alias points at
+    started_at: str  # when it started, or restarted because of another map or other options
+    target: float  # error level that the stream should have: 1 - the coverage of the monitor
+    gamma: float  # step of the level after each label
+    first: float  # error level of the map in force at the start
+    level: float  # error level of the map in force
+    rows: int = 0  # number of labelled rows in the counted time buckets
+    misses: int = 0  # number of them whose set did not have the label
+    rows_since: int = 0  # number of labelled rows since the last version
+    delay: int = 0  # the most sets that were made after a set before its label was counted
+    versions: list[AdaptiveVersion] = field(default_factory=list)  # the last 20, oldest first
+    next_level: float  # error level of the next version, after the labels that were counted
+    error: float | None = None  # share of the labelled sets that did not have the label
+    #: largest possible distance of the error from the target with this delay; None without labels
+    bound: float | None = None
+    counted_until: str  # end of the last counted time bucket
+    next_at: str  # when the next version is due, if there are new rows

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from calibrant.client.answers.document import WireAnswer
 
-Recalibrating = Literal["off", "propose", "auto", "online"]
+Recalibrating = Literal["off", "propose", "auto", "online", "adaptive"]
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 
 
@@ -48,7 +48,8 @@ class RecalibrationSpec(WireAnswer):
     """How a monitor recalibrates.
 
     On an alarm, ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias to it if it is better. ``online``
-    keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it.
+    keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it. ``adaptive``
+    moves the alias to versions of a map to prediction sets, whose error level follows the coverage.
     """
 
     policy: Recalibrating = "off"  # whether an alarm fits a challenger, and what becomes of it
@@ -56,7 +57,7 @@ class RecalibrationSpec(WireAnswer):
     alias: str = "champion"  # alias that `auto` or an accepted proposal moves; the monitor's map must be `name@alias`
     #: method of challengers; for regression only `quantile-recalibration`, which is the default there
     method: str = "platt"
-    #: options of the method; for `online`: memories, window and rows_per_round of the map
+    #: options of the method; for `online`: memories, window and rows_per_round of the map; for `adaptive`: gamma
     options: dict[str, Any] = field(default_factory=dict)
     #: window whose rows the challenger is fitted to, or that `online` starts with; default: the first
     window: str | None = None
@@ -69,7 +70,7 @@ class RecalibrationSpec(WireAnswer):
     least_rows: int = 1000  # minimum number of labelled rows of a challenger
     #: minimum seconds between two challengers while an alarm stays raised, or two versions by evidence
     pause: int = 3600
-    every: int = 86_400  # seconds between two scheduled versions of `online`
+    every: int = 86_400  # seconds between two scheduled versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
