@@ -204,7 +204,7 @@ def _of_stages(spent: Mapping[str, float]) -> list[str]:
         "## Where the time of an evaluation goes",
         "",
         f"Processor time of a row, each stage alone, for {min(SIZES):,} rows; together they are slower, since they",
-        "share the caches. Measures with intervals of 51 groups take about a second, however many rows there are.",
+        "share the caches. Measures with intervals of 51 groups take about a second for any number of rows.",
         "",
         "| stage | ns a row |",
         "|---|---|",
