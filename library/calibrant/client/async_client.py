@@ -1423,6 +1423,7 @@ class AsyncCalibrant(AsyncConnection):
         theme: Theme | None = None,
         width: int | None = None,
         batches: Sequence[str | BatchRecord] | None = None,
+        source: Mapping[str, Any] | None = None,
         reduction: str | None = None,
         classes: Sequence[int | str] | None = None,
         map: str | MapSummary | None = None,
@@ -1451,6 +1452,8 @@ class AsyncCalibrant(AsyncConnection):
             Width in pixels; a PNG has twice this width and height, for sharp displays; by default ``560``.
         batches : sequence of str, optional
             Ids of stored batches, instead of the arrays: one panel each.
+        source : mapping, optional
+            Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence or classwise.
         classes : sequence of int, optional
@@ -1502,6 +1505,7 @@ class AsyncCalibrant(AsyncConnection):
                         "width": width,
                         "diagram": diagram,
                         "batches": batches,
+                        "source": source,
                         "reduction": reduction,
                         "classes": classes,
                         "map": map,

@@ -289,7 +289,7 @@ def test_a_map_is_applied_to_columns_in_another_order(tmp_path: Path) -> None:
     p = random.dirichlet([1, 2], 300)
     fitted = calibrant.fit("temperature", p, random.integers(0, 2, 300), class_names=["cat", "dog"])
     parquet.write_table(pa.table({"p_cat": p[:, 0], "p_dog": p[:, 1]}), tmp_path / "x.parquet")
-    scored = {"target": str(tmp_path / "scored"), "map": fitted}
+    scored: dict[str, Any] = {"target": str(tmp_path / "scored"), "map": fitted}
     with pytest.raises(InvalidOption, match="another order"):
         calibrant.calibrate_source(str(tmp_path / "x.parquet"), **scored, prediction=["p_dog", "p_cat"])
     assert calibrant.calibrate_source(str(tmp_path / "x.parquet"), **scored, prediction=["p_cat", "p_dog"]).rows == 300
@@ -312,7 +312,8 @@ def test_models_of_a_source_are_compared_otherwise_than_their_rows(folder: Path)
     fitted = {"platt": calibrant.fit("platt", rows["p"], table["y"].to_numpy())}
     mapped = calibrant.compare_source(str(folder), prediction="p", maps=fitted, label="y", **how)
     assert mapped.to_dict() == calibrant.compare(rows["p"], table["y"].to_numpy(), fitted, **how).to_dict()
-    for wrong in ({"prediction": "p"}, {"prediction": models, "maps": fitted}, {"prediction": {}}):
+    refused: list[dict[str, Any]] = [{"prediction": "p"}, {"prediction": models, "maps": fitted}, {"prediction": {}}]
+    for wrong in refused:
         with pytest.raises(CalibrationError):
             calibrant.compare_source(str(folder), label="y", **wrong)
 
