@@ -204,6 +204,9 @@ arena-sizes: $(ARENA)/installed ## the arena by the number of calibration rows, 
 vectors: $(ARENA)/installed ## compare calibration of whole vectors with probmetrics: make vectors [DATA=folder of NPZ files]; writes docs/benchmarks/vectors.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.vectors $(DATA)
 
+network: $(ARENA)/installed ## compare the average of vectors with a trained network and without, beside CatBoost; writes docs/benchmarks/network.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.network
+
 $(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r $< -c constraints.txt
