@@ -202,29 +202,38 @@ def fit_averaged_vector(
         with step(i + 1, total, one.name), suppress(CalibrationError):  # no convergence, or squares are too large
             members.append(one.fit(chosen))
     report(total - 2, total, "combination")
-    weighed = [_in_order(member, chosen) for member in members] if keep_order else members
-    found = combine(weighed, chosen)
-    share = chosen.w / chosen.w.sum()
-    gain = _cross_fitted_gain(members, weighed, chosen, keep_order=keep_order)
+    last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
+    while True:
+        found, diagnostics = _chosen(members, chosen, folds, keep_order=keep_order)
+        if diagnostics["held_out_gain"]["mean"] <= 0.0:
+            return VectorIdentity(), diagnostics
+        used = [i for i, pooled in enumerate(found.pool * found.pool_share) if found.mixture[i] > 0.0 or pooled > 0.0]
+        fitted: list[Transform] = []
+        with step(total - 1, total, "all rows"), suppress(CalibrationError):
+            for i, index in enumerate(used):
+                with step(i, len(used), members[index].name):
+                    fitted.append(members[index].refit(last))
+        if len(fitted) == len(used):
+            maps = tuple(fitted)
+            return Ensemble(maps, found.mixture[used], found.pool[used], found.pool_share, keep_order), diagnostics
+        del members[used[len(fitted)]]  # its fit to all rows has no solution, those outside the folds have
+
+
+def _chosen(
+    members: Sequence[Member], rows: MemberRows, folds: int, *, keep_order: bool
+) -> tuple[Combination, dict[str, Any]]:
+    """Return the weights of the members, of which the first is the identity, and the diagnostics of the fit."""
+    weighed = [_in_order(member, rows) for member in members] if keep_order else members
+    found = combine(weighed, rows)
+    share = rows.w / rows.w.sum()
+    gain = _cross_fitted_gain(members, weighed, rows, keep_order=keep_order)
     diagnostics: dict[str, Any] = {
         "folds": folds,
-        "held_out_losses": {m.name: -float(share @ chosen.own(m.held_out)) for m in members},
+        "held_out_losses": {m.name: -float(share @ rows.own(m.held_out)) for m in members},
         "weights": {m.name: float(w) for m, w in zip(members, found.mixture, strict=True) if w > 0.0},
         "exponents": {m.name: float(w) for m, w in zip(members, found.pool, strict=True) if w > 0.0},
         "pool_share": found.pool_share,
-        "held_out_log_loss": -float(share @ (chosen.own(clipped) + gain)),
-        "held_out_gain": mean_gain(gain, chosen.w, chosen.clusters, folds),
+        "held_out_log_loss": -float(share @ (rows.own(members[0].held_out) + gain)),
+        "held_out_gain": mean_gain(gain, rows.w, rows.clusters, folds),
     }
-    if share @ gain <= 0.0:
-        return VectorIdentity(), diagnostics
-    last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
-    used = [
-        i for i in range(len(members)) if found.mixture[i] > 0.0 or (found.pool[i] > 0.0 and found.pool_share > 0.0)
-    ]
-    fitted = []
-    with step(total - 1, total, "all rows"):
-        for i, index in enumerate(used):
-            with step(i, len(used), members[index].name):
-                fitted.append(members[index].refit(last))
-    ensemble = Ensemble(tuple(fitted), found.mixture[used], found.pool[used], found.pool_share, keep_order)
-    return ensemble, diagnostics
+    return found, diagnostics
