@@ -14,7 +14,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 #: Components of each class.
 _PARTS = 3
-#: The number of features if there are few classes; many classes need more of them to be told apart.
+#: The number of features if there are few classes; many classes need more of them.
 _FEATURES = 12
 
 
@@ -59,17 +59,17 @@ SETS: dict[str, Generated] = {
 }
 
 
-def draw(made: Generated) -> tuple[Array, Array]:
+def draw(data: Generated) -> tuple[Array, Array]:
     """Features ``(n, d)`` in single precision and labels ``(n,)``, with unequal shares of the classes."""
-    random = np.random.default_rng(made.seed)
-    centres = made.distance * random.standard_normal((made.classes, _PARTS, made.features))
-    shares = random.dirichlet(np.full(made.classes, 5.0))
-    if made.first is not None:
-        shares = np.array([made.first, *(shares[1:] * (1.0 - made.first) / shares[1:].sum())])
-    labels = random.choice(made.classes, made.rows, p=shares)
-    part = random.integers(_PARTS, size=made.rows)
-    numbers = random.standard_normal((made.rows, made.features), dtype=np.float32)
+    random = np.random.default_rng(data.seed)
+    centres = data.distance * random.standard_normal((data.classes, _PARTS, data.features))
+    shares = random.dirichlet(np.full(data.classes, 5.0))
+    if data.first is not None:
+        shares = np.array([data.first, *(shares[1:] * (1.0 - data.first) / shares[1:].sum())])
+    labels = random.choice(data.classes, data.rows, p=shares)
+    part = random.integers(_PARTS, size=data.rows)
+    numbers = random.standard_normal((data.rows, data.features), dtype=np.float32)
     numbers += centres[labels, part].astype(np.float32)
-    again = random.random(made.rows) < made.wrong
-    labels[again] = random.choice(made.classes, int(again.sum()), p=shares)
+    again = random.random(data.rows) < data.wrong
+    labels[again] = random.choice(data.classes, int(again.sum()), p=shares)
     return numbers, labels

@@ -236,9 +236,9 @@ def _datasets(experiments: list[dict[str, Any]]) -> str:
     for experiment in experiments:
         of_set.setdefault(experiment["dataset"], []).append(experiment)
     lines = [
-        f"| {name} | {each[0]['n_cal']:,} | {each[0]['n_test']:,} | {each[0]['n_classes']:,} | "
-        f"{', '.join(sorted(e['experiment'].rpartition('/')[2] for e in each))} |"
-        for name, each in sorted(of_set.items())
+        f"| {name} | {group[0]['n_cal']:,} | {group[0]['n_test']:,} | {group[0]['n_classes']:,} | "
+        f"{', '.join(sorted(e['experiment'].rpartition('/')[2] for e in group))} |"
+        for name, group in sorted(of_set.items())
     ]
     return table("| data set | calibration rows | test rows | classes | base models |", lines)
 

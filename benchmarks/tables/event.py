@@ -305,7 +305,7 @@ def explanation(theirs: Records) -> str:
 are not the same mean: the fresh draws have every fourth derivate only. The paper's draws have {paper_mean} on these, so
 that {every - paper_mean:.2f} of the difference of {every - fresh_mean:.2f} is the choice of derivates. The rest,
 {paper_mean - fresh_mean:+.2f} ± {noise:.2f}, is {
-        "chance" if abs(paper_mean - fresh_mean) < _BOUND * noise else "not chance"
+        "within chance" if abs(paper_mean - fresh_mean) < _BOUND * noise else "more than chance"
     }: the paper has five label draws of each size.
 
 Every fourth derivate gives the calibrated predictions (derivate {
