@@ -205,7 +205,7 @@ def fit_averaged_vector(
     last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
     while True:
         found, diagnostics = _chosen(members, chosen, folds, keep_order=keep_order)
-        if diagnostics["held_out_gain"]["mean"] <= 0.0:
+        if diagnostics["held_out_gain"]["log_loss"] <= 0.0:
             return VectorIdentity(), diagnostics
         used = [i for i, pooled in enumerate(found.pool * found.pool_share) if found.mixture[i] > 0.0 or pooled > 0.0]
         fitted: list[Transform] = []
