@@ -164,7 +164,7 @@ large-data: $(STAMP) ## tally 1e7 and 1e8 rows of Parquet in one process, with D
 	$(BIN)/python -m benchmarks.large_data
 
 by-reference-speed: $(STAMP) ## evaluate and score Parquet files by reference; writes docs/benchmarks/by-reference-speed.md
-	$(BIN)/python -m benchmarks.sources
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sources
 
 report-speed: $(STAMP) ## time plots and reports over HTTP; writes docs/benchmarks/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
@@ -221,6 +221,21 @@ weights: $(STAMP) ## simulate tests and intervals under importance weights; writ
 debiased: $(STAMP) ## simulate bias and error of debiased values; writes docs/benchmarks/debiased.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.debiased
 
+clinical: $(STAMP) ## simulate the coverage of intervals and the size of tests of clinical measures; writes docs/benchmarks/clinical.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.clinical
+
+decision-curves: $(STAMP) ## simulate the coverage of decision curves; writes docs/benchmarks/decision-curves.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.decision_curves
+
+# dcurves requires older versions than constraints.txt has.
+.venv-clinical/installed: benchmarks/peers/clinical.txt library/pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -e ./library
+	@touch $@
+
+clinical-speed: .venv-clinical/installed ## time decision curves and recalibration beside dcurves and statsmodels; writes docs/benchmarks/clinical-speed.md
+	OMP_NUM_THREADS=1 .venv-clinical/bin/python -m benchmarks.peers.clinical
+
 find-segments: $(STAMP) ## simulate errors and power of the search for segments, some 20 minutes; writes docs/benchmarks/find-segments.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.find_segments
 
@@ -250,6 +265,9 @@ tables: $(STAMP) ## reproduce the paper's Tables F20 to F23, resuming a previous
 
 averaged-order: $(STAMP) ## what the order of averaged costs in Tables F20 to F23, resuming a previous run; writes docs/benchmarks/averaged-order.md
 	$(BIN)/python -m benchmarks.tables.order
+
+one-event: $(STAMP) ## fresh draws of the papers' shapes and shapes that are not in them, paired, resuming a previous run: make one-event [MAPS=10] [ERRORS=200]; writes docs/benchmarks/one-event.md
+	$(BIN)/python -m benchmarks.tables.event $(if $(MAPS),--maps $(MAPS)) $(if $(ERRORS),--errors $(ERRORS))
 
 early-stopping: $(STAMP) ## PL with squared loss, trained as in the paper and as in the library, resuming a previous run; writes docs/benchmarks/early-stopping.md
 	$(BIN)/python -m benchmarks.tables.network
@@ -356,6 +374,9 @@ agreement: $(STAMP) ## compare our results with those of published code; writes 
 pseudo-real: $(STAMP) ## evaluators and calibrators with a nearly known true map, an hour on two cores, resuming a previous run: make pseudo-real [REPETITIONS=1]; writes docs/benchmarks/pseudo-real.md
 	$(BIN)/python -m benchmarks.pseudo_real $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
+pseudo-real-worlds: $(STAMP) ## calibrators and evaluators where the true maps have kinks, plateaus and steps, resuming a previous run: make pseudo-real-worlds [REPETITIONS=1]; writes docs/benchmarks/pseudo-real-worlds.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.pseudo_real.worlds $(if $(REPETITIONS),--repetitions $(REPETITIONS))
+
 real-evaluators: $(STAMP) ## nine evaluators on real predictions, after make pseudo-real, resuming a previous run: make real-evaluators DATA=folder; writes docs/benchmarks/real-evaluators.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.pseudo_real.real $(DATA)
 
@@ -391,4 +412,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environments and all caches
-	rm -rf $(VENV) $(PEERS) $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .venv-clinical $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -11,6 +11,7 @@ import numpy as np
 from backend.batches import find_rows, reserve_work
 from backend.held_map import HeldMap
 from backend.kinds import Arrays, Calibrated, kind_of
+from backend.kinds.sets import SetsRequest
 from backend.requester import Scorer
 from backend.telemetry.observed import note_rows, traced
 from calibrant.core.batch import Predictions
@@ -33,6 +34,8 @@ def calibrate(
     kind = kind_of(options.prediction_kind)
     request = kind.calibration(held or requester.find_map(options.map), cast(Any, options))
     _refuse_fields(arrays, kind.applied)
+    if isinstance(request, SetsRequest) and request.takes_labels(arrays):
+        return request.on_labels(requester, arrays)
     return request.on(requester, find_rows(requester, arrays, request.options, labelled=False))
 
 

@@ -118,6 +118,12 @@ def _compare(
     requester: Requester, arrays: Arrays, options: CompareOptions, *, report: bool
 ) -> tuple[dict[str, Any], Work, Rows] | JobRecord:
     """Return the answer with its work and the rows, those of the first model, or the job."""
+    if options.source is not None and options.maps is None:
+        if report:
+            raise InvalidField.at("/source", "is not supported in HTML reports; request measures as JSON")
+        from backend.references import queue_comparison
+
+        return queue_comparison(requester, arrays, options)
     models = [name for name in arrays if CLASSIFICATION.is_model(name)]
     stated = {"/models": models, "/batches": options.batches, "/maps": options.maps}
     if len([pointer for pointer, value in stated.items() if value]) != 1:
@@ -126,8 +132,6 @@ def _compare(
         given = options.model_dump(exclude={"batches"})
         made = _evaluate(requester, arrays, RankedMaps.model_validate(given), report=report)
         return made if isinstance(made, JobRecord) else (*made, made[1].rows)
-    if options.source is not None:
-        raise InvalidField.at("/source", "can be combined with maps only; send models as arrays or batches")
     if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
         where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
         raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")

@@ -116,7 +116,7 @@ def queue(
         temporary_batch=ids[0] if temporary and spec["batch"] is not None else None,
         temporary_batches=ids if temporary and spec["batch"] is None else [],
         author=store.author,
-        rows=batches[0] if kind == "evaluate" and (spec["batch"] is not None or spec.get("models")) else None,
+        rows=batches[0] if kind == "evaluate" and batches and (spec["batch"] or spec.get("models")) else None,
     )
     return store.jobs.submit(record)
 

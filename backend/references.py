@@ -15,7 +15,7 @@ from redis.client import Pipeline
 from backend.held_map import classifier_of
 from backend.jobs import place_for_job, queue
 from backend.kinds import Arrays
-from backend.kinds.classes import CLASSES, map_record, read_operation, record_of_counts
+from backend.kinds.classes import CLASSES, compared_models, map_record, read_operation, record_of_counts
 from backend.requester import Requester
 from backend.sources import Sources, opened
 from backend.store.chores import Chore, schedule
@@ -26,18 +26,20 @@ from backend.store.server.connection import patiently, transact
 from backend.store.store import Store
 from backend.telemetry.observed import note_rows, span, traced
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.core.errors import CalibrationError, Offence, SourceTooLarge, TargetExists
+from calibrant.core.errors import CalibrationError, InvalidOption, Offence, SourceTooLarge, TargetExists, token
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.distributed.accumulation import GatheredRows
 from calibrant.distributed.arrow import Columns
 from calibrant.distributed.scan import Scan, read_conditions
-from calibrant.distributed.sources import SourceContent, gather
+from calibrant.distributed.sources import SourceContent, gather, gather_models
 from calibrant.distributed.target import Scoring
 from calibrant.io.errors import InvalidField
 from calibrant.io.roots import check_path
+from calibrant.measures.catalogue import level_of, read_requests
+from calibrant.measures.intervals import Resampling
 from calibrant.monitoring.evaluation import map_of, report_of
 from calibrant.reports.operations import ClassEvaluation, report_document
-from schemas.evaluations import EvaluateOptions, EvaluateSpec
+from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitOptions, FitSpec, MapRecord
 from schemas.sources import DatasetOptions, ScoredAnswer, ScoringSpec, SourceDeclaration, SourceRows, SourceTarget
@@ -58,25 +60,44 @@ _POINTERS = {
 # --- Requests, which are checked without reading a file
 
 
-def _check(requester: Requester, rows: SourceRows, *, labelled: bool = True) -> None:
-    """Check that the tenant may read a source, and that a path stays below its root."""
+def _check(requester: Requester, rows: SourceRows, *, labelled: bool = True, several: bool = False) -> None:
+    """Check that the tenant may read a source, that a path stays below its root, and which columns are named.
+
+    ``several`` if they are those of models.
+    """
     _sources(requester).find(rows.source)
     check_path(rows.path, "/source/path")
     if labelled and rows.columns.labels is None:
         raise InvalidField.at("/source/columns/labels", "is missing")
+    wanted, other = ("models", "predictions") if several else ("predictions", "models")
+    if getattr(rows.columns, other) is not None:
+        raise InvalidField.at(f"/source/columns/{other}", f"is not used; name {wanted}")
+    if getattr(rows.columns, wanted) is None:
+        raise InvalidField.at(f"/source/columns/{wanted}", "is missing")
     with _in_request():
         read_conditions(rows.where)
-        _columns(rows)
+        _models(rows) if several else _columns(rows)
 
 
 def _sources(requester: Requester) -> Sources:
     return Sources(requester.settings.sources, requester.store.keys.tenant)
 
 
-def _columns(rows: SourceRows, reduction: str | None = None) -> Columns:
+def _models(rows: SourceRows, reduction: str | None = None) -> dict[str, Columns]:
+    """Return the columns of each model; raises ``InvalidOption``."""
+    models = {}
+    for name, columns in (rows.columns.models or {}).items():
+        try:
+            models[name] = _columns(rows, reduction, columns)
+        except InvalidOption as error:
+            raise InvalidOption.at(f"/source/columns/models/{token(name)}", error.offences[0].detail) from None
+    return models
+
+
+def _columns(rows: SourceRows, reduction: str | None = None, predictions: str | list[str] | None = None) -> Columns:
     columns = rows.columns
     return Columns.read(
-        prediction=columns.predictions,
+        prediction=predictions or columns.predictions,
         label=columns.labels or "",
         group=columns.groups,
         weight=columns.weights,
@@ -118,6 +139,21 @@ def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOpti
 
 
 @traced("work")
+def queue_comparison(requester: Requester, arrays: Arrays, options: CompareOptions) -> JobRecord:
+    """Queue a comparison of models whose predictions are columns of a source."""
+    source = _alone(options, arrays, ("batch", "batches"))
+    _check(requester, source, several=True)
+    read_requests(options.measures, options.reduction)
+    Resampling.read(level_of(options.interval, None), options.resamples, options.seed, options.cluster_variance)
+    given = options.model_dump(exclude={"prediction_kind", "keep_batch", "maps", "batches", "source"})
+    spec = EvaluateSpec(
+        **{**given, "batch": None, "map": None, "models": list(source.columns.models or ())}, source=source
+    )
+    with place_for_job(requester) as job_id:
+        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=_SECONDS)
+
+
+@traced("work")
 def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobRecord:
     """Queue a fit to the rows of a source."""
     source = _alone(options, arrays, ("batch",))
@@ -149,7 +185,9 @@ def queue_scoring(requester: Requester, options: DatasetOptions) -> JobRecord:
         return queue(requester, "score", job_id, spec.model_dump(), seconds=_SECONDS)
 
 
-def _alone(options: EvaluateOptions | FitOptions, arrays: Arrays, others: tuple[str, ...]) -> SourceRows:
+def _alone(
+    options: EvaluateOptions | CompareOptions | FitOptions, arrays: Arrays, others: tuple[str, ...]
+) -> SourceRows:
     """Return the source of a request, which has no other rows."""
     if options.source is None:
         raise InvalidField.at("/source", "is missing")
@@ -172,16 +210,19 @@ def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kin
         return found
 
 
-def _scan(run: Run, rows: SourceRows, columns: Columns) -> Scan:
+def _scan(run: Run, rows: SourceRows, *several: Columns) -> Scan:
     source = Sources.of_environment(run.tenant).find(rows.source)
     path = check_path(rows.path)
-    numbers = [name for argument, name in columns.named.items() if argument != "group" and name]
+    named = [item for columns in several for item in columns.named.items()]
+    numbers = [name for argument, name in named if argument != "group" and name]
     return Scan.of(opened(source), path, format=rows.format, where=rows.where, numbers=numbers)
 
 
 def evaluate_source(store: Store, run: Run, device: str, progress: Progress) -> dict[str, Any]:
     """Evaluate the rows of a job's source; returns the report."""
     spec = EvaluateSpec.model_validate(run.job.spec)
+    if spec.models is not None:
+        return _compared(run, spec, device, progress)
 
     def find(map_id: str) -> MapRecord:
         return patiently(lambda: store.maps.get(map_id))
@@ -205,6 +246,24 @@ def evaluate_source(store: Store, run: Run, device: str, progress: Progress) -> 
                     raise SourceTooLarge.at(f"/{name}", "need all rows, and the source has more than fit in memory")
             report = report_of(found.value, evaluation.measures, evaluation.diagrams, evaluation.resampling, fitted)
             return report_document(report, spec.map) | basis
+
+
+def _compared(run: Run, spec: EvaluateSpec, device: str, progress: Progress) -> dict[str, Any]:
+    """Compare the models of a job's source; returns the report."""
+    rows = spec.source
+    if rows is None:
+        raise InvalidField.at("/source", "is missing")
+    with reporting(progress):
+        with span("read"), step(0, 2, "reading"), _in_request():
+            models = _models(rows, spec.reduction)
+            how: Any = {"kind": spec.weights_kind or "importance", "scale": spec.scale or "probability"}
+            found, basis = gather_models(_scan(run, rows, *models.values()), models, **how)
+            note_rows((basis.rows,))
+        with span("compute"), step(1, 2):
+            checked = {name: CLASSES.check(own.arrays, _reading(spec), labelled=True) for name, own in found.items()}
+            operation = compared_models(spec, {name: own.labelled for name, own in checked.items()})
+            first = next(iter(checked.values()))
+            return operation.document(operation.check(first.labelled, first.groups), device) | {"basis": asdict(basis)}
 
 
 def fit_source(run: Run, device: str, progress: Progress) -> MapRecord:

@@ -118,12 +118,22 @@ def _stored(curve: Any) -> dict[str, Any]:
 
 
 def departures(curves: Curves) -> dict[str, float]:
-    """The largest distance of a mean from the value of all rows, in standard errors, over all sizes but the last."""
+    """The largest distance of a mean from the value of all rows, in standard errors, over all sizes but the last.
+
+    With few subsets the standard error is itself uncertain, and the ratio has Student's distribution: it becomes the
+    normal deviate of the same probability (Wallace 1959). A size with a single subset has no standard error.
+    """
     found = {}
     for name, curve in curves["curves"].items():
-        root = np.sqrt(np.array(curve.get("repetitions", curves["repetitions"]), dtype=np.float64))[:-1]
-        mean, deviation = (np.array(curve[key][:-1], dtype=np.float64) for key in ("mean", "standard_deviation"))
-        found[name] = float(np.max(np.abs(mean - curve["full"]["value"]) / (deviation / root)))
+        repetitions = np.array(curve.get("repetitions", curves["repetitions"]), dtype=np.float64)
+        several = np.flatnonzero(repetitions[:-1] > 1.0)
+        mean, deviation = (
+            np.array([curve[key][i] for i in several], dtype=np.float64) for key in ("mean", "standard_deviation")
+        )
+        freedom = repetitions[several] - 1.0
+        off = np.abs(mean - curve["full"]["value"]) / (deviation / np.sqrt(repetitions[several]))
+        factor = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)
+        found[name] = float(np.max(factor * np.sqrt(freedom * np.log1p(off**2 / freedom))))
     return found
 
 
@@ -151,9 +161,10 @@ ECE, KS and TCE are of the top label, and the Brier score is of the whole vector
 that the root Brier score becomes the Brier score. KDE is `kde-ce`, of the whole vector with the paper's choice of the
 bandwidth. It takes time quadratic in the rows, so it is of one network, with a twentieth of the subsets.
 
-The last column has the largest distance of a mean from the value of the whole test set, in standard errors. An
-unbiased measure exceeds {bound(next(iter(results.values()))):.2f} at any of the nine sizes in 5 % of cases. The paper's
-claim is that only the Brier score's improvement (Figure 7, second row) does not depend on the size: {_verdict(results)}
+The last column has the largest distance of a mean from the value of the whole test set, in standard errors, as the
+normal deviate with the probability of Student's t. An unbiased measure exceeds
+{bound(next(iter(results.values()))):.2f} at any of the nine sizes in 5 % of cases. The paper's claim is that only the
+Brier score's improvement (Figure 7, second row) does not depend on the size: {_verdict(results)}
 """
     ]
     for figure, curves in results.items():

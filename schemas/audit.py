@@ -12,18 +12,13 @@ from schemas.pages import PageQuery
 #: Maximum number of characters of a note.
 MAX_NOTE: Final = 500
 
-#: What was changed. The actions of a monitor without a caller are its own decisions.
-ChangeAction = Literal[
+#: Actions that callers without ``maps:promote`` and ``admin`` can cause in any number; they make room for the others.
+#: Those of a monitor without a caller are its own decisions.
+_Routine = Literal[
     "map-fitted",
     "map-imported",
     "map-described",
     "map-deleted",
-    "alias-moved",
-    "alias-deleted",
-    "alias-not-moved",
-    "key-created",
-    "key-rotated",
-    "key-revoked",
     "monitor-created",
     "monitor-changed",
     "monitor-deleted",
@@ -33,15 +28,9 @@ ChangeAction = Literal[
     "recalibration-failed",
     "challenger-proposed",
     "proposal-replaced",
-    "proposal-accepted",
-    "proposal-rejected",
-    "audit-hook-set",
-    "audit-hook-deleted",
-    "restore-started",
-    "backup-restored",
 ]
-#: Actions that change what is served, who may do what, or the log itself; the others make room for them.
-_LASTING: Final[tuple[ChangeAction, ...]] = (
+#: Actions that change what is served, who may do what, or the log itself.
+_Lasting = Literal[
     "alias-moved",
     "alias-deleted",
     "alias-not-moved",
@@ -54,9 +43,9 @@ _LASTING: Final[tuple[ChangeAction, ...]] = (
     "audit-hook-deleted",
     "restore-started",
     "backup-restored",
-)
-#: Actions that callers without ``maps:promote`` and ``admin`` can cause in any number.
-ROUTINE: frozenset[ChangeAction] = frozenset(get_args(ChangeAction)) - frozenset(_LASTING)
+]
+ChangeAction = Literal[_Routine, _Lasting]
+ROUTINE: frozenset[ChangeAction] = frozenset(get_args(_Routine))
 #: Actions whose entries contain definitions of monitors, which need ``monitors:read``.
 DEFINITIONS: frozenset[ChangeAction] = frozenset({"monitor-created", "monitor-changed", "monitor-deleted"})
 
@@ -91,7 +80,9 @@ class Author(Document):
 class Promoter(Document):
     """Who could move an alias: an API key, all holders of tokens with some claims, or a monitor by itself."""
 
-    kind: Literal["key", "tokens", "monitor"] = "key"
+    kind: Literal["key", "tokens", "monitor"] = Field(
+        "key", description="``key``: an API key; ``tokens``: all holders of tokens; ``monitor``: a monitor by itself"
+    )
     id: str | None = Field(None, description="id of the API key or of the monitor")
     name: str | None = Field(None, description="name of the API key or of the monitor")
     scope: str | None = Field(None, description="what the key, or the value of the claim, grants")

@@ -10,6 +10,7 @@ from schemas.base import Document, Reference, Seed
 from schemas.batches import ArraysOrBatch, RequestWeightsKind, RowsOrBatch
 from schemas.distributions import DistributionArrays, Level
 from schemas.evaluations import DiagramAnswer, EvaluateOptions, Pictured
+from schemas.sources import RowsByReference
 
 Theme = Literal["auto", "light", "dark"]
 
@@ -47,6 +48,7 @@ class DiagramOptions(PictureQuery, RowsOrBatch):
     batches: list[str] | None = Field(
         None, min_length=2, max_length=12, description="ids of stored batches, instead of the arrays: one panel each"
     )
+    source: RowsByReference = None
     reduction: str | None = Field(None, examples=["confidence"])
     classes: list[int] | None = Field(None, description="for (n, K): the classes to restrict predictions to")
     map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")

@@ -338,7 +338,7 @@ class PredictionSetsAnswer(Document):
 
     map: str = Field(description="id of the map that was applied")
     version: int | None = Field(None, description="version of this map; null if it has no name")
-    alpha: float = Field(description="error level of the map")
+    alpha: float | None = Field(description="error level of the sets; null of risk control, which promises no coverage")
     sets: list[list[str]] | list[list[int]] = Field(
         description="classes in the set of each row, in the order of the columns; their numbers if they have no names",
         examples=[[["cat"], ["cat", "dog"], []]],

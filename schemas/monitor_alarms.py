@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.audit import Author
 from schemas.base import Document, Instant, Timestamp
-from schemas.monitor_online import OnlineReason, OnlineStanding
+from schemas.monitor_online import AdaptiveStanding, OnlineReason, OnlineStanding
 from schemas.monitor_rules import ChangeReading, DriftEvidence, Rule, RuleKind, RuleState, SetCoverageReading
 from schemas.monitors import RecalibrationSpec
 from schemas.pages import PageQuery
@@ -207,6 +207,7 @@ class Standing(Document):
     applied: str | None = Field(None, description="id of the map that was applied to rows at the last check")
     reference: ReferenceState | None = None
     online: OnlineStanding | None = Field(None, description="the map that follows the stream")
+    adaptive: AdaptiveStanding | None = Field(None, description="the error level that follows the stream")
     versions: int = Field(0, description="number of attempts to write a version of it, including failed ones")
 
     def state_of(self, rule: Rule) -> RuleState:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document, Instant, Label
 from schemas.diagrams import PictureQuery
-from schemas.monitor_online import OnlineReading
+from schemas.monitor_online import AdaptiveReading, OnlineReading
 from schemas.monitor_rules import RuleState
 from schemas.monitors import Counts, MonitorRecord
 from schemas.pages import PageQuery
@@ -263,6 +263,7 @@ class MonitorReading(Document):
     windows: list[WindowReading] = Field(description="state of each window")
     rules: list[RuleState] = Field(description="state of each rule at the last check, if there was one")
     online: OnlineReading | None = Field(None, description="for the policy ``online``, once it has started")
+    adaptive: AdaptiveReading | None = Field(None, description="for the policy ``adaptive``, once it has started")
     read_at: Instant = Field(description="when it was read")
 
 

@@ -1,4 +1,4 @@
-"""Online recalibration of a monitor: what it remembers between time buckets, and what callers see of it."""
+"""Recalibration that follows a stream: what a monitor remembers between time buckets, and what callers see of it."""
 
 from __future__ import annotations
 
@@ -59,5 +59,55 @@ class OnlineReading(OnlineFields):
     """The progress as callers see it."""
 
     bound: float = Field(description="a version is written when `log_e` reaches it: log(1 / (1 - `level`))")
+    counted_until: Instant = Field(description="end of the last counted time bucket")
+    next_at: Instant = Field(description="when the next version is due, if there are new rows")
+
+
+# --- The error level of prediction sets, by adaptive conformal inference
+
+
+class AdaptiveVersion(Document):
+    """A version of a map to prediction sets with another error level."""
+
+    map: str = Field(description="id of the map")
+    version: int | None = Field(None, description="its version; null if the alias could not be moved to it")
+    at: Timestamp = Field(description="when it was written")
+    level: float = Field(description="its error level; up to 0 sets have all classes, from 1 on none")
+    rows: int = Field(description="number of labelled rows that the level follows from")
+    misses: int = Field(description="number of them whose set did not have the label")
+
+
+class AdaptiveFields(Document):
+    """The progress of an error level that follows a monitor's stream."""
+
+    in_force: str = Field(description="id of the map that the alias points at")
+    started_at: Timestamp = Field(description="when it started, or restarted because of another map or other options")
+    target: float = Field(description="error level that the stream should have: 1 - the coverage of the monitor")
+    gamma: float = Field(description="step of the level after each label")
+    first: float = Field(description="error level of the map in force at the start")
+    level: float = Field(description="error level of the map in force")
+    rows: int = Field(0, description="number of labelled rows in the counted time buckets")
+    misses: int = Field(0, description="number of them whose set did not have the label")
+    rows_since: int = Field(0, description="number of labelled rows since the last version")
+    delay: int = Field(0, description="the most sets that were made after a set before its label was counted")
+    versions: list[AdaptiveVersion] = Field([], description=f"the last {MOST_VERSIONS}, oldest first")
+
+
+class AdaptiveStanding(AdaptiveFields):
+    """The same with what the next step needs."""
+
+    following: int = Field(description="first time bucket that was not counted yet")
+    first_since: int = Field(0, description="first time bucket that was counted since the last version")
+    written_at: Instant = Field(description="time of the last version or of the start")
+
+
+class AdaptiveReading(AdaptiveFields):
+    """The progress as callers see it."""
+
+    next_level: float = Field(description="error level of the next version, after the labels that were counted")
+    error: float | None = Field(None, description="share of the labelled sets that did not have the label")
+    bound: float | None = Field(
+        None, description="largest possible distance of the error from the target with this delay; null without labels"
+    )
     counted_until: Instant = Field(description="end of the last counted time bucket")
     next_at: Instant = Field(description="when the next version is due, if there are new rows")

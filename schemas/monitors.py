@@ -22,7 +22,7 @@ MIN_RESERVOIR, MAX_RESERVOIR, MAX_RESERVOIR_NUMBERS = 1000, 20_000, 1_000_000
 #: Replaces the path and query of a hook's URL.
 HIDDEN_PATH = "/..."
 
-Recalibrating = Literal["off", "propose", "auto", "online"]
+Recalibrating = Literal["off", "propose", "auto", "online", "adaptive"]
 
 
 class WindowSpec(Document):
@@ -92,7 +92,8 @@ class RecalibrationSpec(Document):
     """How a monitor recalibrates.
 
     On an alarm, ``propose`` and ``auto`` fit a challenger; ``auto`` moves the alias to it if it is better. ``online``
-    keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it.
+    keeps a map that is updated after each time bucket with labels, and moves the alias to versions of it. ``adaptive``
+    moves the alias to versions of a map to prediction sets, whose error level follows the coverage.
     """
 
     policy: Recalibrating = Field("off", description="whether an alarm fits a challenger, and what becomes of it")
@@ -108,7 +109,9 @@ class RecalibrationSpec(Document):
         description="method of challengers; for regression only ``quantile-recalibration``, which is the default there",
     )
     options: dict[str, Any] = Field(
-        {}, description="options of the method; for ``online``: memories, window and rows_per_round of the map"
+        {},
+        description="options of the method; for ``online``: memories, window and rows_per_round of the map; for "
+        "``adaptive``: gamma",
     )
     window: Label | None = Field(
         None,
@@ -134,12 +137,12 @@ class RecalibrationSpec(Document):
         ge=0,
         description="minimum seconds between two challengers while an alarm stays raised, or two versions by evidence",
     )
-    every: int = Field(DAY, ge=MINUTE, le=400 * DAY, description="seconds between two scheduled versions of ``online``")
+    every: int = Field(DAY, ge=MINUTE, le=400 * DAY, description="seconds between two scheduled versions")
 
     @property
     def promotes(self) -> bool:
         """Whether the monitor moves the alias by itself."""
-        return self.policy in ("auto", "online")
+        return self.policy in ("auto", "online", "adaptive")
 
 
 def _no_default(schema: dict[str, Any]) -> None:

@@ -30,8 +30,15 @@ FileFormat = Literal["parquet", "csv", "ndjson", "arrow", "delta"]
 class SourceColumns(Document):
     """The columns of the files; those in the names of folders, such as `country=de/`, can be groups."""
 
-    predictions: ColumnName | list[ColumnName] = Field(
-        description="column of numbers or of lists of K numbers, or K columns", examples=["score"]
+    predictions: ColumnName | list[ColumnName] | None = Field(
+        None, description="column of numbers or of lists of K numbers, or K columns", examples=["score"]
+    )
+    models: dict[Annotated[str, Field(min_length=1, max_length=256)], ColumnName | list[ColumnName]] | None = Field(
+        None,
+        min_length=2,
+        max_length=20,
+        description="for a comparison of models, instead of `predictions`: those of each model by name",
+        examples=[{"forest": "p_forest", "boosting": "p_boosting"}],
     )
     labels: ColumnName | None = Field(None, description="column of labels", examples=["outcome"])
     weights: ColumnName | None = Field(None, description="column of weights")

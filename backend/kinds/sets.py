@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from backend.held_map import HeldMap
-from backend.kinds import Calibrated, Work, record_of
+from backend.kinds import Arrays, Calibrated, Work, record_of, work_bytes
 from backend.requester import Requester, Scorer
+from backend.telemetry.observed import note_rows
 from calibrant.core.batch import Batch
-from calibrant.core.errors import InvalidOption
+from calibrant.core.errors import InvalidOption, ScaleMismatch
 from calibrant.core.groups import Groups
 from calibrant.core.options import known_name
 from calibrant.core.progress import Progress, reporting
 from calibrant.io.errors import InvalidField
 from calibrant.kinds.classes import ClassRows
 from calibrant.maps.documents import SETS
+from calibrant.sets.families import RiskControl
 from calibrant.sets.fitting import SET_METHODS, SetFitting
+from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.set_map import SetMap
 from schemas.maps import CalibrateOptions, FitOptions, FitSpec, MapRecord, Registration, output_shape
 
@@ -102,9 +105,33 @@ class SetsRequest:
             raise InvalidOption.at("/bounds", "need a venn-abers map of one event")
         if options.batch is not None and self.fitted.groups is None:
             groups = None  # those of the batch have another purpose
-        sets = self.fitted.apply_checked(rows.predictions, groups=groups, seed=options.seed)
-        fields = {**self.held.named, "alpha": self.fitted.alpha, "classes": list(sets.classes)}
+        return self._answer(self.fitted.apply_checked(rows.predictions, groups=groups, seed=options.seed))
+
+    def takes_labels(self, arrays: Arrays) -> bool:
+        """Whether the predictions are those of several labels of risk control, which need not sum to 1."""
+        predictions = arrays.get("predictions")
+        of_event = isinstance(self.fitted.function, RiskControl) and self.fitted.n_classes is None
+        return of_event and predictions is not None and predictions.ndim == 2
+
+    def on_labels(self, requester: Scorer, arrays: Arrays) -> Calibrated:
+        """Return which labels of each row are chosen; raises a ``CalibrationError``."""
+        if self.options.bounds or self.options.seed is not None:
+            name = "bounds" if self.options.bounds else "seed"
+            raise InvalidOption.at(f"/{name}", "is not for maps of risk control")
+        check_scale_of(self.options, self.fitted)
+        requester.reserve(work_bytes(arrays["predictions"].size))
+        note_rows(arrays["predictions"].shape)
+        return self._answer(self.fitted.apply(arrays["predictions"], groups=arrays.get("groups")))
+
+    def _answer(self, sets: PredictionSets) -> Calibrated:
+        fields = {**self.held.named, "alpha": sets.alpha, "classes": list(sets.classes)}
         return Calibrated(fields, {"members": sets.members})
+
+
+def check_scale_of(options: CalibrateOptions, fitted: SetMap) -> None:
+    """Raise ``ScaleMismatch`` if the scale of a request is not that of the map."""
+    if options.scale not in (None, fitted.scale):
+        raise ScaleMismatch.at("/scale", f"must be {fitted.scale}, that of the map")
 
 
 def refuse_options_of_sets(options: CalibrateOptions, rows: ClassRows) -> None:

@@ -15,6 +15,7 @@ from scipy.special import kolmogorov, ndtri
 
 from backend.kinds import take_slot_for
 from backend.kinds.classes import read_stored_batch
+from backend.monitors.adaptive_levels import read_adaptive
 from backend.monitors.class_shift import NOT_YET
 from backend.monitors.definitions import current_map_of
 from backend.monitors.estimates import (
@@ -87,7 +88,7 @@ from schemas.monitor_answers import (
     WindowReading,
     answer_of,
 )
-from schemas.monitor_online import OnlineReading
+from schemas.monitor_online import AdaptiveReading, OnlineReading
 from schemas.monitor_rules import RuleState
 from schemas.monitors import Counts, MonitorRecord, WindowSpec
 
@@ -226,6 +227,10 @@ class MonitorReader:
     def online(self) -> OnlineReading | None:
         """The map that follows the stream, if there is one."""
         return read_online(self.record, self._standings.read())
+
+    def adaptive(self) -> AdaptiveReading | None:
+        """The error level that follows the stream, if there is one."""
+        return read_adaptive(self.record, self._standings.read())
 
     def raised(self) -> list[MonitorEvent]:
         """The latest raised alarms, oldest first."""
@@ -513,6 +518,7 @@ def read_monitor(requester: Requester, kept: MonitorCache, name: str, query: Rea
         windows=read,
         rules=reader.rules(),
         online=reader.online(),
+        adaptive=reader.adaptive(),
         read_at=moment,
     )
 

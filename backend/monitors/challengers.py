@@ -279,6 +279,12 @@ def moved(
             for each in online.versions
         ]
         after = after.model_copy(update={"online": online.model_copy(update={"versions": versions})})
+    if occasion.reason is not None and standing.adaptive is not None:
+        levels = [
+            each.model_copy(update={"version": version}) if each.map == proposal.map else each
+            for each in standing.adaptive.versions
+        ]
+        after = after.model_copy(update={"adaptive": standing.adaptive.model_copy(update={"versions": levels})})
     entries = [
         step_of(
             "alias-moved",

@@ -10,6 +10,7 @@ from redis.client import Pipeline
 
 from backend.kinds import take_slot_for
 from backend.kinds.classes import read_stored_batch
+from backend.monitors.adaptive_levels import check_adaptive
 from backend.monitors.evidence import settling
 from backend.monitors.kinds import check_map_now, kind_of_monitor
 from backend.monitors.online_maps import started
@@ -174,6 +175,9 @@ def _check_recalibration(body: MonitorBody) -> None:
     if policy.window is not None:
         check_window(body, policy.window, "/recalibration/window")
     kind_of_monitor(body).check_policy()
+    if policy.policy == "adaptive":
+        check_adaptive(body)
+        return
     if policy.policy == "online":
         _check_online(body)
         return

@@ -333,8 +333,10 @@ class SetMonitor(ClassMonitor):
         return {"reduction": self.reduction, **own}
 
     def check_policy(self) -> None:
-        """Raise ``InvalidOption``: a map of a constant prediction does not make sets cover."""
-        raise InvalidOption.at("/recalibration/policy", "must be off for a monitor of prediction sets; fit new sets")
+        """Raise ``InvalidOption``, except for ``adaptive``: a map of a constant prediction does not make sets cover."""
+        if self.body.recalibration.policy != "adaptive":
+            text = "must be off or adaptive for a monitor of prediction sets; or fit new sets"
+            raise InvalidOption.at("/recalibration/policy", text)
 
     def check_request(self, correction: str | None) -> None:
         """Raise ``PredictionKindMismatch``: no challenger can be requested."""

@@ -197,7 +197,7 @@ def next_attempt(
     pending.
     """
     busy = standing.asked or standing.proposal is not None or standing.moving is not None
-    if record.recalibration.policy in ("off", "online") or busy:
+    if record.recalibration.policy in ("off", "online", "adaptive") or busy:
         return None
     if joined < standing.rows_wanted or not rested(record, standing, now):
         return None
@@ -206,12 +206,15 @@ def next_attempt(
 
 
 def follows(record: MonitorRecord, standing: Standing, now: float) -> bool:
-    """Whether the online map of a monitor has to start, or has buckets to count."""
-    if record.recalibration.policy != "online":
+    """Whether what follows the stream of a monitor has to start, has buckets to count, or a version to write."""
+    policy = record.recalibration
+    if policy.policy not in ("online", "adaptive"):
         return False
-    if standing.online is None:
+    following = standing.online if policy.policy == "online" else standing.adaptive
+    if following is None:
         return rested(record, standing, now)
-    return last_settled(record, now) >= standing.online.following
+    due = policy.policy == "adaptive" and following.rows_since > 0 and now >= following.written_at + policy.every
+    return due or last_settled(record, now) >= following.following
 
 
 def occasion_of(state: RuleState) -> tuple[RuleState, Occasion]:
@@ -346,7 +349,7 @@ def conclude(record: MonitorRecord, standing: Standing, observed: Observations, 
         state = after if turn == "raised" or before is None else before
         events.append(happened(record, state, turn, observed.moment))
         entries.append(entry_of(state, turn, observed.moment))
-        if turn == "raised" and kind.recalibrates and record.recalibration.policy != "off":
+        if turn == "raised" and kind.recalibrates and record.recalibration.policy not in ("off", "adaptive"):
             states[rule.name], occasion = occasion_of(after)
             requests.append(occasion)
     for name, gone in standing.rules.items():

@@ -8,6 +8,7 @@ import time
 
 from redis import Redis
 
+from backend.monitors.adaptive import follow_level
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.challengers import Challenge, challenge, move
 from backend.monitors.definitions import target_of
@@ -73,6 +74,9 @@ def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
     store = store.by(author_of(record))
     if record.recalibration.policy == "online":
         follow(store, record, now)
+        return
+    if record.recalibration.policy == "adaptive":
+        follow_level(store, record, now)
         return
     standings = Standings(store.redis, store.keys, record)
     standing = standings.read()

@@ -95,10 +95,9 @@ class ApiKeyStore:
 
     def set_tokens(self, mapping: TokenMapping | None) -> None:
         """Store what tokens of the issuer grant, for the audit log; None without an issuer. Raises ``StoreRefuses``."""
-        known = cast("bytes | None", self._redis.get(Shared.token_mapping()))
-        if mapping is None and known is not None:
+        if mapping is None:
             self._redis.delete(Shared.token_mapping())
-        elif mapping is not None and mapping.model_dump_json().encode() != known:
+        else:
             self._redis.set(Shared.token_mapping(), mapping.model_dump_json())
 
     def restore(self, record: KeyRecord) -> bool:

@@ -24,7 +24,7 @@ from schemas.pages import PageQuery
 _APPEND = Script("audit/append")
 #: The author of changes that no caller requested.
 SERVICE = Author()
-#: Number of ids read at once.
+#: Number of ids read for the next entry: several, because the first may be removed in between.
 _IDS = 10
 #: Lengths of the parts of an id: its prefix, and the hexadecimal time and serial number.
 _PREFIX, _TIME, _SERIAL = len("audit_"), 12, 10
@@ -72,7 +72,9 @@ class AuditTrail:
         for fact in facts:
             stored = StoredFact(**dict(fact), **dict(by)).model_dump_json(exclude_none=True)
             arguments += [secrets.token_hex(4), int(fact.action in ROUTINE), stored]
-        _APPEND.run(pipe, self._all_keys(), *arguments)
+        keys = self._keys
+        places = [keys.audit(), keys.audit_entries(), keys.audit_routine(), keys.audit_serial(), keys.audit_order()]
+        _APPEND.run(pipe, places, *arguments)
 
     def page(
         self, request: PageRequest, query: AuditQuery, hidden: Collection[ChangeAction] = ()
@@ -96,17 +98,10 @@ class AuditTrail:
 
         Serial numbers give the order, whatever the clock did; entries of a restored backup are not among them.
         """
-        low, start = int(entry_id[_PREFIX + _TIME :][:_SERIAL] or "0", 16), 0
-        while ids := cast(
-            list[bytes],
-            self._redis.zrangebyscore(self._keys.audit_order(), f"({low}", "+inf", start=start, num=_IDS),
-        ):
-            entries = self._of_ids([text.decode() for text in ids])
-            first = next((entry for entry in entries if entry is not None), None)
-            if first is not None:
-                return first
-            start += len(ids)
-        return None
+        serial = int(entry_id[_PREFIX + _TIME :][:_SERIAL] or "0", 16)
+        ids = self._redis.zrangebyscore(self._keys.audit_order(), f"({serial}", "+inf", start=0, num=_IDS)
+        entries = self._of_ids([text.decode() for text in cast(list[bytes], ids)]) if ids else []
+        return next((entry for entry in entries if entry is not None), None)
 
     def restore(self, entry_id: str, fact: StoredFact) -> bool:
         """Restore an entry from a backup; returns False if it exists, which is kept."""
@@ -121,10 +116,6 @@ class AuditTrail:
     def _of_ids(self, ids: Sequence[str]) -> list[ChangeRecord | None]:
         stored = cast(list[bytes | None], self._redis.hmget(self._keys.audit_entries(), list(ids)))
         return [None if data is None else _entry(entry_id, data) for entry_id, data in zip(ids, stored, strict=True)]
-
-    def _all_keys(self) -> list[str]:
-        keys = self._keys
-        return [keys.audit(), keys.audit_entries(), keys.audit_routine(), keys.audit_serial(), keys.audit_order()]
 
 
 def _entry(entry_id: str, data: bytes) -> ChangeRecord:

@@ -315,8 +315,8 @@ higher by more than 1 % and by more than 1.645 paired standard errors. Clipped: 
 to {CLIP:.0e}. ECE has 15 bins. The time is CPU time, of fitting and applying one experiment.
 
 """
-    for (board, places), (_, table) in zip(kept, tables, strict=True):
-        text += f"## {board.title}\n\n{table}\n"
+    for (board, places), (_, ranks) in zip(kept, tables, strict=True):
+        text += f"## {board.title}\n\n{ranks}\n"
         left = others(board, places)
         if left.count("\n") > 2:
             text += (

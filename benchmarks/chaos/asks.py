@@ -76,7 +76,8 @@ def mixed(batches: Batches, numbers: random.Random) -> Ask:
     if at < 0.65:
         return fit("pl", batches.small, name)
     if at < 0.70:
-        return fit("pl", batches.classes, name, "classwise")
+        # A name has versions of one shape.
+        return fit("pl", batches.classes, name and f"{name}-classes", "classwise")
     if at < 0.80:
         return fit("averaged", batches.large if at > 0.75 else batches.small, name)
     return evaluation(batches.small)

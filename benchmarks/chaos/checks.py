@@ -99,6 +99,10 @@ def _audited(found: Evidence) -> Faults:
             yield f"{map_id} has {entries[map_id]} entries in the audit log"
 
 
+def _moves(found: Evidence) -> Faults:
+    yield from found.moves
+
+
 def _left(found: Evidence) -> Faults:
     for name, times in sorted(found.left.items()):
         yield f"{times} of {name} remain"
@@ -123,6 +127,7 @@ CHECKS: dict[str, Callable[[Evidence], Faults]] = {
     "no map is duplicated": _doubled_maps,
     "the versions of a name have no gaps and no duplicates": _versions,
     "every map has one entry in the audit log, and every entry its map": _audited,
+    "the audit log has every move of an alias, and no other": _moves,
     "no lease, message or held batch remains": _left,
     "every answer was documented": _answers,
 }

@@ -16,6 +16,7 @@ from backend.store.jobs.events import read_events
 from backend.store.keyspace import Keyspace
 from benchmarks.chaos.core import left_over
 from benchmarks.chaos.ledger import Ledger, Promise
+from benchmarks.chaos.moves import Mover, move_faults
 from calibrant import load
 from calibrant.client import Calibrant, ProblemResponse
 
@@ -72,9 +73,11 @@ class Evidence:
     answers: dict[int, int] = field(default_factory=dict)
     #: Maps of which the audit log has the fit, once for each of its entries.
     audited: tuple[str, ...] = ()
+    #: What the audit log does not tell of the moves of aliases.
+    moves: tuple[str, ...] = ()
 
 
-def gather(ledger: Ledger, redis: Redis, keys: Keyspace, client: Calibrant) -> Evidence:
+def gather(ledger: Ledger, mover: Mover, redis: Redis, keys: Keyspace, client: Calibrant) -> Evidence:
     """Collect the evidence, over HTTP and from the store."""
     jobs = tuple(_job(ledger, promise, redis, keys, client) for promise in ledger.promises.values())
     names = {job.promise.name for job in jobs if job.promise.name is not None}
@@ -88,6 +91,7 @@ def gather(ledger: Ledger, redis: Redis, keys: Keyspace, client: Calibrant) -> E
         doubled=tuple(ledger.doubled),
         answers=dict(ledger.answers),
         audited=tuple(str((entry.after or {})["id"]) for entry in client.audit_log(action="map-fitted")),
+        moves=tuple(move_faults(client, mover.acknowledged)),
     )
 
 

@@ -20,6 +20,7 @@ from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.load import Load
 from benchmarks.chaos.looker import Looker
 from benchmarks.chaos.monitor import Monitor
+from benchmarks.chaos.moves import Mover
 from benchmarks.chaos.schedule import paced, shuffled
 from calibrant.client import Calibrant
 
@@ -51,6 +52,8 @@ class Scenario:
             contextlib.closing(self._running.connect()) as redis,
             httpx.Client(base_url=self._running.url, timeout=30, headers=headers) as http,
             Looker(self.ledger, redis, self.keys, http),
+            httpx.Client(base_url=self._running.url, timeout=30, headers=headers) as other_http,
+            Mover(other_http, self._seed) as mover,
             self.monitor.looking(),
         ):
             announce("jobs are queued")
@@ -68,7 +71,7 @@ class Scenario:
             contextlib.closing(self._running.connect(30)) as redis,
             Calibrant(self._running.url, api_key=self._key) as client,
         ):
-            return gather(self.ledger, redis, self.keys, client)
+            return gather(self.ledger, mover, redis, self.keys, client)
 
     def changes(self, found: Evidence) -> dict[str, Sequence[Change]]:
         """The changes of every job, and the ends of parts' runs."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from calibrant.decisions.thresholds import DecisionThreshold, best_threshold
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
-    from calibrant.distributed.sources import calibrate_source, evaluate_source, fit_source
+    from calibrant.distributed.sources import calibrate_source, compare_source, evaluate_source, fit_source
     from calibrant.distributed.target import Scored
     from calibrant.distributions.adaptive import AdaptiveForecasts, recalibrate_in_order
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, fit_distribution
@@ -104,7 +104,7 @@ _NAMES = {
     "diagrams.catalogue": ("DIAGRAMS",),
     "diagrams.forecasts": ("DISTRIBUTION_DIAGRAMS",),
     "plots.display": ("CalibrationDisplay",),
-    "distributed.sources": ("calibrate_source", "evaluate_source", "fit_source"),
+    "distributed.sources": ("calibrate_source", "compare_source", "evaluate_source", "fit_source"),
     "distributed.target": ("Scored",),
     "distributions.adaptive": ("AdaptiveForecasts", "recalibrate_in_order"),
     "distributions.calibrators": ("DISTRIBUTION_METHODS", "fit_distribution"),
@@ -208,6 +208,7 @@ __all__ = [
     "change_time",
     "compare",
     "compare_distributions",
+    "compare_source",
     "cost_plane",
     "decision_curve",
     "density_ratios",

@@ -154,7 +154,8 @@ _FIELDS = ("level", "alpha", "classes")
 
 def write_npz(fields: Mapping[str, Any], arrays: Mapping[str, Floats]) -> Iterator[bytes]:
     """An archive that ``numpy.load`` can read, with each array and some fields under their names."""
-    arrays = {**arrays, **{name: np.atleast_1d(fields[name]) for name in _FIELDS if name in fields}}
+    named = {name: np.nan if fields[name] is None else fields[name] for name in _FIELDS if name in fields}
+    arrays = {**arrays, **{name: np.atleast_1d(value) for name, value in named.items()}}
     pieces = Pieces()
     with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():

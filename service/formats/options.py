@@ -161,6 +161,8 @@ def _message(error: Mapping[str, Any]) -> str:
         kind = _kind_of_array(error["loc"][0])
         if kind is not None:
             return f"is not a field of this request; it is an array of {kind}, which prediction_kind declares"
+        if error["loc"][0] == "source":
+            return "is not a field of this request; POST /datasets applies a map to the files of a source"
     kinds = {
         "extra_forbidden": "is not a field of this request",
         "missing": "is missing",

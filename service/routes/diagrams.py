@@ -32,6 +32,7 @@ from service.calls import (
     OF_ENDED_JOBS,
     OF_EVALUATIONS,
     OF_FORECASTS,
+    OF_SOURCES,
     PREDICTIONS,
     Call,
     Calls,
@@ -71,8 +72,8 @@ calls = Calls("diagrams")
         body=rows(DiagramBody, DistributionDiagramBody),
         answer=PictureAnswer | PicturesAnswer,
         media=(SVG, PNG),
-        queues="A job, if the diagram needs a long fit; the picture is at its Location plus /diagram.svg or .png",
-        problems=(*OF_EVALUATIONS, *OF_FORECASTS, *OF_ENDED_JOBS),
+        queues="A job, for a source or a long fit; the picture is at its Location plus /diagram.svg or .png",
+        problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_FORECASTS, *OF_ENDED_JOBS),
         client=(
             ClientMethod(
                 "diagram",
@@ -152,6 +153,8 @@ async def post_diagram(request: Request, here: Here) -> Response:
 
 def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: Pictured) -> dict[str, Any] | JobRecord:
     """Evaluate a picture that is not in the catalogue; errors in its options point below ``/diagram``."""
+    if options.source is not None:
+        raise InvalidField.at("/source", "is not supported for by-size and cost-plane, which need rows at random")
     given = options.model_dump(include={*RowsOrBatch.model_fields, "batches", "map", "reduction", "seed"})
     try:
         return evaluate_or_queue(here, arrays, OneEvaluated(**given, picture=pictured))

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
+from backend.monitors.adaptive_levels import read_adaptive
 from backend.monitors.alarms import acknowledge
 from backend.monitors.answers import MonitorReader, reader_of, weighted_rows, window_of
 from backend.monitors.challengers import RequireSeen, accept, reject
@@ -107,6 +108,7 @@ def read_actions(visit: Visit, record: MonitorRecord) -> dict[str, Any]:
         "rules": [(state, RULE_TYPES[state.kind], RULE_TYPES[state.kind].describe(state)) for state in states],
         "proposal": standing.proposal,
         "online": read_online(record, standing),
+        "adaptive": read_adaptive(record, standing),
         "deliveries": latest_deliveries(store, record),
         "events": standings.events(PageRequest(_EVENTS, None)).items,
     }

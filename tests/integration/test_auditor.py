@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,15 +13,17 @@ from typing import Any
 import httpx
 import pytest
 from redis import Redis
+from typer.testing import CliRunner
 
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.keyspace import Shared
 from backend.store.server.connection import connect
 from backend.store.store import Store
+from calibrant.cli.main import app as command
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.stored import monitor
-from tests.integration.redis_server import redis_server
+from tests.integration.redis_server import redis_server, until
 from tests.integration.test_oidc import bearer, settings_of
 from tests.integration.token_issuer import TokenIssuer, token_issuer
 
@@ -55,21 +58,30 @@ def api(settings: Settings, keys: dict[str, NewKey]) -> Iterator[httpx.Client]:
         yield api
 
 
+def _sent(api: httpx.Client, method: str, path: str, credential: str, **about: Any) -> httpx.Response:
+    """The response to a request, which is repeated while the process reads keys that have just been created."""
+    headers = bearer(credential) | about.pop("headers", {})
+    while True:
+        response = api.request(method, path, headers=headers, **about)
+        if response.status_code not in (401, 503):
+            return response
+
+
 def _log(api: httpx.Client, reader: NewKey, **query: str) -> list[dict[str, Any]]:
-    response = api.get("/audit", params=query, headers=bearer(reader.text))
+    response = _sent(api, "GET", "/audit", reader.text, params=query)
     assert response.status_code == 200, response.text
     items: list[dict[str, Any]] = response.json()["items"]
     return items
 
 
 def _fit(api: httpx.Client, key: NewKey, note: str = "") -> None:
-    headers = bearer(key.text) | {"Calibrant-Note": note}
-    assert api.post("/maps", json=FIT, headers=headers).status_code == 201
+    fitted = _sent(api, "POST", "/maps", key.text, json=FIT, headers={"Calibrant-Note": note})
+    assert fitted.status_code == 201, fitted.text
 
 
 def _move(api: httpx.Client, credential: str, version: int, note: str = "") -> None:
-    headers = bearer(credential) | {"Calibrant-Note": note, "X-Request-Id": f"release-{version}"}
-    moved = api.put(ALIAS, json={"version": version}, headers=headers)
+    headers = {"Calibrant-Note": note, "X-Request-Id": f"release-{version}"}
+    moved = _sent(api, "PUT", ALIAS, credential, json={"version": version}, headers=headers)
     assert moved.status_code == 200, moved.text
 
 
@@ -94,7 +106,7 @@ def test_the_five_questions_of_an_auditor_are_answered_by_get_audit_alone(
     # Who, when, instead of which, why.
     assert (latest["actor"]["kind"], latest["actor"]["id"]) == ("subject", "oidc:alice")
     at = time.mktime(time.strptime(latest["at"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
-    assert abs(at - began) < 60
+    assert abs(at - began) < 600
     assert (latest["before"]["version"], latest["after"]["version"]) == (1, 2)
     assert (latest["note"], latest["request_id"]) == ("RISK-42: validation passed", "release-2")
     # And who may have.
@@ -118,8 +130,6 @@ def test_without_a_tenant_claim_tokens_may_act_in_the_default_tenant_alone(
     with serving(replace(settings, oidc_tenant_claim="")) as url, httpx.Client(base_url=url, timeout=60) as api:
         for tenant, kinds in (("blue", {"key"}), ("default", {"key", "tokens"})):
             key = ApiKeyStore(redis).create("own", tenant=tenant, scope="write")
-            while api.get("/maps", headers=bearer(key.text)).status_code == 401:
-                pass  # the process reads a new key soon
             _fit(api, key)
             _move(api, key.text, 1)
             entry = _log(api, key, action="alias-moved")[0]
@@ -131,10 +141,10 @@ def test_a_service_without_an_issuer_forgets_what_tokens_granted(
     settings: Settings, redis: Redis, redis_url: str
 ) -> None:
     with serving(settings) as url:
-        assert httpx.get(f"{url}/maps", timeout=60).status_code == 401
+        until(lambda: httpx.get(f"{url}/maps", timeout=60).status_code == 401)
         assert b"approvers" in (redis.get(Shared.token_mapping()) or b"")
     with serving(Settings(redis_url)) as url:
-        assert httpx.get(f"{url}/maps", timeout=60).status_code == 200
+        until(lambda: httpx.get(f"{url}/maps", timeout=60).status_code == 200)
         assert redis.get(Shared.token_mapping()) is None
 
 
@@ -143,7 +153,7 @@ def test_a_store_that_takes_no_writes_lets_the_service_start(settings: Settings,
         redis_server(tmp_path, "--maxmemory", "1") as server,
         serving(replace(settings, redis_url=server.url)) as url,
     ):
-        assert httpx.get(f"{url}/maps", timeout=60).status_code == 401
+        until(lambda: httpx.get(f"{url}/maps", timeout=60).status_code == 401)
         with contextlib.closing(connect(server.url)) as redis:
             assert redis.get(Shared.token_mapping()) is None
 
@@ -162,23 +172,30 @@ def test_filters_find_the_changes_of_a_key_and_of_a_request(
     assert [(entry["action"], entry["note"]) for entry in by_id] == [("map-fitted", "nightly")]
     assert by_id == _log(api, auditor, actor="fitter")
     assert _log(api, auditor, key=keys["fitter"].record.id, request_id="release-1") == []
+    for option, value, action in (
+        ("--key", keys["fitter"].record.id, "key-rotated"),
+        ("--request-id", "release-1", "alias-moved"),
+    ):
+        arguments = ["audit", option, value, "--most", "1", "--json", "--server", str(api.base_url)]
+        shown = CliRunner().invoke(command, arguments, env={"CALIBRANT_API_KEY": auditor.text})
+        assert json.loads(shown.stdout)["action"] == action, shown.stderr
 
 
 def test_definitions_of_monitors_are_in_the_log_only_for_those_who_may_read_monitors(
     api: httpx.Client, keys: dict[str, NewKey]
 ) -> None:
     body = {"name": "inbox", "description": "fraud of the branch in Basel"}
-    assert api.post("/monitors", json=body, headers=bearer(keys["operator"].text)).status_code == 201
+    assert _sent(api, "POST", "/monitors", keys["operator"].text, json=body).status_code == 201
     definition = _log(api, keys["operator"], monitor="inbox")
     assert [entry["action"] for entry in definition] == ["monitor-created"]
     assert definition[0]["monitor_id"] == definition[0]["after"]["id"]
-    auditor = bearer(keys["auditor"].text)
+    auditor = keys["auditor"].text
     for accept in ("application/json", "application/jsonl"):
-        whole = api.get("/audit", headers=auditor | {"Accept": accept})
+        whole = _sent(api, "GET", "/audit", auditor, headers={"Accept": accept})
         assert whole.status_code == 200
         assert "key-created" in whole.text
         assert "inbox" not in whole.text
         assert "Basel" not in whole.text
-    refused = api.get("/audit", params={"action": "monitor-created"}, headers=auditor)
+    refused = _sent(api, "GET", "/audit", auditor, params={"action": "monitor-created"})
     assert refused.status_code == 403
     assert 'scope="monitors:read"' in refused.headers["WWW-Authenticate"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from schemas.audit import AuditQuery
 from service.stack import Stack, stack
 from tests.fuzz import fuzz
 from tests.fuzz.hosts import fuzzed_host
@@ -34,6 +35,22 @@ def test_every_response_matches_the_openapi_document(fuzzed: Stack) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
     assert "No issues found" in found.stdout
     assert httpx.get(f"{fuzzed.url}/health/ready", timeout=60).status_code == 200
+
+
+def test_every_call_and_parameter_of_the_audit_log_is_fuzzed(fuzzed: Stack, tmp_path: Path) -> None:
+    document = httpx.get(f"{fuzzed.url}/openapi.json", timeout=60).json()
+    paths = {path: calls for path, calls in document["paths"].items() if path.startswith("/audit")}
+    assert {f"{method} {path}" for path, calls in paths.items() for method in calls} == {
+        *("get /audit", "get /audit/hooks", "put /audit/hooks/{hook}", "delete /audit/hooks/{hook}"),
+    }
+    parameters = {parameter["name"] for parameter in paths["/audit"]["get"]["parameters"]}
+    assert parameters >= set(AuditQuery.model_fields)
+    document["paths"] = paths
+    file = tmp_path / "openapi.json"
+    file.write_text(json.dumps(document), "utf-8")
+    found = fuzz(fuzzed.url, examples=5 * EXAMPLES, document=file)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "No issues found" in found.stdout
 
 
 def test_every_response_of_a_host_matches_its_document(folder: Path) -> None:

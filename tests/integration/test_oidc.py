@@ -327,6 +327,23 @@ async def test_a_rotated_key_is_learned_from_a_token_and_its_predecessor_forgott
     assert await refusal(verify, old) == "signature"
 
 
+@pytest.mark.slow
+def test_a_running_service_follows_a_rotation_and_refuses_the_retired_key_also_in_an_outage(
+    server: RedisServer, issuer: TokenIssuer
+) -> None:
+    with service_of(settings_of(issuer, server.url, oidc_refresh_seconds=10.0)) as api:
+        retired = [issuer.token(), issuer.token(sub="bob")]  # one is remembered, the other is new
+        assert get(api, retired[0]).status_code == 200
+        issuer.keys = {"rsa-2": rsa_key("second")}
+        until(lambda: get(api, issuer.token("rsa-2")).status_code == 200)
+        forged = token_of({"alg": "RS256", "kid": "rsa-2"}, issuer.claims(), rsa_key("first"))
+        injected = token_of({"alg": "RS256", "kid": "rsa-2\x00/../rsa-1"}, issuer.claims(), rsa_key("first"))
+        for answers in ({}, {"/realms/main/keys": 503}, {"/realms/main/keys": b"{"}):
+            issuer.answers = dict(answers)
+            assert [get(api, token).status_code for token in (*retired, forged, injected)] == [401] * 4
+            assert get(api, issuer.token("rsa-2")).status_code == 200
+
+
 async def test_a_remembered_token_ends_with_its_time(issuer: TokenIssuer) -> None:
     verify = verifier(settings_of(issuer, oidc_leeway=0.0), pause=3600.0)
     await verify.identify(issuer.token())

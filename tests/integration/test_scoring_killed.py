@@ -15,6 +15,8 @@ import pytest
 from pyarrow import parquet
 from redis import Redis
 
+from backend.store.chores import Chore
+from backend.store.keyspace import Shared
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.responses import body_of
@@ -64,4 +66,16 @@ def test_rows_are_lost_or_doubled_when_workers_are_killed_while_they_score(
             manifest = json.loads((target / "_manifest.json").read_text())
             assert (manifest["rows"], manifest["files"]) == (FILES * ROWS, FILES)
             assert not (root / f".calibrant-{job}").exists()
+        # A job whose worker was killed three times ends, and what it has staged is removed.
+        body = {"map": fitted, "source": source, "target": {"source": "local", "path": "never"}}
+        job = body_of(http.post("/datasets", json=body), 202)["id"]
+        for at in (1, 3, 5):
+            until(redis, lambda at=at: _staged(root, job) >= at)  # type: ignore[misc]
+            os.kill(until(redis, lambda: horses(process.pid))[0], signal.SIGKILL)
+        until(redis, lambda: http.get(f"/jobs/{job}").json()["status"] == "failed")
+        assert _staged(root, job)
+        chore = Chore("discard", "default", job).field
+        redis.zadd(Shared.chores_due(), {chore: 1.0}, xx=True)  # now, and not a minute later
+        until(redis, lambda: not (root / f".calibrant-{job}").exists())
+        assert not (root / "never").exists()
     assert kills == JOBS * len(KILLED_AT)

@@ -135,7 +135,38 @@ def test_risk_control_takes_the_clusters_of_the_rows(http: httpx.Client) -> None
     local = calibrant.fit_sets(p, y, method="crc", alpha=0.2, clusters=cluster)
     assert calibrant.load_sets(record["document"]) == local
     answer = body_of(http.post("/calibrate", json={"map": record["id"], "predictions": [0.0, 1.0]}))
-    assert (answer["alpha"], answer["sets"]) == (0.2, [[0], [1]])
+    assert (answer["alpha"], answer["sets"]) == (None, [[0], [1]])  # no coverage is promised
+
+
+def test_risk_control_takes_several_labels_of_each_row(http: httpx.Client, client: Calibrant) -> None:
+    p = RANDOM.random((200, 4))
+    y = (RANDOM.random((200, 4)) < p).astype(int)
+    local = calibrant.fit_sets(p, y, method="crc", alpha=0.2)
+    ref = body_of(http.post("/maps/import", json={"document": local.to_document()}), 201)["id"]
+    new = RANDOM.random((5, 4))
+    answer = body_of(http.post("/calibrate", json={"map": ref, "predictions": new.tolist()}))
+    assert answer["sets"] == local.apply(new).to_lists()
+    sets = client.calibrate_sets(ref, new).sets
+    assert (sets.alpha, sets.to_lists()) == (None, local.apply(new).to_lists())
+    for body, code, pointer in (
+        ({"predictions": new[:, :3].tolist()}, "wrong-shape", "/predictions"),
+        ({"predictions": (2 * new).tolist()}, "out-of-range", "/predictions"),
+        ({"predictions": new.tolist(), "seed": 1}, "invalid-option", "/seed"),
+        ({"predictions": new.tolist(), "scale": "logit"}, "scale-mismatch", "/scale"),
+        ({"predictions": new.tolist(), "groups": ["a"] * 5}, "invalid-option", "/groups"),
+    ):
+        status, found, place = problem_of(http.post("/calibrate", json={"map": ref} | body))
+        assert (status, found, place.startswith(pointer)) == (422, code, True), place
+
+
+def test_frequency_weights_and_the_share_of_false_positives_are_fitted(http: httpx.Client) -> None:
+    p = RANDOM.random(200)
+    y, times = (RANDOM.random(200) < p).astype(int), RANDOM.integers(1, 4, 200)
+    rows = {"predictions": p.tolist(), "labels": y.tolist(), "weights": times.tolist(), "weights_kind": "frequency"}
+    options = {"alpha": 0.1, "loss": "false-positive-rate"}
+    record = body_of(http.post("/maps", json=rows | {"method": "crc", "options": options}), 201)
+    local = calibrant.fit_sets(p, y, method="crc", weights=times, **options)
+    assert calibrant.load_sets(record["document"]) == local
 
 
 FITS: dict[str, tuple[dict[str, Any], str, str]] = {

@@ -133,6 +133,53 @@ def test_a_fit_by_reference_differs_from_that_of_the_same_rows_in_a_body(served:
     assert [contestant["name"] for contestant in compared["comparison"]["contestants"]] == ["uncalibrated", made["id"]]
 
 
+def test_a_diagram_by_reference_differs_from_that_of_the_same_rows_in_a_body(served: Served) -> None:
+    asked = {"diagram": {"name": "reliability", "n_bins": 7}, "resamples": 100}
+    headers = WAIT | {"Accept": "application/json"}
+    found = body_of(served.owner.post("/diagrams", json={"source": _source(), **asked}, headers=headers))
+    rows = {"predictions": served.p.tolist(), "labels": served.y.tolist()}
+    assert found == body_of(served.owner.post("/diagrams", json=rows | asked, headers=headers))
+    drawn = served.owner.post("/diagrams", json={"source": _source(), **asked}, headers=WAIT)
+    assert drawn.text.startswith("<svg")
+    refused = served.owner.post("/diagrams", json={"source": _source(), "diagram": "by-size"})
+    assert problem_of(refused)[2] == "/source"
+
+
+def test_models_by_reference_are_compared_otherwise_than_in_a_body(served: Served) -> None:
+    columns = {"models": {"one": "score", "two": "score"}, "labels": "outcome"}
+    asked = {"measures": ["log-loss"], "resamples": 100}
+    found = body_of(served.owner.post("/compare", json={"source": _source(columns=columns), **asked}, headers=WAIT))
+    models = {name: served.p.tolist() for name in columns["models"]}
+    expected = body_of(served.owner.post("/compare", json={"models": models, "labels": served.y.tolist(), **asked}))
+    basis = found.pop("basis")
+    expected.pop("basis", None)
+    assert (basis["form"], basis["rows"]) == ("rows", len(served.p))
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "columns", "pointer"),
+    [
+        ("/compare", COLUMNS, "/source/columns/predictions"),
+        ("/compare", {"models": {"a": "score", "b": ["score"]}, "labels": "outcome"}, "/source/columns/models"),
+        ("/evaluate", {"models": {"a": "score", "b": "score"}, "labels": "outcome"}, "/source/columns/models"),
+        ("/evaluate", {"labels": "outcome"}, "/source/columns/predictions"),
+        ("/compare", {"models": {"a": "score"}, "labels": "outcome"}, "/source/columns/models"),
+    ],
+)
+def test_columns_that_a_call_does_not_use_are_not_named(
+    served: Served, path: str, columns: dict[str, Any], pointer: str
+) -> None:
+    found = problem_of(served.owner.post(path, json={"source": _source(columns=columns)}))
+    assert found[2].startswith(pointer)
+
+
+def test_the_application_of_a_map_to_a_source_does_not_name_the_call(served: Served) -> None:
+    refused = served.owner.post("/calibrate", json={"map": "x", "source": _source()})
+    assert problem_of(refused)[2] == "/source"
+    assert "POST /datasets" in refused.text
+
+
 def test_scored_rows_differ_from_the_map_or_lack_columns(served: Served) -> None:
     rows = {"predictions": served.p.tolist(), "labels": served.y.tolist(), "method": "platt"}
     made = body_of(served.owner.post("/maps", json=rows), 201)

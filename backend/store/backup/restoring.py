@@ -97,7 +97,9 @@ def _count(line: Line, tenants: _Counts) -> None:
 
 def _note(redis: Redis, action: ChangeAction, tenants: _Counts, author: Author | None) -> None:
     """Add the entry of a restore to the audit log of each tenant."""
-    for tenant, counts in tenants.items() if author is not None else ():
+    if author is None:
+        return
+    for tenant, counts in tenants.items():
         with redis.pipeline() as pipe:
             trail = AuditTrail(redis, Keyspace(tenant), author, UNBOUNDED)
             trail.add(pipe, AuditFact(action=action, after=dict(counts)))

@@ -67,7 +67,7 @@ class NetworkMember:
 
     def refit(self, own: _InOrder, others: MemberRows) -> Transform:
         """Fit to all rows, at most 2^20 probabilities of them, from the same knots."""
-        rows = own.ordered(drawn(others, _MOST // others.n_classes, 0))
+        rows = _ordered(drawn(others, _MOST // others.n_classes, 0), own.classes)
         return own.map(_train(own.features(rows), rows, own.start(), np.ones((1, len(rows)), bool)))
 
 
@@ -100,10 +100,6 @@ class _InOrder:
         none = np.zeros(0)
         empty = NetworkSoftmax(_SMOOTHING, rows.prior[classes], knots, none, none, none, none)
         return cls(classes, _ordered(rows, classes), empty, rows.temperature(0.0), centre, spread)
-
-    def ordered(self, rows: MemberRows) -> MemberRows:
-        """Return other rows with the classes in this order."""
-        return _ordered(rows, self.classes)
 
     def features(self, rows: MemberRows) -> Floats:
         """Return the features ``(n, d)``; positions are centred too."""
@@ -185,7 +181,7 @@ def _train(features: Floats, rows: MemberRows, start: list[Floats], kept: npt.ND
         for t in range(1, steps + 1):
             batch = (t - 1) % in_pass
             if batch == 0:
-                report(t - 1, steps, "steps")
+                report(t - 1, steps, "passes")
                 order = np.stack([np.resize(random.permutation(place), in_pass * _BATCH) for place in places])
             check()
             some = order[:, batch * _BATCH : (batch + 1) * _BATCH]
@@ -194,8 +190,9 @@ def _train(features: Floats, rows: MemberRows, start: list[Floats], kept: npt.ND
                 means[i] += (1.0 - _MEAN) * (gradient - means[i])
                 squares[i] += (1.0 - _SQUARE) * (gradient * gradient - squares[i])
                 change = means[i] / (1.0 - _MEAN**t) / (np.sqrt(squares[i] / (1.0 - _SQUARE**t)) + _TINY)
-                if anchors[i] is not None:
-                    change += _DECAY * (parameters[i] - anchors[i])
+                anchor = anchors[i]
+                if anchor is not None:
+                    change += _DECAY * (parameters[i] - anchor)
                 parameters[i] -= rate * change
     if not all(np.isfinite(part).all() for part in parameters):
         raise NotConverged("the network did not converge")

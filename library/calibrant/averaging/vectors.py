@@ -224,7 +224,7 @@ def fit_averaged_vector(
     fitted = []
     with step(total - 1, total, "all rows"):
         for i, index in enumerate(used):
-            report(i, len(used), members[index].name)
-            fitted.append(members[index].refit(last))
+            with step(i, len(used), members[index].name):
+                fitted.append(members[index].refit(last))
     ensemble = Ensemble(tuple(fitted), found.mixture[used], found.pool[used], found.pool_share, keep_order)
     return ensemble, diagnostics

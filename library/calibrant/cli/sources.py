@@ -17,6 +17,7 @@ from calibrant.cli.rows import Columns
 from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
+    from calibrant.comparison.results import ComparisonReport
     from calibrant.evaluation import Basis
 
 #: The options of a file that those of a source have too, and the arguments of the functions.
@@ -96,6 +97,33 @@ def evaluated_source(source: str, arguments: dict[str, Any], **options: Any) -> 
     if report.basis is not None:
         say(_sentence(report.basis))
     return report.to_dict()
+
+
+def fitted_source(source: str, method: str, arguments: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Fit a map to a source; returns its document."""
+    from calibrant.distributed.sources import fit_source
+
+    if arguments.pop("group") is not None:
+        raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint="--group")
+    with bar() as shown:
+        fitted = fit_source(source, method, seed=seed, progress=shown, **arguments)
+    say(f"fitted {fitted.method} ({fitted.reduction})")
+    return fitted.to_document()
+
+
+def compared_source(
+    source: str, arguments: dict[str, Any], maps: dict[str, Any] | None, **options: Any
+) -> ComparisonReport:
+    """Compare the models or maps of a source; a model has the name of its column."""
+    from calibrant.distributed.sources import compare_source
+
+    columns = arguments["prediction"]
+    if maps is None:
+        if isinstance(columns, str) or len(set(columns)) < len(columns):
+            raise typer.BadParameter("must be given once for each of 2 or more models", param_hint="--prediction")
+        arguments = arguments | {"prediction": {name: name for name in columns}}
+    with bar() as shown:
+        return compare_source(source, maps=maps, progress=shown, **arguments, **options)
 
 
 def _sentence(basis: Basis) -> str:

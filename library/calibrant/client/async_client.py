@@ -3784,6 +3784,8 @@ class AsyncCalibrant(AsyncConnection):
         map: str | MapSummary | None = None,
         alias: str | None = None,
         monitor: str | None = None,
+        key: str | None = None,
+        request_id: str | None = None,
     ) -> AsyncIterator[ChangeRecord]:
         """Iterate over the audit log of the tenant, newest first.
 
@@ -3793,7 +3795,7 @@ class AsyncCalibrant(AsyncConnection):
             Created at this time or later.
         created_before : float or str or datetime, optional
             Created before this time.
-        action : {"map-fitted", "map-imported", "map-described", "map-deleted", "alias-moved", "alias-deleted", "alias-not-moved", "key-created", "key-rotated", "key-revoked", "monitor-created", "monitor-changed", "monitor-deleted", "alarm-acknowledged", "recalibration-requested", "recalibration-declined", "recalibration-failed", "challenger-proposed", "proposal-replaced", "proposal-accepted", "proposal-rejected", "audit-hook-set", "audit-hook-deleted", "backup-restored"}, optional
+        action : {"map-fitted", "map-imported", "map-described", "map-deleted", "monitor-created", "monitor-changed", "monitor-deleted", "alarm-acknowledged", "recalibration-requested", "recalibration-declined", "recalibration-failed", "challenger-proposed", "proposal-replaced", "alias-moved", "alias-deleted", "alias-not-moved", "key-created", "key-rotated", "key-revoked", "proposal-accepted", "proposal-rejected", "audit-hook-set", "audit-hook-deleted", "restore-started", "backup-restored"}, optional
             Only this action.
         actor : str, optional
             Only changes by the actor with this id or name.
@@ -3803,6 +3805,10 @@ class AsyncCalibrant(AsyncConnection):
             Only changes of this alias of any map.
         monitor : str, optional
             Only changes of this monitor.
+        key : str, optional
+            Only changes of the API key with this id.
+        request_id : str, optional
+            Only changes by this request.
 
         Yields
         ------
@@ -3831,6 +3837,8 @@ class AsyncCalibrant(AsyncConnection):
                     "map": map,
                     "alias": alias,
                     "monitor": monitor,
+                    "key": key,
+                    "request_id": request_id,
                 },
                 AuditPage,
             )

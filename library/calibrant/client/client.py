@@ -3796,6 +3796,8 @@ class Calibrant(Connection):
         map: str | MapSummary | None = None,
         alias: str | None = None,
         monitor: str | None = None,
+        key: str | None = None,
+        request_id: str | None = None,
     ) -> Iterator[ChangeRecord]:
         """Iterate over the audit log of the tenant, newest first.
 
@@ -3805,7 +3807,7 @@ class Calibrant(Connection):
             Created at this time or later.
         created_before : float or str or datetime, optional
             Created before this time.
-        action : {"map-fitted", "map-imported", "map-described", "map-deleted", "alias-moved", "alias-deleted", "alias-not-moved", "key-created", "key-rotated", "key-revoked", "monitor-created", "monitor-changed", "monitor-deleted", "alarm-acknowledged", "recalibration-requested", "recalibration-declined", "recalibration-failed", "challenger-proposed", "proposal-replaced", "proposal-accepted", "proposal-rejected", "audit-hook-set", "audit-hook-deleted", "backup-restored"}, optional
+        action : {"map-fitted", "map-imported", "map-described", "map-deleted", "monitor-created", "monitor-changed", "monitor-deleted", "alarm-acknowledged", "recalibration-requested", "recalibration-declined", "recalibration-failed", "challenger-proposed", "proposal-replaced", "alias-moved", "alias-deleted", "alias-not-moved", "key-created", "key-rotated", "key-revoked", "proposal-accepted", "proposal-rejected", "audit-hook-set", "audit-hook-deleted", "restore-started", "backup-restored"}, optional
             Only this action.
         actor : str, optional
             Only changes by the actor with this id or name.
@@ -3815,6 +3817,10 @@ class Calibrant(Connection):
             Only changes of this alias of any map.
         monitor : str, optional
             Only changes of this monitor.
+        key : str, optional
+            Only changes of the API key with this id.
+        request_id : str, optional
+            Only changes by this request.
 
         Yields
         ------
@@ -3843,6 +3849,8 @@ class Calibrant(Connection):
                     "map": map,
                     "alias": alias,
                     "monitor": monitor,
+                    "key": key,
+                    "request_id": request_id,
                 },
                 AuditPage,
             )

@@ -432,7 +432,7 @@ def numbered_names(names: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int6
     """
     distinct = sorted(set(names))
     number = {name: i for i, name in enumerate(distinct)}
-    return distinct, np.array([number[name] for name in names], dtype=np.int64)
+    return distinct, np.fromiter(map(number.__getitem__, names), np.int64, len(names))
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -459,7 +459,8 @@ def _named(column: Any, missing: str) -> GroupNames:
     if types == {str}:
         found = GroupNames(values)
     elif types == {int}:
-        found = GroupNames(map(str, values))
+        texts = {value: str(value) for value in set(values)}
+        found = GroupNames(map(texts.__getitem__, values))
     else:
         found = GroupNames(_name(value, missing) for value in values)
     categories: Any = getattr(getattr(column, "dtype", None), "categories", None)

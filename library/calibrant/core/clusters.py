@@ -49,7 +49,14 @@ class ClusterDeviation:
 
 def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
     """Return the cluster of each row, numbered by first rows, and their number; raises ``TooFewRows`` for one."""
-    _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
+    n, largest = len(clusters), int(clusters.max(initial=0))
+    if largest <= 2 * n and int(clusters.min(initial=0)) >= 0:  # numbers of names, without sorting the rows
+        firsts = np.full(largest + 1, n)
+        firsts[clusters[::-1]] = np.arange(n)[::-1]
+        number = np.cumsum(firsts < n) - 1
+        first, cluster = firsts[firsts < n], number[clusters]
+    else:
+        _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
     if len(first) < 2:
         raise TooFewRows("all rows are of one cluster, and at least two clusters are needed")
     return np.argsort(np.argsort(first))[cluster], len(first)

@@ -149,7 +149,10 @@ class GatheredRows:
 
 
 class Accumulation:
-    """Rows that are added batch by batch, in the first form that fits in ``memory`` bytes."""
+    """Rows that are added batch by batch, in the first form that fits in ``memory`` bytes.
+
+    ``needing`` names results that need all rows, if there are such.
+    """
 
     def __init__(
         self,
@@ -158,8 +161,10 @@ class Accumulation:
         memory: int = MEMORY,
         kind: WeightsKind = "frequency",
         scale: InputScale = "probability",
+        needing: str | None = None,
     ) -> None:
         self._columns, self._memory, self._kind, self._scale = columns, memory, kind, scale
+        self._needing = needing
         self._parts: list[CheckedPart] = []
         self._distinct: DistinctCounts | None = None
         self._waiting = 0
@@ -228,6 +233,8 @@ class Accumulation:
     def _need_counts(self) -> None:
         """Turn to counts of distinct predictions; raises ``SourceTooLarge`` if they do not give the results."""
         first = self._parts[0]
+        if self._needing is not None:
+            raise self._too_large(self._needing, "select fewer with conditions")
         if first.weights is not None and self._kind == "importance":
             raise self._too_large("importance weights", "send whole-number weights as frequencies")
         try:

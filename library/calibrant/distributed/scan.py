@@ -121,7 +121,7 @@ def _types(conditions: Sequence[Condition], numbers: Sequence[str]) -> dict[str,
             if types.setdefault(name, kind) != kind:
                 accepted = f"must be of the type {types[name]}, as which the column of CSV is read elsewhere"
                 raise InvalidOption.at(f"/where/{i}/2", accepted)
-            if kind == "number" and abs(typed) > _EXACT:
+            if isinstance(typed, int | float) and abs(typed) > _EXACT:
                 raise InvalidOption.at(f"/where/{i}/2", "must be a number below 2^53, which is exact in CSV")
     return types
 

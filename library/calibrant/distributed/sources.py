@@ -10,6 +10,9 @@ from typing import Any
 
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.calibrators.fitting import fit
+from calibrant.comparison import compare
+from calibrant.comparison.pairs import Correction
+from calibrant.comparison.results import ComparisonReport
 from calibrant.core.arguments import explained, refuse_misspelt
 from calibrant.core.batch import InputScale
 from calibrant.core.cells import WeightsKind
@@ -53,11 +56,20 @@ def gather(
 
     With conditions, rows are counted among those that meet them.
     """
-    check_order(columns)
-    held, progress = Accumulation(columns, memory=memory, kind=kind, scale=scale), BytesRead(scan.total)
-    names = list(dict.fromkeys(columns.named.values()))
-    first_row = 0
-    with closing(ahead(scan.read(names, columns.group))) as rows:
+    held = Accumulation(columns, memory=memory, kind=kind, scale=scale)
+    _read(scan, [(columns, held)])
+    value = held.result()
+    tolerance = TOLERANCE if held.form == "tally" else None
+    return SourceContent(value, Basis(held.form, held.n, scan.total, len(scan.files), tolerance))
+
+
+def _read(scan: Scan, forms: Sequence[tuple[Columns, Accumulation]]) -> None:
+    """Read a scan once, and add its rows to each of the forms."""
+    for columns, _ in forms:
+        check_order(columns)
+    progress, first_row = BytesRead(scan.total), 0
+    names = list(dict.fromkeys(name for columns, _ in forms for name in columns.named.values()))
+    with closing(ahead(scan.read(names, forms[0][0].group))) as rows:
         for piece, batch in rows:
             if batch is None:
                 progress.end(piece)
@@ -65,14 +77,32 @@ def gather(
                 continue
             if batch.num_rows:
                 try:
-                    held.add(batch, scan.keys_of(piece.file))
+                    for _, held in forms:
+                        held.add(batch, scan.keys_of(piece.file))
                 except CalibrationError as error:
                     raise placed(error, piece.file.path, piece.first_row + first_row) from None
             first_row += batch.num_rows
             progress.add(batch.num_rows)
-    value = held.result()
-    tolerance = TOLERANCE if held.form == "tally" else None
-    return SourceContent(value, Basis(held.form, held.n, scan.total, len(scan.files), tolerance))
+
+
+def gather_models(
+    scan: Scan,
+    models: Mapping[str, Columns],
+    *,
+    kind: WeightsKind = "importance",
+    scale: InputScale = "probability",
+    memory: int = MEMORY,
+) -> tuple[dict[str, GatheredRows], Basis]:
+    """Read the rows of several models once, by name; raises ``SourceTooLarge`` if not all fit in memory.
+
+    Labels, weights and groups are the same for all.
+    """
+    how: Any = {"memory": memory // max(len(models), 1), "kind": kind, "scale": scale}
+    forms = {name: Accumulation(columns, needing="comparisons", **how) for name, columns in models.items()}
+    _read(scan, [(models[name], held) for name, held in forms.items()])
+    rows: dict[str, Any] = {name: held.result() for name, held in forms.items()}
+    n = len(next(iter(rows.values())))
+    return rows, Basis("rows", n, scan.total, len(scan.files))
 
 
 def _scan(source: str, columns: Columns, where: object, format: str | None) -> Scan:
@@ -180,6 +210,100 @@ def evaluate_source(
             seed=seed,
         )
     return replace(report, basis=found.basis)
+
+
+@explained
+def compare_source(
+    source: str,
+    *,
+    prediction: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+    label: str,
+    maps: Mapping[str, CalibrationMap] | None = None,
+    group: str | None = None,
+    weight: str | None = None,
+    weights_kind: WeightsKind = "importance",
+    reduction: str | None = None,
+    scale: InputScale = "probability",
+    where: Sequence[Sequence[Any]] | None = None,
+    format: str | None = None,
+    measures: Sequence[str | Mapping[str, Any]] | None = None,
+    rank_by: str | None = None,
+    correction: Correction | None = None,
+    interval: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> ComparisonReport:
+    """Compare several models, or calibration maps, on the rows of files in folders or an object store.
+
+    Parameters
+    ----------
+    source : str
+        As for ``evaluate_source``.
+    prediction : mapping, or str or sequence of str
+        For each model by name, its column of numbers or of lists, or its K columns. With ``maps``, those of the one
+        model.
+    label, group, weight, weights_kind, reduction, scale, where, format : optional
+        As for ``evaluate_source``.
+    maps : mapping of str to CalibrationMap, optional
+        Maps to compare with each other and with the uncalibrated predictions.
+    measures, rank_by, correction, interval, resamples, seed : optional
+        As for ``compare``.
+    memory, progress : optional
+        As for ``evaluate_source``.
+
+    Returns
+    -------
+    ComparisonReport
+        As from ``compare`` of the same rows.
+
+    Raises
+    ------
+    CalibrationError
+        As for ``evaluate_source`` and ``compare``. All rows are needed: those that do not fit in ``memory`` raise
+        ``SourceTooLarge``.
+
+    See Also
+    --------
+    compare : Compares models on rows in memory.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> models = {"forest": "p_forest", "boosting": "p_boosting"}
+    >>> calibrant.compare_source("data/*.parquet", prediction=models, label="y")  # doctest: +SKIP
+    """
+    if isinstance(prediction, Mapping) == (maps is not None):
+        raise InvalidOption.at("/prediction", "must have the columns of each model by name, or with maps of one model")
+    named = dict(prediction) if isinstance(prediction, Mapping) else {"predictions": prediction}
+    shared: Any = {"label": label, "group": group, "weight": weight, "reduction": reduction}
+    models = {name: Columns.read(prediction=own, scale="probability", **shared) for name, own in named.items()}
+    if not models:
+        raise InvalidOption.at("/prediction", "must name at least two models")
+    with reporting(progress):
+        with step(0, 2, "reading"):
+            columns = [column for own in models.values() for column in own.predictions]
+            scan = _scan(source, replace(next(iter(models.values())), prediction=tuple(columns)), where, format)
+            rows, _ = gather_models(scan, models, kind=weights_kind, scale=scale, memory=memory)
+        first: dict[str, Any] = dict(next(iter(rows.values())).arrays)
+        of_one, of_models = first.pop("predictions"), {name: own.arrays["predictions"] for name, own in rows.items()}
+        with step(1, 2, "comparing"):
+            return compare(
+                of_models if maps is None else of_one,
+                first.pop("labels"),
+                maps,
+                **first,
+                weights_kind=weights_kind,
+                reduction=reduction,
+                scale=scale,
+                measures=measures,
+                rank_by=rank_by,
+                correction=correction,
+                interval=interval,
+                resamples=resamples,
+                seed=seed,
+            )
 
 
 @explained

@@ -455,7 +455,7 @@ def opened_target(target: str) -> tuple[Storage, str]:
 
 
 def _check_endpoint(endpoint: str, bucket: str) -> None:
-    """Raise ``SourceUnreadable`` for an object store that redirects requests for a bucket, which pyarrow would follow."""
+    """Raise ``SourceUnreadable`` if an object store redirects requests for a bucket, which pyarrow would follow."""
     parts = urlsplit(endpoint)
     kind = HTTPConnection if parts.scheme == "http" else HTTPSConnection
     with contextlib.closing(kind(parts.netloc, timeout=_CONNECT_SECONDS)) as connection:

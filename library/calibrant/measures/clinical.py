@@ -25,6 +25,8 @@ Likelihood = Literal["plain", "firth"]
 Limits = Literal["profile", "wald"]
 #: Most Newton steps, and most halvings of one.
 _STEPS, _HALVINGS = 100, 30
+#: Most Newton steps for the end of an interval.
+_ENDS = 12
 #: Converged if no logit changes by more than this; the largest change of a logit in one step.
 _CONVERGED, _LONGEST = 1e-10, 4.0
 #: The largest width of a panel of logits times the slope: sums over its nodes then have a relative error below 1e-10.
@@ -176,6 +178,9 @@ class Recalibration:
             largest, other = self.profile(column, value, other)
             return largest - self.log_likelihood + lost
 
+        end = None if self.model.firth else self._newton_end(column, start, lost)
+        if end is not None:
+            return end
         from scipy.optimize import brentq
 
         low, high = float(self.theta[column]), start
@@ -184,6 +189,23 @@ class Recalibration:
                 return float(brentq(above, min(low, high), max(low, high), xtol=1e-11, rtol=1e-12))
             low, high = high, high + side * abs(high - low)
         raise NotConverged("the likelihood does not fall enough for an interval; the option limits=wald has one")
+
+    def _newton_end(self, column: int, value: float, lost: float) -> float | None:
+        """Return ``_end`` by Newton's method, whose derivative is the score; None if it leaves its side."""
+        estimate, other = float(self.theta[column]), np.delete(self.theta, column)
+        side = math.copysign(1.0, value - estimate)
+        for _ in range(_ENDS):
+            largest, other = self.profile(column, value, other)
+            score = float(self.model.at(np.insert(other, column, value))[1][column])
+            if score * side >= 0.0:
+                return None
+            step = (self.log_likelihood - lost - largest) / score
+            value += step
+            if (value - estimate) * side <= 0.0:
+                return None
+            if abs(step) <= 1e-11 * (1.0 + abs(value)):
+                return value
+        return None
 
     def profile(self, column: int, value: float, other: Floats) -> tuple[float, Floats]:
         """Return the largest likelihood with one parameter fixed, and the other parameters, from a start for those."""

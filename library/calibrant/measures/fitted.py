@@ -290,10 +290,8 @@ _DEBIASED = (
     "c - p) or mean |m - p|^(norm - 1) sign(m - p) (y - p) (norm above 1), with m the fitted map and c over the curves "
     "of a Gaussian process"
 )
-_OF_VECTORS = (
-    "; for the vector mean sum_k |c_k(p) - p_k|^norm, at most 2, neither debiased nor with an interval. For an event "
-    "the map is that of the vector (1 - p, p)"
-)
+_OF_VECTORS = "; for the vector mean sum_k |c_k(p) - p_k|^norm, at most 2, neither debiased nor with an interval"
+_OF_TWO = ". For an event the map is that of the vector (1 - p, p)"
 
 MEASURES = tuple(
     Measure(
@@ -301,7 +299,7 @@ MEASURES = tuple(
         f"Calibration error by fitting: {method.title}",
         _FAMILY,
         f"mean |c(p) - p|^norm, with c the map that the method {name} fits to the same rows, not clipped to [0, 1]. "
-        f"{_DEBIASED}{'' if method.vector is None else _OF_VECTORS}",
+        f"{_DEBIASED}{_OF_VECTORS if method.vector else ''}{'' if method.event else _OF_TWO}",
         f"Kangsepp, Valk & Kull (2022), section 3; {method.source}; docs/explanation/debiasing.md",
         0.0,
         1.0 if method.vector is None else 2.0,

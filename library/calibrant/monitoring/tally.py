@@ -306,7 +306,8 @@ class CellTable:
             return
         keys, differences = self._keys[: self._waiting], self._differences[: self._waiting]
         size = max(len(self._rows), (int(keys.max()) // (2 * CELLS) + 1) * 2 * CELLS)
-        rows, sums = np.bincount(keys, minlength=size), np.bincount(keys, differences, size)
+        rows = np.bincount(keys, minlength=size).astype(np.int64, copy=False)
+        sums: Floats = np.bincount(keys, differences, size).astype(np.float64, copy=False)
         rows[: len(self._rows)] += self._rows
         sums[: len(self._beyond)] += self._beyond
         self._rows, self._beyond, self._waiting = rows, sums, 0
@@ -314,12 +315,13 @@ class CellTable:
     def held(self) -> list[int]:
         """Return the groups that have rows."""
         self._flush()
-        return np.flatnonzero(self._rows.reshape(-1, 2 * CELLS).any(axis=1)).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero(self._rows.reshape(-1, 2 * CELLS).any(axis=1)).tolist()
 
     def tally(self, groups: Sequence[int]) -> Tally:
         """Return the tally of some groups, which are 0, 1, ... in it."""
         self._flush()
-        rows, beyond = (of.reshape(-1, 2 * CELLS)[list(groups)].ravel() for of in (self._rows, self._beyond))
+        rows: Counts = self._rows.reshape(-1, 2 * CELLS)[list(groups)].ravel()
+        beyond: Floats = self._beyond.reshape(-1, 2 * CELLS)[list(groups)].ravel()
         held = np.flatnonzero(rows)
         keys = held + held // (2 * CELLS) * (2 * CELLS * (FOLDS - 1))
         return Tally(keys.astype(np.uint32), rows[held], beyond[held] + rows[held] * BEGINS[held // 2 % CELLS])

@@ -28,8 +28,10 @@ from calibrant.sets.scores import Booleans, within, within_by_class
 
 By = Literal["all", "class", "group"]
 BY: tuple[By, ...] = ("all", "class", "group")
-#: The only loss whose risk is controlled.
-LOSS = "false-negative-rate"
+#: The losses whose risk is controlled: the share of the positive rows of a cluster that are class 0, and the share of
+#: its negative rows that are class 1.
+FALSE_NEGATIVES, FALSE_POSITIVES = "false-negative-rate", "false-positive-rate"
+LOSSES = (FALSE_NEGATIVES, FALSE_POSITIVES)
 #: The most scores that a map keeps for sets at other levels, and a threshold that no probability reaches; no score is
 #: as low as its negative.
 MOST_SCORES, NEVER = 1000, 2.0
@@ -265,9 +267,10 @@ class RiskControl(SetFamily):
     of_probability: ClassVar[bool] = True
     covers: ClassVar[bool] = False
     thresholds: Annotated[
-        Floats, Thresholds("one number, or one for each group", "probability", "q", 0.0, 1.0, always=-np.inf)
+        Floats,
+        Thresholds("one number, or one for each group", "probability", "q", 0.0, 1.0, always=-np.inf, never=NEVER),
     ]
-    loss: Annotated[str, ParameterChoice("loss whose expectation is at most alpha", choices=(LOSS,))] = LOSS
+    loss: Annotated[str, ParameterChoice("loss whose expectation is at most alpha", choices=LOSSES)] = FALSE_NEGATIVES
     groups: Annotated[tuple[str, ...] | None, NamesOfGroups("names of the groups", shape="q")] = None
     n_labels: Annotated[
         int | None, WholeNumber("number of labels that need not exclude each other, 1 for an event", low=1, high=1e9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from types import MappingProxyType
 from typing import Any
@@ -22,12 +22,24 @@ from calibrant.core.inputs import read_rows
 from calibrant.core.options import OFF, ON, Catalogue, Described, Option, known_name, read_seed, read_values
 from calibrant.core.progress import report
 from calibrant.sets.class_clusters import cluster_classes
-from calibrant.sets.families import LOSS, MOST_FREE_RANKS, MOST_SCORES, SET_FAMILIES, SetFamily, StoredScores
+from calibrant.sets.families import (
+    FALSE_NEGATIVES,
+    FALSE_POSITIVES,
+    LOSSES,
+    MOST_FREE_RANKS,
+    MOST_SCORES,
+    NEVER,
+    SET_FAMILIES,
+    SetFamily,
+    StoredScores,
+)
 from calibrant.sets.scores import label_scores, probability_scores
 from calibrant.sets.set_map import ROUNDING, SetMap
 
 #: Estimated seconds of a fit for each number.
 _NUMBER_SECONDS = 2e-8
+#: The most numbers of rows that are repeated as often as their frequency weights.
+MOST_REPEATED = 50_000_000
 #: The most names of classes or groups in a warning.
 _NAMED = 3
 
@@ -136,13 +148,18 @@ SET_METHODS = Catalogue[SetMethod](
             SetMethod(
                 "crc",
                 "Conformal risk control",
-                "the largest threshold for which the mean loss of the n clusters of the fit is at most alpha - "
-                "(1 - alpha) / n; the loss of a cluster, such as an image, is the fraction of its positive rows below "
-                "the threshold",
+                "a threshold for which the mean loss of the n clusters of the fit is at most alpha - (1 - alpha) / n: "
+                "the largest one if the loss of a cluster, such as an image, is the fraction of its positive rows "
+                "below it; for false-positive-rate the smallest one, and the loss is the fraction of its negative rows "
+                "from it on",
                 "Angelopoulos, Bates, Fisch, Lei & Schuster (2024), theorem 1",
-                "the expected loss of a new cluster with positive rows is at most alpha: in expectation over the rows "
-                "of the fit too, not for each fit",
-                {"alpha": _ALPHA, "conditional": Option(None, choices=(None, "group")), "loss": Option(LOSS, (LOSS,))},
+                "the expected loss of a new cluster with positive rows, or with negative ones, is at most alpha: in "
+                "expectation over the rows of the fit too, not for each fit",
+                {
+                    "alpha": _ALPHA,
+                    "conditional": Option(None, choices=(None, "group")),
+                    "loss": Option(FALSE_NEGATIVES, LOSSES),
+                },
             ),
         )
     },
@@ -186,17 +203,20 @@ class SetFitting:
     def check(self, batch: Batch, groups: Sequence[str] | None) -> None:
         """Raise what ``run`` would raise."""
         name, by_group = self.method.name, self.options["conditional"] == "group"
-        counts = np.bincount(batch.labels, minlength=batch.predictions.n_classes or 2)
-        if batch.weights is not None:
-            raise InvalidOption.at("/weights", "are not supported by prediction sets")
+        counts = np.bincount(batch.labels, batch.weights, minlength=batch.predictions.n_classes or 2)
+        if batch.weights is not None and batch.weights_kind != "frequency":
+            text = "must be frequencies (weights_kind): others need the likelihood ratio of each new row"
+            raise InvalidOption.at("/weights", text)
+        if batch.weights is not None and batch.weights.sum() * (batch.predictions.n_classes or 1) > MOST_REPEATED:
+            raise InvalidOption.at("/weights", f"must repeat rows to at most {MOST_REPEATED:,} numbers")
         if (groups is not None) != by_group:
             text = "are not used; for a threshold for each group, set conditional to group"
             raise InvalidOption.at("/groups", "are needed if conditional is group" if by_group else text)
         if name == "crc":
             if batch.predictions.n_classes is not None:
                 raise WrongShape.at("/predictions", "must be (n,) for crc, with the cluster of each row")
-            if counts[1] == 0:
-                raise MissingClass.at("/labels", "must have rows with label 1")
+            if counts[self._lossy] == 0:
+                raise MissingClass.at("/labels", f"must have rows with label {self._lossy}")
         else:
             refuse_clusters(batch, f"method {name}")
             if np.count_nonzero(counts) < 2:
@@ -214,6 +234,11 @@ class SetFitting:
     ) -> SetMap:
         """Fit the map to rows, of ``n_labels`` for each prediction; ``TooFewRows`` if every set had every class."""
         self.check(batch, groups)
+        training = digest(batch)
+        if batch.weights is not None:
+            repeated = np.repeat(np.arange(len(batch)), batch.weights.astype(np.int64))
+            groups = None if groups is None else [groups[i] for i in repeated.tolist()]
+            batch = replace(batch.rows(repeated), weights=None)
         conditional, alpha, family = self.options["conditional"], self.options["alpha"], self.method.family
         n_classes = batch.predictions.n_classes or 2
         names, part = (None, np.zeros(len(batch), np.int64)) if groups is None else numbered_names(groups)
@@ -222,7 +247,7 @@ class SetFitting:
         diagnostics: dict[str, Any] = {}
         report(0, 1, "scores")
         if self.method.name == "crc":
-            quantiles, rows = _risk_quantiles(batch, part, len(strata), alpha)
+            quantiles, rows = _risk_quantiles(batch, part, len(strata), alpha, self._lossy)
         else:
             scores = self._scores(batch, seed)
             if conditional == "class":
@@ -248,11 +273,23 @@ class SetFitting:
             own["scores"] = _stored(scores)
         function = family(
             by="all" if conditional is None else "group" if names is not None else "class",
-            thresholds=np.array([family.threshold(quantile, rounding) for quantile in quantiles.tolist()]),
+            thresholds=np.array([self._threshold(quantile, rounding) for quantile in quantiles.tolist()]),
             **own,
         )
         scale, n_columns = batch.predictions.scale, batch.predictions.n_classes
-        return SetMap(self.method.name, function, scale, n_columns, diagnostics, class_names, digest(batch))
+        return SetMap(self.method.name, function, scale, n_columns, diagnostics, class_names, training)
+
+    @property
+    def _lossy(self) -> int:
+        """The label of the rows that have a loss, of risk control."""
+        return 0 if self.options.get("loss") == FALSE_POSITIVES else 1
+
+    def _threshold(self, quantile: float, rounding: float) -> float:
+        if self.options.get("loss") != FALSE_POSITIVES:
+            return self.method.family.threshold(quantile, rounding)
+        # Class 1 is above the quantile, and a probability that another program rounds up to it must not be.
+        above = -quantile * (1.0 + rounding)
+        return NEVER if abs(above) >= 1.0 else float(np.nextafter(above, 2.0))
 
     def _scores(self, batch: Batch, seed: int) -> Floats:
         """Return the scores of the labels, of which large ones do not conform."""
@@ -285,7 +322,9 @@ class SetFitting:
 
     @property
     def _counted(self) -> str:
-        return "clusters with positive rows" if self.method.name == "crc" else "rows"
+        if self.method.name != "crc":
+            return "rows"
+        return f"clusters with {'positive' if self._lossy else 'negative'} rows"
 
     def _too_few(self, conditional: str | None) -> str:
         where = {None: "", "class": " of a class", "cluster": " of a cluster", "group": " of a group"}[conditional]
@@ -294,7 +333,7 @@ class SetFitting:
     def _warning(self, always: Sequence[str | int], labels: Sequence[str | int], *, by_class: bool) -> str:
         effect = "classes in every set" if by_class else "groups whose sets have every class"
         if self.method.name == "crc":
-            effect = f"groups in which every row is class {labels[1]}"
+            effect = f"groups in which every row is class {labels[self._lossy]}"
         few = f"they have too few {self._counted} for alpha {self.options['alpha']:g}, which needs {self.needed}"
         return f"{effect}: {_listed(always)}; {few}"
 
@@ -330,29 +369,31 @@ def _stored(scores: Floats) -> StoredScores:
     return StoredScores(n, ranks, values[ranks - 1])
 
 
-def _risk_quantiles(batch: Batch, part: Integers, count: int, alpha: float) -> tuple[Floats, Integers]:
-    """Return minus the largest threshold t of each part with sum_i L_i(t) <= alpha (n + 1) - 1; and its n clusters.
+def _risk_quantiles(batch: Batch, part: Integers, count: int, alpha: float, lossy: int) -> tuple[Floats, Integers]:
+    """Return minus the threshold t of each part with sum_i L_i(t) <= alpha (n + 1) - 1, and its n clusters.
 
-    L_i(t) is the fraction of the positive rows of cluster i with p < t. Clusters without positive rows do not count;
-    without clusters, every positive row is one.
+    For ``lossy`` 1, L_i(t) is the fraction of the positive rows of cluster i with p < t, and t the largest one. For 0,
+    it is the fraction of the negative rows with p > t, and t the smallest one. Clusters
+    without such rows do not count; without clusters, every such row is one.
     """
-    positive = np.flatnonzero(batch.labels == 1)
-    p = probability_scores(batch.predictions, batch.labels)[positive]
-    cluster = positive if batch.clusters is None else batch.clusters[positive]
-    _, number, size = np.unique(
-        np.column_stack([part[positive], cluster]), axis=0, return_inverse=True, return_counts=True
-    )
+    rows = np.flatnonzero(batch.labels == lossy)
+    p = probability_scores(batch.predictions, np.ones(len(batch), np.int64))[rows]
+    order_of = p if lossy else -p
+    cluster = rows if batch.clusters is None else batch.clusters[rows]
+    _, number, size = np.unique(np.column_stack([part[rows], cluster]), axis=0, return_inverse=True, return_counts=True)
     shares = 1.0 / size[number.ravel()]
-    quantiles, rows = np.full(count, np.inf), np.zeros(count, np.int64)
+    quantiles, clusters = np.full(count, np.inf), np.zeros(count, np.int64)
     for i, (own, share) in enumerate(
-        zip(_parts(p, part[positive], count), _parts(shares, part[positive], count), strict=True)
+        zip(_parts(order_of, part[rows], count), _parts(shares, part[rows], count), strict=True)
     ):
-        n = rows[i] = round(float(share.sum()))
+        n = clusters[i] = round(float(share.sum()))
         budget = alpha * (n + 1) - 1.0 + 1e-9
         if budget >= 0.0:
             order = np.argsort(own, kind="stable")
-            quantiles[i] = -own[order[np.searchsorted(np.cumsum(share[order]), budget, side="right")]]
-    return quantiles, rows
+            place = int(np.searchsorted(np.cumsum(share[order]), budget, side="right"))
+            # The row at this place is the first one that may not have a loss; there is one, since alpha is below 1.
+            quantiles[i] = -own[order[place]] if lossy else own[order[place]]
+    return quantiles, clusters
 
 
 # --- The public function
@@ -370,6 +411,7 @@ def fit_sets(
     clusters: Any = None,
     class_names: Sequence[Any] | Mapping[Any, Any] | None = None,
     pos_label: Any = None,
+    weights: Any = None,
     scale: InputScale = "probability",
     seed: int = 0,
     **options: Any,
@@ -399,6 +441,8 @@ def fit_sets(
         As for ``fit``.
     pos_label : str, int or bool, optional
         As for ``fit``.
+    weights : array_like, shape (n,), optional
+        How often each row occurred. Other weights are not supported: they need likelihood ratios of new rows.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
@@ -406,7 +450,7 @@ def fit_sets(
     **options : object
         Options of the method: ``allow_empty`` (default true), ``adjustable`` (false; true keeps scores, so that
         ``at`` gives sets at other levels), ``randomised`` (false) of ``aps`` and ``raps``, and ``penalty`` (0.01) and
-        ``k_reg`` (5) of ``raps``.
+        ``k_reg`` (5) of ``raps``, and ``loss`` of ``crc``: ``false-negative-rate`` or ``false-positive-rate``.
 
     Returns
     -------
@@ -447,6 +491,8 @@ def fit_sets(
     n_labels = 1
     if fitting.method.name == "crc" and np.ndim(labels) == 2:
         n_labels = np.shape(labels)[1]
+        if weights is not None:
+            raise InvalidOption.at("/weights", "are for labels (n,)")
         predictions, labels, groups, clusters = _of_each_label(predictions, labels, groups, clusters)
     rows = read_rows(
         predictions,
@@ -455,6 +501,8 @@ def fit_sets(
         clusters=clusters,
         class_names=class_names,
         pos_label=pos_label,
+        weights=weights,
+        weights_kind="frequency",
         scale=scale,
     )
     rows.warn_of_kind()

@@ -7,12 +7,14 @@ import pytest
 from backend.monitors.alarms import acknowledge
 from backend.monitors.challengers import accept, reject
 from backend.monitors.recalibration import recalibrate_at
+from backend.store.api_keys import ApiKeyStore
 from backend.store.audit import AuditTrail
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import StandingChange, Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.audit import Actor, AuditQuery, Author, ChangeRecord
+from schemas.keys import TokenMapping
 from schemas.monitors import MonitorRecord
 from tests.integration.monitors.test_recalibrating import NOW, alarmed
 
@@ -23,7 +25,7 @@ ANNA = Author(actor=Actor(kind="key", id="k1", name="anna", scope="write"), note
 
 def _log(store: Store) -> list[ChangeRecord]:
     page = AuditTrail(store.redis, store.keys).page(PageRequest(100), AuditQuery())
-    return [entry for entry in reversed(page.items) if not entry.action.startswith("monitor-")]
+    return [entry for entry in reversed(page.items) if not entry.action.startswith(("monitor-", "key-"))]
 
 
 def _configured(store: Store, record: MonitorRecord) -> MonitorRecord:
@@ -43,6 +45,23 @@ def test_a_move_that_a_monitor_decides_is_by_the_monitor_and_names_who_configure
     assert (moved.before, (moved.after or {})["id"], moved.alias) == (None, alias.map, "champion")
     assert (proposed.after or {})["challenger"] == alias.map
     assert (proposed.after or {})["low"] > 0
+
+
+def test_a_move_by_a_worker_states_keys_claims_of_tokens_and_the_monitor_as_those_who_could_move(store: Store) -> None:
+    keys = ApiKeyStore(store.redis)
+    for name, scope in (("approver", "maps:promote"), ("auditor", "read")):
+        keys.create(name, tenant=store.keys.tenant, scope=scope)
+    scopes = {"approvers": "maps:promote", "viewers": "read"}
+    about = {"tenant_claim": "/org/team", "scopes_claim": "roles"}
+    keys.set_tokens(TokenMapping(issuer="https://id.example.com", scopes=scopes, **about))
+    record = alarmed(store)
+    recalibrate_at(store, record, NOW)
+    permitted = _log(store)[-1].permitted or []
+    assert [(promoter.kind, promoter.name, promoter.claims) for promoter in permitted] == [
+        ("key", "approver", None),
+        ("tokens", None, {"roles": "approvers", "/org/team": store.keys.tenant}),
+        ("monitor", "m", None),
+    ]
 
 
 def test_an_accepted_challenger_is_moved_in_the_name_of_who_accepted_it(store: Store) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
 
 import calibrant
 from benchmarks import by_size
@@ -35,6 +37,21 @@ def test_only_the_brier_score_improves_by_the_same_at_every_size(results: dict[F
     curves = results[Figure("cifar", "temperature", True)]
     far = departures(curves)
     assert far["root Brier"] < bound(curves) < far["ECE"]
+
+
+def test_few_subsets_do_not_make_a_departure_certain() -> None:
+    random = np.random.default_rng(0)
+    largest = []
+    for _ in range(400):
+        drawn = [random.standard_normal(4) for _ in range(9)]
+        curve: Curves = {
+            "mean": [each.mean() for each in drawn] + [0.0],
+            "standard_deviation": [each.std(ddof=1) for each in drawn] + [0.0],
+            "full": {"value": 0.0},
+        }
+        largest.append(departures({"sizes": range(10), "repetitions": [4] * 9 + [1], "curves": {"x": curve}})["x"])
+    share = np.mean(np.array(largest) > bound({"sizes": range(10)}))
+    assert 0.01 < share < 0.09
 
 
 def test_the_bound_is_that_of_nine_sizes(results: dict[Figure, Curves]) -> None:
@@ -63,12 +80,12 @@ def test_an_impossible_error_is_no_record() -> None:
         by_size._stored(curve)
 
 
-def test_departures_are_in_standard_errors() -> None:
+def test_departures_are_normal_deviates_of_students_t() -> None:
     curve = {"mean": [0.3, 0.1], "standard_deviation": [0.4, 0.0], "full": {"value": 0.1}}
     of_less = curve | {"repetitions": [4, 1]}
     assert departures({"sizes": [1, 2], "repetitions": [16, 1], "curves": {"ECE": curve, "KDE": of_less}}) == {
-        "ECE": pytest.approx(2.0),
-        "KDE": pytest.approx(1.0),
+        "ECE": pytest.approx(norm.isf(student.sf(2.0, 15)), abs=0.01),
+        "KDE": pytest.approx(norm.isf(student.sf(1.0, 3)), abs=0.01),
     }
 
 

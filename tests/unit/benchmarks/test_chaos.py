@@ -87,6 +87,10 @@ def test_a_sound_run_has_no_violation() -> None:
             )
             for audited in ((), ("map_1", "map_1"), ("map_1", "map_2"))
         ),
+        (
+            replace(SOUND, moves=("the entries of name have gaps or repetitions",)),
+            "the audit log has every move of an alias, and no other",
+        ),
         (replace(SOUND, left={"calibrant::leases": 1}), "no lease, message or held batch remains"),
         (replace(SOUND, answers={500: 1}), "every answer was documented"),
     ],

@@ -72,6 +72,35 @@ def test_the_scale_of_a_scored_folder_is_ignored(run: Run, folder: Path, tmp_pat
     assert_allclose(rows["calibrated"].to_numpy(), fitted.apply(rows["p"].to_numpy() / 100), rtol=1e-15)
 
 
+def test_a_map_that_is_fitted_to_a_folder_is_another(run: Run, folder: Path, tmp_path: Path) -> None:
+    rows = parquet.read_table(folder)
+    expected = calibrant.fit("platt", rows["p"].to_numpy(), rows["y"].to_numpy())
+    found = run("fit", folder, *NAMED, "--method", "platt", "--out", tmp_path / "map.json")
+    assert found.exit_code == 0, found.stderr
+    p = np.linspace(0.01, 0.99, 9)
+    assert_allclose(calibrant.load(tmp_path / "map.json").apply(p), expected.apply(p), rtol=1e-9)
+    assert "--holdout" in error_of(run("fit", folder, *NAMED, "--holdout", "0.2"))
+    assert "--group" in error_of(run("fit", folder, *NAMED, "--group", "country"))
+    assert "--where" in error_of(run("fit", folder / "country=de" / "part.parquet", *NAMED, "--where", "p < 1"))
+
+
+def test_models_in_the_columns_of_a_folder_are_compared_otherwise(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    p = random.random(300)
+    rows = {"a": p, "b": p**2, "y": (random.random(300) < p).astype(np.int64)}
+    (tmp_path / "rows").mkdir()
+    parquet.write_table(pa.table(rows), tmp_path / "rows" / "x.parquet")
+    models = ("--prediction", "a", "--prediction", "b", "--label", "y")
+    found = run("compare", tmp_path / "rows", *models, "--measure", "log-loss", "--json")
+    assert found.exit_code == 0, found.stderr
+    in_file = run("compare", tmp_path / "rows" / "x.parquet", *models, "--measure", "log-loss", "--json")
+    assert json.loads(found.stdout) == json.loads(in_file.stdout)
+    assert "--prediction" in error_of(run("compare", tmp_path / "rows", *models[2:]))
+    calibrant.fit("platt", p, rows["y"]).save(tmp_path / "map.json")
+    mapped = run("compare", tmp_path / "rows", *models[2:], "--map", tmp_path / "map.json", "--json")
+    assert mapped.exit_code == 0, mapped.stderr
+
+
 def test_a_scale_that_is_stated_is_taken_for_the_default(run: Run, tmp_path: Path) -> None:
     (tmp_path / "rows").mkdir()
     parquet.write_table(pa.table({"p": [0.1, 0.9]}), tmp_path / "rows" / "x.parquet")

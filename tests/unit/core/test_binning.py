@@ -249,7 +249,7 @@ def test_the_sweep_of_equal_widths_sees_every_decrease(seed: int) -> None:
     random = np.random.default_rng(seed)
     p = np.round(random.random(random.integers(2, 60)), random.integers(1, 5))
     y = (random.random(len(p)) < (p > 0.5) * 0.9 + 0.05 * (seed % 3)).astype(np.int8)
-    w = None if seed % 2 else 1.0 + random.integers(0, 3, len(p))
+    w = None if seed % 2 else random.integers(1, 4, len(p)).astype(np.float64)
     event = Event(p, y, w)
     count, most = width_sweep_count(event), min(len(event.cells), 4096)
     rising = [bool((np.diff(equal_width_of_cells(event.cells, b).mean_y) >= 0).all()) for b in range(1, most + 1)]

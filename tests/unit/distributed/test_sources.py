@@ -295,6 +295,28 @@ def test_a_map_is_applied_to_columns_in_another_order(tmp_path: Path) -> None:
     assert calibrant.calibrate_source(str(tmp_path / "x.parquet"), **scored, prediction=["p_cat", "p_dog"]).rows == 300
 
 
+def test_models_of_a_source_are_compared_otherwise_than_their_rows(folder: Path) -> None:
+    table = _table(folder).append_column("q", pa.array(_table(folder)["p"].to_numpy() ** 2))
+    for file in folder.iterdir():
+        file.unlink()
+    parquet.write_table(table, folder / "x.parquet")
+    models = {"p": "p", "q": "q"}
+    named: dict[str, Any] = {"label": "y", "group": "g", "measures": ["log-loss", "ece"], "resamples": 100}
+    found = calibrant.compare_source(str(folder), prediction=models, **named)
+    groups = ["(missing)" if name is None else name for name in table["g"].to_pylist()]
+    rows = {name: table[name].to_numpy() for name in models}
+    how: dict[str, Any] = {"measures": ["log-loss", "ece"], "resamples": 100}
+    assert found.to_dict() == calibrant.compare(rows, table["y"].to_numpy(), groups=groups, **how).to_dict()
+    with pytest.raises(SourceTooLarge, match="comparisons"):
+        calibrant.compare_source(str(folder), prediction=models, memory=1 << 20, **named)
+    fitted = {"platt": calibrant.fit("platt", rows["p"], table["y"].to_numpy())}
+    mapped = calibrant.compare_source(str(folder), prediction="p", maps=fitted, label="y", **how)
+    assert mapped.to_dict() == calibrant.compare(rows["p"], table["y"].to_numpy(), fitted, **how).to_dict()
+    for wrong in ({"prediction": "p"}, {"prediction": models, "maps": fitted}, {"prediction": {}}):
+        with pytest.raises(CalibrationError):
+            calibrant.compare_source(str(folder), label="y", **wrong)
+
+
 # --- Memory
 
 

@@ -27,7 +27,7 @@ def _one(measure: dict[str, Any], *arguments: Any, **options: Any) -> calibrant.
     return calibrant.evaluate(*arguments, measures=[asked], **options).measures["it"]
 
 
-@pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "temperature", "ets", "iop-diagonal"])
+@pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "temperature", "ets"])
 @pytest.mark.parametrize("score", ["brier", "log-loss"])
 def test_miscalibrated_predictions_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
     asked = {"method": method, "score": score}
@@ -53,8 +53,9 @@ def test_each_fold_is_calibrated_by_the_others() -> None:
     assert found.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["temperature", "ets", "iop-diagonal"])
-@pytest.mark.parametrize("score", ["brier", "log-loss"])
+@pytest.mark.parametrize(
+    ("method", "score"), [("temperature", "brier"), ("ets", "log-loss"), ("iop-diagonal", "brier")]
+)
 def test_overconfident_vectors_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
     asked = {"method": method, "score": score, "folds": 3}
     logits, labels, truth = calibrant.logistic_normal(1200, n_classes=4, temperature=2.0, accuracy=0.7, seed=0)

@@ -267,6 +267,87 @@ def test_the_expected_loss_of_risk_control_is_at_most_alpha() -> None:
     assert np.mean(losses) > 0.1
 
 
+def _false_positive_rate(p: Any, y: Any, cluster: Any, threshold: float) -> list[float]:
+    negative = y == 0
+    return [float((p[negative & (cluster == c)] >= threshold).mean()) for c in np.unique(cluster[negative])]
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.6])
+def test_the_threshold_of_false_positives_is_the_smallest_that_the_bound_allows(alpha: float) -> None:
+    random = np.random.default_rng(18)
+    p, cluster = np.round(random.random(400), 2), np.arange(400) // 8
+    y = (random.random(400) < p).astype(int)
+    fitted = calibrant.fit_sets(p, y, method="crc", alpha=alpha, clusters=cluster, loss="false-positive-rate")
+    t = fitted.to_document()["parameters"]["thresholds"][0]
+
+    def bound(threshold: float) -> float:
+        losses = _false_positive_rate(p, y, cluster, threshold)
+        return (sum(losses) + 1.0) / (len(losses) + 1)
+
+    assert bound(t) <= alpha < bound(t - 0.01)
+    assert fitted.apply([t, np.nextafter(t, 0.0)]).to_lists() == [[1], [0]]
+    assert calibrant.load_sets(fitted.to_document()) == fitted
+
+
+def test_the_expected_share_of_false_positives_is_at_most_alpha() -> None:
+    random, losses = np.random.default_rng(19), []
+    for _ in range(150):
+        p = random.random((30, 6))
+        y = (random.random((30, 6)) < p).astype(int)
+        fitted = calibrant.fit_sets(p[:29], y[:29], method="crc", alpha=0.2, loss="false-positive-rate")
+        if (y[29] == 0).any():
+            losses.append(fitted.apply(p[29:]).members[0][y[29] == 0].mean())
+    assert np.mean(losses) <= 0.2 + 4 * np.std(losses) / np.sqrt(len(losses))
+    assert np.mean(losses) > 0.1
+
+
+def test_certain_negative_rows_and_few_clusters_have_a_threshold_too() -> None:
+    y = np.arange(40) % 2
+    options: dict[str, Any] = {"method": "crc", "loss": "false-positive-rate"}
+    none = calibrant.fit_sets(np.ones(40), y, alpha=0.1, **options)
+    assert none.apply([0.0, 1.0]).to_lists() == [[0], [0]]
+    certain = calibrant.fit_sets(np.zeros(40), y, alpha=0.1, **options)
+    assert certain.apply([0.0, 1e-300]).to_lists() == [[0], [1]]
+    few = calibrant.fit_sets(
+        np.linspace(0.0, 1.0, 40), y, alpha=0.1, conditional="group", groups=["few"] * 4 + ["many"] * 36, **options
+    )
+    assert few.apply([1.0], groups=["few"]).to_lists() == [[0]]
+    assert few.warning is not None
+    assert "every row is class 0: few; they have too few clusters with negative rows" in few.warning
+    with pytest.raises(CalibrationError, match="label 0"):
+        calibrant.fit_sets(np.ones(40), np.ones(40, int), **options)
+
+
+WEIGHTED: dict[str, dict[str, Any]] = {
+    "lac": {"method": "lac"},
+    "aps": {"method": "aps", "conditional": "class"},
+    "randomised": {"method": "aps", "randomised": True},
+    "groups": {"method": "raps", "conditional": "group"},
+    "risk": {"method": "crc"},
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_weight_is_a_number_of_equal_rows(name: str) -> None:
+    options = WEIGHTED[name]
+    p, y = _rows(300, 3, 20)
+    p, y = (p[:, 1], (y == 1).astype(int)) if name == "risk" else (p, y)
+    times = np.random.default_rng(21).integers(0, 4, 300)
+    groups = np.where(np.arange(300) % 2, "a", "b")
+    by = {"groups": groups} if options.get("conditional") == "group" else {}
+    repeated = {key: np.repeat(value, times) for key, value in by.items()}
+    weighted = calibrant.fit_sets(p, y, weights=times, **by, **options)
+    plain = calibrant.fit_sets(np.repeat(p, times, axis=0), np.repeat(y, times), **repeated, **options)
+    assert weighted == plain
+
+
+def test_weights_that_are_not_counts_are_refused() -> None:
+    p, y = _rows(300, 3, 22)
+    for weights in (np.full(300, 0.5), np.full(300, 1e9), np.full(299, 1)):
+        with pytest.raises(CalibrationError, match="weights"):
+            calibrant.fit_sets(p, y, weights=weights)
+
+
 def test_the_warning_of_risk_control_says_that_every_row_of_a_small_group_is_class_1() -> None:
     p, y, groups = np.linspace(0.1, 0.9, 90), np.arange(90) % 2, np.repeat(["large", "small"], [84, 6])
     fitted = calibrant.fit_sets(p, y, method="crc", alpha=0.1, groups=groups, conditional="group")

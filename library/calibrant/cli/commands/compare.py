@@ -1,7 +1,8 @@
 """Compare several models on the same rows, or calibration maps with each other and with no map.
 
 The models are several columns of one file, each named with --prediction, or one file for each model, joined on the
-column of --id. With --map, the maps are compared on the predictions of the file.
+column of --id. With --map, the maps are compared on the predictions of the file. Instead of a file, there may be a
+folder, a pattern such as 'rows/*.parquet' or a URL such as 's3://bucket/rows/*.parquet', if its rows fit in memory.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from calibrant.cli.rows import (
     reduction_of,
 )
 from calibrant.cli.server_url import Server
+from calibrant.cli.sources import Where, compared_source, source_arguments, source_of
 
 if TYPE_CHECKING:
     from calibrant.io.table import Sheet
@@ -69,11 +71,17 @@ def compare(
     resamples: Resamples = RESAMPLES,
     cluster_variance: Variance = None,
     seed: Seed = SEED,
+    where: Where = None,
     as_json: Json = False,
     server: Server = None,
 ) -> None:
     if cluster_variance is not None and columns["clusters"] is None:
         raise typer.BadParameter("needs --cluster", param_hint="--cluster-variance")
+    sources = [source for source in (source_of(file, server) for file in files) if source is not None]
+    if sources and len(files) > 1:
+        raise typer.BadParameter("must be one folder, pattern or URL, with a column for each model", param_hint="FILES")
+    if where and not sources:
+        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
@@ -83,8 +91,12 @@ def compare(
         read_requests(measures, reduction)  # before a long file is read
         Resampling.read(interval, resamples, seed, variance or "cr2")
         options: dict[str, Any] = {"rank_by": rank_by, "correction": correction}
-        options |= {} if variance is None else {"cluster_variance": variance}
-        if map_of:
+        how = {"interval": interval, "resamples": resamples, "seed": seed}
+        if sources:
+            maps = _loaded(map_of, [read_map(text, None) for text in map_of]) if map_of else None
+            arguments = source_arguments(columns, where, "predictions", "labels")
+            found: Any = compared_source(sources[0], arguments, maps, measures=measures, **options, **how)
+        elif map_of:
             if len(files) > 1:
                 raise typer.BadParameter("is for the predictions of one file", param_hint="--map")
             documents = [read_map(text, server) for text in map_of]
@@ -97,8 +109,10 @@ def compare(
             rows = next(iter(models.values()))
             predictions = {name: sheet.predictions for name, sheet in models.items()}
             options |= {"predictions": None, "models": predictions} if server else {"predictions": predictions}
-        options |= {"measures": measures, "reduction": reduction_of(rows, reduction)}
-        found = engine.call("compare", rows, interval=interval, resamples=resamples, seed=seed, **options)
+        if not sources:
+            options |= {"measures": measures, "reduction": reduction_of(rows, reduction)}
+            options |= {} if variance is None else {"cluster_variance": variance}
+            found = engine.call("compare", rows, **how, **options)
     with errors_in_a_line():
         report = as_sent(found) if server else as_answered(found.to_dict())
         if as_json:

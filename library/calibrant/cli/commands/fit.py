@@ -1,5 +1,8 @@
 """Fit a calibration map.
 
+A folder, a pattern such as 'rows/*.parquet' or a URL such as 's3://bucket/rows/*.parquet' is read without holding all
+rows in memory; name the columns with --prediction and --label.
+
 Methods lac, aps, raps and crc fit a map to prediction sets, such as with --option alpha=0.05.
 
 Without a server, the command writes the map as JSON: to --out, or to standard output. If that is a terminal, it
@@ -10,6 +13,7 @@ the map and the command prints its name and version, or its id.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,6 +41,7 @@ from calibrant.cli.rows import (
 )
 from calibrant.cli.server_url import Server
 from calibrant.cli.sets import GROUPS_OF_SETS, fit_document, gives_sets, rows_of_sets, say_coverage, sets_of
+from calibrant.cli.sources import Where, fitted_source, source_arguments, source_of
 
 if TYPE_CHECKING:
     from calibrant.client.answers import MapRecord
@@ -177,10 +182,14 @@ def fit(
     holdout: Holdout = None,
     name: Name = None,
     allow_shape_change: AllowShapeChange = False,
+    where: Where = None,
     out: Out = None,
     as_json: FitJson = False,
     server: Server = None,
 ) -> None:
+    source = source_of(file, server)
+    if where and source is None:
+        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
     if not server and name is not None:
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
     if holdout is not None and not 0 < holdout < 1:
@@ -189,6 +198,15 @@ def fit(
     check_alone(regression=regression, columns=columns)
     if support is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--support")
+    if source is not None:
+        refused = {"--regression": regression, "--holdout": holdout, "--method": gives_sets(method)}
+        for flag in [flag for flag, given in refused.items() if given]:
+            raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
+        with errors_in_a_line():
+            arguments = source_arguments(columns, where, "predictions", "labels") | read_options(option)
+            document = fitted_source(source, method, arguments, seed)
+            _write(Fitted(document), Path(re.sub(r"[*?[\]]", "", file.name) or "map"), out, as_json=as_json)
+        return
     if regression:
         scale = "identity" if columns["scale"] == "probability" else columns["scale"]
         with engine_of(server) as engine:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from calibrant.cli.monitor_rows import What
     from calibrant.client.answers import (
+        AdaptiveReading,
         DriftReading,
         EstimatesReading,
         LabelShiftReading,
@@ -166,6 +167,8 @@ def show(
             write_lines(_coverage(each.name, each.pit))
     if reading.online is not None:
         write_lines(_online(reading.online))
+    if reading.adaptive is not None:
+        write_lines(_adaptive(reading.adaptive))
 
 
 def _coverage(window: str, pit: PitReading) -> Table:
@@ -174,6 +177,19 @@ def _coverage(window: str, pit: PitReading) -> Table:
     for each in pit.intervals:
         low, high = each.interval
         shown.add_row(f"{100 * each.level:.4g} %", _share(each.share), f"{_share(low)} to {_share(high)}")
+    return shown
+
+
+def _adaptive(reading: AdaptiveReading) -> Table:
+    """The progress of an error level that follows the coverage."""
+    shown = table("adaptive level", "value", left=1)
+    version = next((each.version for each in reversed(reading.versions) if each.map == reading.in_force), None)
+    shown.add_row("version", "-" if version is None else str(version))
+    shown.add_row("level in force", f"{reading.level:.4g}")
+    shown.add_row("next level", f"{reading.next_level:.4g}")
+    shown.add_row("labelled rows", f"{reading.rows:,}")
+    if reading.error is not None and reading.bound is not None:
+        shown.add_row("share of misses", f"{reading.error:.4g}, at most {reading.bound:.2g} from {reading.target:.4g}")
     return shown
 
 

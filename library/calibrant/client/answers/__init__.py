@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calibrant.client.answers.aliases import Aliases, AliasRecord
-    from calibrant.client.answers.audit import Actor, AuditPage, ChangeRecord, KeyGrant
+    from calibrant.client.answers.audit import Actor, AuditPage, ChangeRecord, Promoter
     from calibrant.client.answers.audit_hooks import AuditHookAnswer, AuditHooksAnswer, HookProgress
     from calibrant.client.answers.batches import BatchesAnswer, BatchRecord
     from calibrant.client.answers.catalogue import (
@@ -209,7 +209,6 @@ _MODULE_OF = {
     "JobAnswer": "jobs",
     "JobSummary": "jobs",
     "JobsAnswer": "jobs",
-    "KeyGrant": "audit",
     "LabelShiftReading": "monitor_answers",
     "Limit": "catalogue",
     "LimitsAnswer": "catalogue",
@@ -244,6 +243,7 @@ _MODULE_OF = {
     "Problem": "problems",
     "ProblemError": "problems",
     "Progress": "jobs",
+    "Promoter": "audit",
     "Proposal": "monitor_alarms",
     "RecalibrationData": "monitor_alarms",
     "RecalibrationRequested": "monitor_alarms",
@@ -351,7 +351,6 @@ __all__ = [
     "JobAnswer",
     "JobSummary",
     "JobsAnswer",
-    "KeyGrant",
     "LabelShiftReading",
     "Limit",
     "LimitsAnswer",
@@ -386,6 +385,7 @@ __all__ = [
     "Problem",
     "ProblemError",
     "Progress",
+    "Promoter",
     "Proposal",
     "RecalibrationData",
     "RecalibrationRequested",

@@ -13,12 +13,6 @@ ChangeAction = Literal[
     "map-imported",
     "map-described",
     "map-deleted",
-    "alias-moved",
-    "alias-deleted",
-    "alias-not-moved",
-    "key-created",
-    "key-rotated",
-    "key-revoked",
     "monitor-created",
     "monitor-changed",
     "monitor-deleted",
@@ -28,10 +22,17 @@ ChangeAction = Literal[
     "recalibration-failed",
     "challenger-proposed",
     "proposal-replaced",
+    "alias-moved",
+    "alias-deleted",
+    "alias-not-moved",
+    "key-created",
+    "key-rotated",
+    "key-revoked",
     "proposal-accepted",
     "proposal-rejected",
     "audit-hook-set",
     "audit-hook-deleted",
+    "restore-started",
     "backup-restored",
 ]
 
@@ -51,12 +52,17 @@ class Actor(WireAnswer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyGrant(WireAnswer):
-    """An API key, and what it grants."""
+class Promoter(WireAnswer):
+    """Who could move an alias: an API key, all holders of tokens with some claims, or a monitor by itself."""
 
-    id: str  # id of the API key
-    name: str  # name of the API key
-    scope: str  # what the key grants
+    #: `key`: an API key; `tokens`: all holders of tokens; `monitor`: a monitor by itself
+    kind: Literal["key", "tokens", "monitor"] = "key"
+    id: str | None = None  # id of the API key or of the monitor
+    name: str | None = None  # name of the API key or of the monitor
+    scope: str | None = None  # what the key, or the value of the claim, grants
+    issuer: str | None = None  # issuer of the tokens
+    #: for tokens: each claim, as the settings name it, and the value that it must have or contain
+    claims: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +73,19 @@ class ChangeRecord(WireAnswer):
     map: str | None = None  # name of the map, or the id of a map without a name
     alias: str | None = None  # name of the alias
     monitor: str | None = None  # name of the monitor
+    monitor_id: str | None = None  # id of the monitor, which a later monitor of the same name does not have
     key: str | None = None  # id of the API key that was created, rotated or revoked
     before: dict[str, Any] | None = None  # what changed, before; None if it did not exist
     after: dict[str, Any] | None = None  # what changed, after; None if it no longer exists
     detail: str | None = None  # the reason of the service, such as that of a declined challenger
-    #: for `alias-moved`: the keys of the tenant that could move an alias then, at most 100; None without keys
-    permitted: list[KeyGrant] | None = None
-    id: str  # id of the entry; the ids of later entries are greater
-    at: str  # when it was done, by the clock of Redis
+    #: for `alias-moved`: everyone who could move the alias then; None if the service required no credentials, so that
+    #: every local caller could
+    permitted: list[Promoter] | None = None
     actor: Actor  # who did it
     note: str | None = None  # the reason of the caller, from the header `Calibrant-Note`
     request_id: str | None = None  # id of the request, as in logs and in `X-Request-Id`
+    id: str  # id of the entry; the ids of later entries are greater, unless the clock was set back
+    at: str  # when it was done, by the clock of Redis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,7 @@ AttemptError = Literal[
 class HookProgress(WireAnswer):
     """How far a hook is, and its last attempt."""
 
-    format: int = 1  # version of the format of this document
-    sent: str  # id of the last entry that was accepted; later ones are to be sent
+    sent: str = ""  # id of the last entry that was accepted; later ones are to be sent
     failures: int = 0  # number of failed attempts since an entry was accepted
     status: int | None = None  # HTTP status of the last attempt
     error: AttemptError | None = None  # why the last attempt had no response

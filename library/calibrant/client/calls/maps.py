@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol, Unpack, overload
 
@@ -220,7 +221,7 @@ def calibrate_sets(
     answer, arrays, _ = yield from _calibrated(patience, {"map": map, "seed": seed}, predictions, None, groups)
     try:
         classes, (alpha,) = tuple(arrays["classes"].tolist()), arrays["alpha"].tolist()
-        sets = PredictionSets(arrays["members"], classes, alpha)
+        sets = PredictionSets(arrays["members"], classes, None if math.isnan(alpha) else alpha)
     except (KeyError, ValueError) as error:
         raise unreadable(answer) from error
     return AppliedSets(*applied(answer, sets))

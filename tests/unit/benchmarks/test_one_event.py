@@ -1,0 +1,127 @@
+"""Fresh draws of one event, shapes that are not in the papers, and what their page concludes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.tables.datasets import DERIVATES, SHAPES, SIZES, unseen_truth
+from benchmarks.tables.event import (
+    ALL,
+    ERRORS,
+    FEW,
+    METHODS,
+    OWN,
+    Mean,
+    answers,
+    distances,
+    error_keys,
+    explanation,
+    fresh,
+    gain,
+    map_keys,
+    mean_of,
+    page,
+    truth,
+    verdict,
+)
+
+_GRID = (np.arange(50_000) + 0.5) / 50_000
+
+
+@pytest.mark.parametrize("shape", OWN)
+def test_a_derivate_is_named_after_its_expected_distance(shape: str) -> None:
+    for derivate in FEW:
+        c = truth(shape, derivate, _GRID)
+        assert np.abs(c - _GRID).mean() == pytest.approx(float(derivate), rel=0.06)
+        assert (c >= 0.0).all()
+        assert (c <= 1.0).all()
+
+
+def test_two_of_the_four_other_shapes_are_not_monotone() -> None:
+    falls = {shape: bool((np.diff(truth(shape, DERIVATES[-1], _GRID)) < 0.0).any()) for shape in OWN}
+    assert falls == {"ceiling": False, "plateau": False, "wave": True, "dip": True}
+
+
+@pytest.mark.parametrize("shape", [*OWN, "square"])
+def test_a_draw_has_the_same_labels_for_every_method_and_is_ascending(shape: str) -> None:
+    data, points, c = fresh((shape, "0.040", 1_000, 5_000))
+    again = fresh((shape, "0.040", 1_000, 5_000))[0]
+    np.testing.assert_array_equal(data.y, again.y)
+    assert (np.diff(data.p) >= 0.0).all()
+    assert points.shape == c.shape
+    assert data.y.mean() == pytest.approx(data.c.mean(), abs=0.05)
+
+
+def test_the_test_points_of_the_papers_shapes_are_the_papers() -> None:
+    np.testing.assert_array_equal(fresh(("sqrt", "0.050", 1_000, 5_000))[2], unseen_truth()[::50])
+
+
+def test_those_of_a_draw_come_before_those_of_the_next() -> None:
+    assert map_keys(2)[: len(map_keys(1))] == map_keys(1)
+    assert len(map_keys(1)) == len(SIZES) * (len(SHAPES) * len(DERIVATES) + len(OWN) * len(FEW))
+    assert len(set(error_keys(2))) == 2 * len(SIZES) * len(ALL) * len(DERIVATES)
+
+
+def test_a_mean_has_the_error_of_draws_within_sizes() -> None:
+    values = {("square", "", 1_000, 0): 1.0, ("square", "", 1_000, 1): 3.0, ("square", "", 3_000, 0): 5.0}
+    values |= {("sqrt", "", 3_000, 0): 7.0, ("square", "", 3_000, 1): 6.0}
+    records = {key: {"x": value} for key, value in values.items()}
+    # Means of the draws are 1 and 3, and 6 and 6; variances of the sizes' means are 1 and 0.
+    assert mean_of(records, lambda _, record: float(record["x"])) == Mean(4.0, 0.5)
+    alone = mean_of({key: r for key, r in records.items() if key[3] == 0}, lambda _, record: float(record["x"]))
+    assert alone.value == 3.5
+    assert np.isnan(alone.error)
+
+
+@pytest.mark.parametrize(
+    ("mean", "most", "expected"),
+    [
+        (Mean(10.0, 0.5), True, "met"),
+        (Mean(12.0, 0.5), True, "missed"),
+        (Mean(10.9, 0.5), True, "not decided (within the goal)"),
+        (Mean(11.1, 0.5), True, "not decided (outside the goal)"),
+        (Mean(12.0, 0.5), False, "met"),
+        (Mean(10.0, np.nan), True, "not decided (within the goal)"),
+    ],
+)
+def test_a_goal_is_decided_only_beyond_the_standard_error(mean: Mean, most: bool, expected: str) -> None:
+    assert verdict(mean, 11.0, most=most) == expected
+
+
+def test_the_gain_in_rank_correlation_is_paired() -> None:
+    records = {
+        ("square", derivate, n, seed): {
+            "truth": float(derivate),
+            "averaged debiased": float(derivate),
+            "ES_15": -float(derivate) if seed else float(derivate),
+        }
+        for derivate in FEW
+        for n in SIZES
+        for seed in (0, 1)
+    }
+    # The other method orders the derivates the wrong way round in one of two draws.
+    assert gain(records).value == pytest.approx(1.0)
+
+
+def test_distances_are_compared_with_the_truth_of_the_test_points() -> None:
+    found = answers(("beta1", "0.040", 1_000, 5_000))
+    assert set(found) == set(METHODS)
+    assert all(0.0 <= value < 0.1 for value in found.values())
+    records = {("beta1", "0.040", 1_000, seed): found for seed in (5_000, 5_001)}
+    assert distances(records, "averaged").value == pytest.approx(1e3 * found["averaged"])
+    assert distances(records, "averaged", "averaged").value == 0.0
+
+
+def test_the_page_says_what_is_missing_and_why_two_means_of_the_tables_differ() -> None:
+    random = np.random.default_rng(0)
+    maps = {key: dict(zip(METHODS, 0.01 + 0.001 * random.random(len(METHODS)), strict=True)) for key in map_keys(2)}
+    reported = {
+        key: {"truth": float(key[1]), **{name: float(key[1]) + 0.01 * random.random() for name in ERRORS}}
+        for key in error_keys(2)
+    }
+    text = page(maps, reported)
+    assert "maps are fitted on 6 label draws" in text
+    assert "(wanted: 600, 594 are missing)" in text
+    assert "every fourth derivate only" in explanation(maps)
+    assert text.count("± nan") == 0
