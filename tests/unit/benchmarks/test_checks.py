@@ -239,6 +239,7 @@ _FEW: tuple[tuple[str, dict[str, int]], ...] = (
     ("comparison-error", {"RUNS": 1, "TRUTH_ROWS": 1_000}),
     ("calibration-test", {"RUNS": 1}),
     ("conformal-coverage", {"RUNS": 3}),
+    ("decision-curves", {"RUNS": 1, "MANY": 1_000}),
     ("alarms", {"DELAY_RUNS": 1, "ROWS": 30_000}),
 )
 
