@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import calibrant
+from benchmarks.checks import Check, Part
 from benchmarks.provenance import Pool
 from benchmarks.records import publish
 
@@ -98,6 +100,29 @@ def coverage(population: Population) -> dict[str, Array]:
     return {name: covered[name] / known[name] for name in QUANTITIES}
 
 
+HEAD = (
+    "| rows, prevalence | " + " | ".join(f"`{name}`" for name in QUANTITIES) + " |",
+    "|---|" + "---|" * len(QUANTITIES),
+)
+
+
+def row(population: Population, shares: Mapping[str, Array]) -> str:
+    """Return the row of a population."""
+    cells = [", ".join(f"{share:.3f}" for share in shares[name]) for name in QUANTITIES]
+    return f"| {population.n:,}, {population.prevalence:.0%} | " + " | ".join(cells) + " |"
+
+
+def checks(data: Path | None = None) -> list[Part]:
+    """Return the rows, each of which can be computed alone."""
+    del data
+
+    def lines(population: Population) -> list[str]:
+        return [*HEAD, row(population, coverage(population))]
+
+    populations = [Population(n, rate) for n, rate in product(ROWS, PREVALENCES)]
+    return [Check(f"{of.n}, {of.prevalence}", partial(lines, of)) for of in populations]
+
+
 def main() -> None:
     """Simulate and write the page."""
     populations = [Population(n, rate) for n, rate in product(ROWS, PREVALENCES)]
@@ -110,13 +135,11 @@ def main() -> None:
         "decided differently; intervals are then long. Speed and values beside other packages are",
         "[on another page](clinical-speed.md).",
         "",
-        "| rows, prevalence | " + " | ".join(f"`{name}`" for name in QUANTITIES) + " |",
-        "|---|" + "---|" * len(QUANTITIES),
+        *HEAD,
     ]
     with Pool(PROCESSES) as pool:
         for population, found in zip(populations, pool.map(coverage, populations), strict=True):
-            cells = [", ".join(f"{share:.3f}" for share in found[name]) for name in QUANTITIES]
-            lines.append(f"| {population.n:,}, {population.prevalence:.0%} | " + " | ".join(cells) + " |")
+            lines.append(row(population, found))
             print(lines[-1], file=sys.stderr)
     publish(PAGE, "\n".join([*lines, ""]))
 

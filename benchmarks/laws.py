@@ -230,13 +230,13 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _numbers(cells: Sequence[str]) -> list[float]:
-    return [found[0].value if (found := figures(cell)) else np.nan for cell in cells]
+    return [numbers[0].value if (numbers := figures(cell)) else np.nan for cell in cells]
 
 
 def _check_column(rule: Column, name: str, table: Table, place: int) -> None:
     # A percentage obeys a law for shares as it is printed.
-    found = [[x.value * (0.01 if x.percent else rule.unit) for x in figures(row[place])] for row in table.rows]
-    values = [value for cell in found for value in (cell[:1] if rule.first else cell)]
+    cells = [[x.value * (0.01 if x.percent else rule.unit) for x in figures(row[place])] for row in table.rows]
+    values = [value for cell in cells for value in (cell[:1] if rule.first else cell)]
     about = f"{name}, {table.section}, {table.head[place]}"
     law = (rule.law.__doc__ or "").partition("\n")[0]
     try:
@@ -261,9 +261,9 @@ def _check_squares(name: str, parts: Sequence[Table], absolutes: str, squares: s
         for row in table.rows:
             if row[0] in rows:
                 pairs = [(row[table.head.index(h)], rows[row[0]][first.head.index(h)]) for h in heads]
-                found = [(small[0], large[0]) for a, b in pairs if (small := figures(a)) and (large := figures(b))]
+                both = [(small[0], large[0]) for a, b in pairs if (small := figures(a)) and (large := figures(b))]
                 # As large and as small as the printed digits allow.
-                least, most = [x.value - x.half for x, _ in found], [x.value + x.half for _, x in found]
+                least, most = [x.value - x.half for x, _ in both], [x.value + x.half for _, x in both]
                 square(least, most, f"{name}, {table.section}, {row[0]}")
 
 

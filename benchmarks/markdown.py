@@ -51,12 +51,12 @@ def figures(cell: str) -> list[Figure]:
     >>> figures("**-1,234.50** (3%)")
     [Figure(value=-1234.5, half=0.005, percent=False), Figure(value=3.0, half=0.5, percent=True)]
     """
-    found = []
+    numbers = []
     text = re.sub("`[^`]*`", "", cell).replace("*", " ").replace("\N{MINUS SIGN}", "-")
     for match in _NUMBER.finditer(text):
         mantissa, _, exponent = match[0].replace(",", "").partition("e")
         digits = len(mantissa.partition(".")[2])
         half = 0.5 * 10.0 ** (int(exponent or 0) - digits)
         percent = text[match.end() :].lstrip().startswith("%")
-        found.append(Figure(float(match[0].replace(",", "")), half, percent))
-    return found
+        numbers.append(Figure(float(match[0].replace(",", "")), half, percent))
+    return numbers

@@ -112,8 +112,8 @@ def of_logistic(fitted: CalibrationMap, rows: Rows, *, smoothed: bool = False, s
     ones, zeros = rows.y.sum(), (1.0 - rows.y).sum()
     targets = np.where(rows.y == 1.0, (ones + 1) / (ones + 2), 1 / (zeros + 2)) if smoothed else rows.y
     penalty = 2.0 * strength * (theta - [0.0, 1.0, 0.0]) / len(rows.y)
-    found = _relative(terms, expit(terms @ theta) - targets, penalty)
-    return float(np.abs(found[:used]).max())
+    derivatives = _relative(terms, expit(terms @ theta) - targets, penalty)
+    return float(np.abs(derivatives[:used]).max())
 
 
 def of_temperature(fitted: CalibrationMap, rows: Rows) -> float:
@@ -131,9 +131,9 @@ def of_beta(fitted: CalibrationMap, rows: Rows) -> float:
     values = fitted.function.parameters()
     theta = np.array([values[name] for name in "abc"])
     terms = np.column_stack([log_expit(rows.z), -log_expit(-rows.z), np.ones_like(rows.z)])
-    found = _relative(terms, expit(terms @ theta) - rows.y, _PRECISION * theta / len(rows.y))
+    derivatives = _relative(terms, expit(terms @ theta) - rows.y, _PRECISION * theta / len(rows.y))
     at_bound = (theta == 0.0) & np.array([True, True, False])
-    return float(np.where(at_bound, np.maximum(-found, 0.0), np.abs(found)).max())
+    return float(np.where(at_bound, np.maximum(-derivatives, 0.0), np.abs(derivatives)).max())
 
 
 def of_isotonic(fitted: CalibrationMap, rows: Rows) -> float:
@@ -224,8 +224,8 @@ Key = tuple[str, str, int, str, int, int]
 
 def keys(sizes: Sequence[int], seeds: int) -> list[Key]:
     """Family, loss, pieces, shape, n and seed of each fit."""
-    found = product(("pl", "pl3"), ("log-loss", "brier"), PIECES, SHAPES, sizes, range(seeds))
-    return sorted(found, key=lambda key: key[-1])
+    fits = product(("pl", "pl3"), ("log-loss", "brier"), PIECES, SHAPES, sizes, range(seeds))
+    return sorted(fits, key=lambda key: key[-1])
 
 
 def searches(key: Key) -> dict[str, float]:
@@ -236,14 +236,14 @@ def searches(key: Key) -> dict[str, float]:
         return {}
     problem = Problem.of(rows, "pl" if family == "pl" else "pl3", "brier" if loss == "brier" else "log-loss", pieces)
     own: dict[Starts, tuple[Array, Array]] = {name: problem.own(name) for name in ("quantiles", "several")}
-    found: dict[str, float] = {name: problem.loss(*curve) for name, curve in own.items()}
+    losses: dict[str, float] = {name: problem.loss(*curve) for name, curve in own.items()}
     random = np.random.default_rng([53, n, seed, pieces])
-    found["random starts"] = problem.from_random_starts(*own["quantiles"], random)
+    losses["random starts"] = problem.from_random_starts(*own["quantiles"], random)
     if pieces > 1:
-        found["differential evolution"] = problem.by_evolution(random)
+        losses["differential evolution"] = problem.by_evolution(random)
     else:
-        found["minimize of SciPy"] = problem.heights_for(np.zeros(0))[0]
-    return found
+        losses["minimize of SciPy"] = problem.heights_for(np.zeros(0))[0]
+    return losses
 
 
 class Problem(NamedTuple):
@@ -334,7 +334,7 @@ class Problem(NamedTuple):
         return float(end.fun)
 
 
-def search_table(found: Mapping[Key, Mapping[str, float]]) -> list[str]:
+def search_table(losses: Mapping[Key, Mapping[str, float]]) -> list[str]:
     """The table of PL and PL3: how often and by how much another search ends lower."""
     lines = [
         "| fit | loss | pieces | fits | lowest, default | mean excess | largest excess | of n | lowest, several "
@@ -342,7 +342,7 @@ def search_table(found: Mapping[Key, Mapping[str, float]]) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for family, loss, pieces in product(("pl", "pl3"), ("log-loss", "brier"), PIECES):
-        part = [(key, of) for key, of in found.items() if key[:3] == (family, loss, pieces) and of]
+        part = [(key, of) for key, of in losses.items() if key[:3] == (family, loss, pieces) and of]
         if not part:
             continue
         least = np.array([min(of.values()) for _, of in part])
@@ -475,18 +475,18 @@ derivative at the fit, with ln p and ln(1 - p) computed exactly from the logits.
 """
 
 
-def page(found: Mapping[Key, Mapping[str, float]], sizes: Sequence[int], seeds: int) -> str:
+def page(losses: Mapping[Key, Mapping[str, float]], sizes: Sequence[int], seeds: int) -> str:
     """The page."""
     largest = max(float(np.abs(rows_of(shape, STRENGTHS[1], LOGIT_ROWS, 0).z).max()) for shape in SHAPES) * FACTORS[-1]
-    counts = ", ".join(f"{n:,}" for n in sorted({key[4] for key in found}))
+    counts = ", ".join(f"{n:,}" for n in sorted({key[4] for key in losses}))
     head = _HEAD.format(strengths=", ".join(STRENGTHS), seeds=seeds)
     searched = _SEARCH_TEXT.format(
-        fits=len(found), sizes=counts, strength=SEARCHED_STRENGTH, random=RANDOM_STARTS, goal=GOAL
+        fits=len(losses), sizes=counts, strength=SEARCHED_STRENGTH, random=RANDOM_STARTS, goal=GOAL
     )
     parts = [head, f"## {_CONVEX}", _CONVEX_TEXT.format(goal=GOAL), *convex_table(CONVEX, sizes, seeds)]
     apart = convex_table(CONVEX, SIZES_APART, seeds, apart=True)
     parts += ["", f"## {_APART}", _APART_TEXT, *apart]
-    parts += ["", f"## {_SEARCHES}", searched, *search_table(found)]
+    parts += ["", f"## {_SEARCHES}", searched, *search_table(losses)]
     parts += ["", f"## {_LOGITS}", _LOGITS_TEXT.format(largest=largest, rows=LOGIT_ROWS), *scaled_table(SCALED)]
     return "\n".join(parts) + "\n"
 
@@ -516,19 +516,19 @@ def main() -> None:
     """Run the fits of PL and PL3 without a record, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help="draws of each shape (default: 5)")
-    parser.add_argument("--searched-seeds", type=int, default=2, help="those of PL and PL3 (default: 2)")
+    parser.add_argument("--searched-seeds", type=int, default=1, help="those of PL and PL3 (default: 1)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes at the same time")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    path, wanted = current("searches", __file__), keys(SEARCHED_SIZES, asked.searched_seeds)
-    found: dict[Key, dict[str, float]] = {tuple(key): losses for key, losses in read(path)}
-    with Pool(asked.processes, multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(searches, key): key for key in wanted if key not in found}
+    path, wanted = current("searches", __file__), keys(SEARCHED_SIZES, options.searched_seeds)
+    losses: dict[Key, dict[str, float]] = {tuple(key): of for key, of in read(path)}
+    with Pool(options.processes, multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(searches, key): key for key in wanted if key not in losses}
         for count, finished in enumerate(as_completed(running), 1):
-            found[running[finished]] = finished.result()
+            losses[running[finished]] = finished.result()
             append(path, [running[finished], finished.result()])
             print(f"{count} of {len(running)}: {running[finished]}", flush=True)
-    publish(PAGE, page({key: found[key] for key in wanted}, SIZES, asked.seeds))
+    publish(PAGE, page({key: losses[key] for key in wanted}, SIZES, options.seeds))
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ def _of_stages(spent: Mapping[str, float]) -> list[str]:
         "",
         "- One table of all cells, not a tally of each batch: 131,072 rows touch most of 200,000 cells, so that such a",
         "  tally is as large as its rows, and has to be merged.",
-        "- No sorting of rows whose predictions are distinct: one sort of these tells, not one of three keys.",
+        "- No sorting of rows whose predictions are distinct: one sort of predictions tells, not one of three keys.",
         "- A table of 65,536 steps instead of an arcsine for each row, and blocks of 8,192 rows, which fit the cache.",
         "- Groups as codes of the dictionary of the file, which are looked up once for each dictionary.",
         "- No import of pandas, which `to_numpy` of pyarrow makes: `np.from_dlpack` does not copy either.",

@@ -17,6 +17,7 @@ CHECKED = {
     "conformal-coverage": "benchmarks.distributions.conformal_coverage",
     "dataset-shift": "benchmarks.dataset_shift",
     "debiased": "benchmarks.debiased",
+    "decision-curves": "benchmarks.decision_curves",
     "distributions": "benchmarks.distributions.validity",
     "early-stopping": "benchmarks.checks.recorded:early_stopping",
     "estimates": "benchmarks.estimates.__main__",
@@ -43,6 +44,7 @@ _FAULTS = "its cells are counts of injected faults and times, which no run repea
 UNCHECKED = {
     "arena": f"{_PACKAGES}, and base models that take hours",
     "by-reference-speed": _TIMES,
+    "clinical-speed": f"{_TIMES}; {_PACKAGES}",
     "cuda": f"{_TIMES}, and need a GPU",
     "exchangeability": _NETWORKS,
     "host": _TIMES,

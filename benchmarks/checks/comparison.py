@@ -31,10 +31,10 @@ class Comparison:
 
 def same(printed: str, computed: str, tolerance: float) -> bool:
     """Return whether two cells agree: numbers within one unit of the last digit plus a relative tolerance."""
-    one, other = figures(printed), figures(computed)
-    if len(one) != len(other) or not one:
+    old, new = figures(printed), figures(computed)
+    if len(old) != len(new) or not old:
         return _words(printed) == _words(computed)
-    return all(_near(a, b, tolerance) for a, b in zip(one, other, strict=True))
+    return all(_near(a, b, tolerance) for a, b in zip(old, new, strict=True))
 
 
 def _near(a: Figure, b: Figure, tolerance: float) -> bool:

@@ -46,6 +46,8 @@ def _made_by(name: str) -> str:
 def _checked(name: str) -> str:
     if name in CHECKED:
         return "from records in `.calibrant`" if ".recorded:" in CHECKED[name] else "yes"
+    if name not in UNCHECKED:
+        raise LookupError(f"{name} is neither in CHECKED nor in UNCHECKED of benchmarks/checks/catalogue.py")
     return f"no: {UNCHECKED[name]}"
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 import calibrant
+from benchmarks.records import publish
 from benchmarks.timing import machine, medians
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "clinical-speed.md"
@@ -135,12 +136,12 @@ def main() -> None:
         "|---|---|---|---|---|---|",
         *(contest.row() for contest in contests),
         "",
-        "A logistic recalibration of many rows is fitted at a few Chebyshev nodes, over which the rows are spread exactly",
-        "up to rounding. Rows in clusters take longer: their names are read and checked, all rows are sorted, and the",
-        "variance needs the terms of every row.",
+        "A logistic recalibration of many rows is fitted at a few Chebyshev nodes, over which the rows are spread",
+        "exactly up to rounding. Rows in clusters take longer: their names are read and checked, all rows are sorted,",
+        "and the variance needs the terms of every row.",
         "",
     ]
-    PAGE.write_text("\n".join(lines), "utf-8")
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

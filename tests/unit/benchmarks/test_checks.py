@@ -231,3 +231,28 @@ def test_the_parts_of_a_page_have_names_of_their_own(name: str) -> None:
 def test_a_page_of_files_is_not_checked_without_them(name: str) -> None:
     with pytest.raises(NotChecked, match="it needs DATA=folder"):
         importlib.import_module(CHECKED[name]).checks(None)
+
+
+#: Modules, constants that make their runs few, and the number of parts.
+_FEW: tuple[tuple[str, dict[str, int]], ...] = (
+    ("clusters", {"RUNS": 1, "MANY": 1_000}),
+    ("comparison-error", {"RUNS": 1, "TRUTH_ROWS": 1_000}),
+    ("calibration-test", {"RUNS": 1}),
+    ("conformal-coverage", {"RUNS": 3}),
+    ("decision-curves", {"RUNS": 1, "MANY": 1_000}),
+    ("alarms", {"DELAY_RUNS": 1, "ROWS": 30_000}),
+)
+
+
+@pytest.mark.parametrize(("name", "constants"), _FEW, ids=[name for name, _ in _FEW])
+def test_the_rows_and_columns_that_are_computed_again_are_those_of_the_page(
+    name: str, constants: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module(CHECKED[name])
+    for constant, value in constants.items():
+        monkeypatch.setattr(module, constant, value)
+    parts = module.checks(None)
+    for part in (parts[0], parts[-1]):
+        comparison = part.compare(body(DOCS / f"{name}.md"))
+        assert comparison.cells > 0
+        assert [text for text in comparison.differences if "no such row" in text] == []
