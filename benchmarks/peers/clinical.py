@@ -135,9 +135,9 @@ def main() -> None:
         "|---|---|---|---|---|---|",
         *(contest.row() for contest in contests),
         "",
-        "A logistic recalibration of many rows is fitted at a few Chebyshev nodes, over which the rows are spread exactly",
-        "up to rounding. Rows in clusters take longer: their names are read and checked, all rows are sorted, and the",
-        "variance needs the terms of every row.",
+        "A logistic recalibration of many rows is fitted at a few Chebyshev nodes, over which the rows are spread",
+        "exactly up to rounding. Rows in clusters take longer: their names are read and checked, all rows are sorted,",
+        "and the variance needs the terms of every row.",
         "",
     ]
     PAGE.write_text("\n".join(lines), "utf-8")
