@@ -16,6 +16,8 @@ from schemas.decisions import DecideOptions
 
 #: Estimated seconds per number of the rows.
 _NUMBER = 1e-6
+#: How many times as long covariances of clusters take, at most about one for five rows.
+_CLUSTERED = 10.0
 
 
 @traced("work")
@@ -30,7 +32,8 @@ def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict
         raise InvalidField.at("/models", f"cannot be combined with {criterion.name}, which is for one model")
     rows = models or {"model": find_rows(requester, arrays, options)}
     n, numbers = len(next(iter(rows.values()))), sum(own.numbers for own in rows.values())
-    requester.take_slot(_NUMBER * numbers)
+    clustered = any(own.labelled.clusters is not None for own in rows.values())
+    requester.take_slot(_NUMBER * numbers * (_CLUSTERED if clustered else 1.0))
     requester.reserve(inline_bytes(n, numbers))
     events = {name: event_of(own.labelled, options.reduction, own.class_names) for name, own in rows.items()}
     if criterion is not None:

@@ -35,7 +35,7 @@ PAGES = {
     "docs/how-to/fixed-horizon-with-censoring.md": (0, 5),
     "docs/how-to/which-measure.md": (0, 1),
     "docs/how-to/which-map.md": (0, 2),
-    "docs/how-to/portfolio-by-grades.md": (3, 3),
+    "docs/how-to/portfolio-by-grades.md": (4, 4),
     "docs/how-to/coverage-of-sets.md": (1, 2),
     "docs/how-to/known-priors.md": (0, 3),
     "docs/how-to/prediction-sets.md": (2, 5),

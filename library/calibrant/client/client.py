@@ -1126,6 +1126,7 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        table: Sequence[Mapping[str, Any]] | None = None,
         correlation: float | None = None,
         confidence: float | None = None,
         **rows: Unpack[RowArguments],
@@ -1138,6 +1139,8 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
+        table : sequence of mapping, optional
+            A table of grades, instead of rows of obligors.
         correlation : float, optional
             Asset correlation of the one-factor model, beside independent defaults.
         confidence : float, optional
@@ -1153,8 +1156,7 @@ class Calibrant(Connection):
 
         Examples
         --------
-        >>> result = client.grade_tests(predictions=[0.01, 0.01], groups=["A", "A"], labels=[1, 0], weights=[16, 984],
-        ...                             weights_kind="frequency")
+        >>> result = client.grade_tests(table=[{"grade": "A", "n": 1000, "defaults": 16, "pd": 0.01}])
         >>> round(result.grades[0].jeffreys_p, 5)
         0.03577
         """
@@ -1164,7 +1166,7 @@ class Calibrant(Connection):
                     self._patience,
                     "/grades",
                     rows,
-                    {"correlation": correlation, "confidence": confidence},
+                    {"table": table, "correlation": correlation, "confidence": confidence},
                     batch,
                     own_labels,
                 ),

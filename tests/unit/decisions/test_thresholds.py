@@ -149,8 +149,9 @@ def test_results_are_shown_and_written() -> None:
 
 @pytest.mark.parametrize("criterion", ["precision", "recall"])
 def test_bounds_that_need_independent_rows_refuse_clusters(criterion: str) -> None:
+    bound: dict[str, Any] = {criterion: 0.5}
     with pytest.raises(calibrant.CalibrationError, match="independent rows") as caught:
-        calibrant.best_threshold(P, Y, clusters=np.arange(len(P)) // 2, **{criterion: 0.5})
+        calibrant.best_threshold(P, Y, clusters=np.arange(len(P)) // 2, **bound)
     assert caught.value.offences[0].pointer == "/clusters"
 
 

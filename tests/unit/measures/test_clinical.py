@@ -257,7 +257,8 @@ def test_sums_over_nodes_of_many_rows_are_those_over_the_rows(slope: float) -> N
     assert cells.panels is not None
     assert len(cells.panels.logit) < 6000 / 4
     fitted = Recalibration.of(rows, free=True)
-    exact = Recalibration(model := model_of(cells, free=True), *maximum(model, np.array([0.0, 1.0])))
+    model = model_of(cells, free=True)
+    exact = Recalibration(model, *maximum(model, np.array([0.0, 1.0])))
     assert fitted.theta == pytest.approx(exact.theta, rel=1e-9)
     assert fitted.limits(1, "profile", 0.95) == pytest.approx(exact.limits(1, "profile", 0.95), rel=1e-8)
     assert (fitted.model.width == 0.0) == (slope == 12.0)  # too steep for polynomials on the panels
