@@ -39,11 +39,14 @@ CHECKED = {
 _TIMES = "its cells are times, rates or memory of the machine that it names"
 _NETWORKS = "its networks are trained again for any cell, and single-precision sums differ between processors"
 _PACKAGES = "its cells need other packages in an environment of their own"
+_WHOLE = "its cells are means over hours of fits, and no part of them is computed alone"
 _FAULTS = "its cells are counts of injected faults and times, which no run repeats"
 #: Page -> why no part of it is computed again.
 UNCHECKED = {
     "arena": f"{_PACKAGES}, and base models that take hours",
+    "arena-sizes": f"{_NETWORKS}; {_PACKAGES}",
     "by-reference-speed": _TIMES,
+    "clinical": _WHOLE,
     "clinical-speed": f"{_TIMES}; {_PACKAGES}",
     "cuda": f"{_TIMES}, and need a GPU",
     "exchangeability": _NETWORKS,
@@ -57,6 +60,8 @@ UNCHECKED = {
     "monitor-page": _TIMES,
     "monitor-speed": _TIMES,
     "optima": _PACKAGES,
+    "network": f"{_NETWORKS}; {_PACKAGES}",
+    "one-event": _WHOLE,
     "operations": "it was measured by hand, and its text says how",
     "page-speed": _TIMES,
     "peers": f"{_TIMES}; {_PACKAGES}",
@@ -64,7 +69,9 @@ UNCHECKED = {
     "prediction-sets": f"{_PACKAGES}",
     "reliability": _FAULTS,
     "report-speed": _TIMES,
+    "pseudo-real-worlds": _WHOLE,
     "revisiting": _NETWORKS,
+    "segments-real": _WHOLE,
     "speed": _TIMES,
     "start-times": _TIMES,
     "tally-speed": _TIMES,
