@@ -283,7 +283,8 @@ def _of_costs(event: Event, costs: tuple[float, float], level: float, seed: int)
     measures["cost"] = _result(cost, highest=most)
     measures["net-benefit"] = _net_benefit(event, at, level)
     try:
-        after = decided(out_of_fold(event, "isotonic", "brier", folds=_FOLDS, seed=seed), at)
+        held_out, _ = out_of_fold(event, "isotonic", "brier", folds=_FOLDS, seed=seed)
+        after = decided(held_out, at)
     except CalibrationError as error:
         measures["excess-cost"] = MeasureResult(None, problem=f"no value: {error.detail}")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,18 @@ def parts_of(before: Event | Vector, after: Event | Vector, score: ImprovedScore
     if score == "log-loss":
         parts |= {"clipped": clipped_rows(before), "clipped_after": clipped_rows(after)}
     return parts
+
+
+@overload
+def out_of_fold(
+    subject: Event, method: str | None, score: ImprovedScore, *, folds: int, seed: int
+) -> tuple[Event, str]: ...
+
+
+@overload
+def out_of_fold(
+    subject: Event | Vector, method: str | None, score: ImprovedScore, *, folds: int, seed: int
+) -> tuple[Event | Vector, str]: ...
 
 
 def out_of_fold(
