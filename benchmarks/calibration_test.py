@@ -167,14 +167,22 @@ def power_lines() -> list[str]:
 def checks(data: Path | None = None) -> list[Part]:
     """Return the rows, each of which can be computed alone."""
     del data
+
+    def of_size(name: str, n: int) -> list[str]:
+        return [*_SIZE_HEAD, size_line(name, n)[1]]
+
+    def of_rare(b: float) -> list[str]:
+        return [*_RARE_HEAD, rare_line(b)]
+
+    def of_power(shape: str, error: float) -> list[str]:
+        return [*_POWER_HEAD, power_line(shape, error)[1]]
+
     parts: list[Part] = [
-        Check(f"{name}, {n}", lambda name=name, n=n: [*_SIZE_HEAD, size_line(name, n)[1]], keys=2)
-        for name, n in product(DISTRIBUTIONS, ROWS)
+        Check(f"{name}, {n}", partial(of_size, name, n), keys=2) for name, n in product(DISTRIBUTIONS, ROWS)
     ]
-    parts += [Check(f"rare, {b}", lambda b=b: [*_RARE_HEAD, rare_line(b)]) for b in RARE]
+    parts += [Check(f"rare, {b}", partial(of_rare, b)) for b in RARE]
     return parts + [
-        Check(f"{shape}, {error}", lambda shape=shape, error=error: [*_POWER_HEAD, power_line(shape, error)[1]], keys=2)
-        for shape, error in product(SHAPES, ERRORS)
+        Check(f"{shape}, {error}", partial(of_power, shape, error), keys=2) for shape, error in product(SHAPES, ERRORS)
     ]
 
 

@@ -115,7 +115,10 @@ def stages(folder: Path) -> dict[str, float]:
         return [batch for _, batch in scan.read(["p", "y", "g"], "g") if batch is not None]
 
     batches = read()
-    n, numbers = sum(batch.num_rows for batch in batches), [np.from_dlpack(batch["p"]) for batch in batches]
+    n, numbers = (
+        sum(batch.num_rows for batch in batches),
+        [np.from_dlpack(batch["p"]).astype(float, copy=False) for batch in batches],
+    )
     keys = np.random.default_rng(0).integers(0, (1 + GROUPS) * 2 * CELLS, 1 << 19)
     weights = np.ones(len(keys))
 
@@ -132,7 +135,7 @@ def stages(folder: Path) -> dict[str, float]:
     work: dict[str, Callable[[], object]] = {
         "read and decode three columns": read,
         "check, find the keys, and add up": count,
-        "of these: cells": lambda: [place(p[i : i + 8192]) for p in numbers for i in range(0, len(p), 8192)],
+        "of these: cells": lambda: [place(part) for p in numbers for part in np.split(p, range(8192, len(p), 8192))],
         "of these: `np.bincount`, twice": add_up,
     }
     times = {}

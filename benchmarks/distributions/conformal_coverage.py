@@ -7,6 +7,7 @@ computed from the true distribution, so that nothing but the calibration rows is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -104,10 +105,11 @@ def row(name: str, n: int, found: Mapping[str, float | None]) -> str:
 def checks(data: Path | None = None) -> list[Part]:
     """Return the rows, each of which can be computed alone."""
     del data
-    return [
-        Check(f"{name}, {n}", lambda name=name, n=n: [*_HEAD, row(name, n, simulated(name, n))], keys=2)
-        for n, name in product(SIZES, KINDS)
-    ]
+
+    def checked(name: str, n: int) -> list[str]:
+        return [*_HEAD, row(name, n, simulated(name, n))]
+
+    return [Check(f"{name}, {n}", partial(checked, name, n), keys=2) for n, name in product(SIZES, KINDS)]
 
 
 def main() -> None:

@@ -17,12 +17,14 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from benchmarks.laws import possible
+from benchmarks.provenance import ROOT
 from benchmarks.pseudo_real.arrays import agreement, mean_ranks
 from benchmarks.pseudo_real.calibrators import BINARY, CALIBRATORS, fitted_curve
 from benchmarks.pseudo_real.evaluators import estimates
 from benchmarks.pseudo_real.experiment import CALIBRATION_ROWS, SIZES
 from benchmarks.pseudo_real.page import PUBLISHED, TEN
-from benchmarks.records import ROOT, append, current, possible, read
+from benchmarks.records import append, current, publish, read
 from calibrant import METHODS
 from calibrant.calibrators import FitContext
 from calibrant.core.cells import Floats
@@ -182,7 +184,9 @@ def distances(answers: Answers, names: Sequence[str]) -> Floats:
         [[answer[name] for name in names] for task, answer in answers.items() if task[:3] == ("calibrators", *world)]
         for world in WORLDS
     ]
-    return 1e3 * possible(np.array([np.mean(rows, axis=0) for rows in of_seeds]), "distance of maps", low=0.0)
+    found = np.array([np.mean(rows, axis=0) for rows in of_seeds])
+    possible(found, "distance of maps", low=0.0)
+    return 1e3 * found
 
 
 def evaluated(answers: Answers, names: Sequence[str], what: str) -> Floats:
@@ -191,7 +195,8 @@ def evaluated(answers: Answers, names: Sequence[str], what: str) -> Floats:
     for world, n in product(WORLDS, map(str, SIZES)):
         of_seeds = [answer[n] for task, answer in answers.items() if task[:3] == ("evaluators", *world)]
         rows.append(np.mean([[_value(answer, name, what) for name in names] for answer in of_seeds], axis=0))
-    return 1e3 * possible(np.array(rows), what, low=0.0)
+    possible(np.array(rows), what, low=0.0)
+    return 1e3 * np.array(rows)
 
 
 def _value(answer: Mapping[str, Any], name: str, what: str) -> float:
@@ -304,7 +309,7 @@ def main() -> None:
             answers[task] = run(task)
             append(path, [task, answers[task]])
             print(*task, flush=True)
-    PAGE.write_text(page(answers), "utf-8")
+    publish(PAGE, page(answers))
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

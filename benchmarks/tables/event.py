@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from benchmarks.records import possible
+from benchmarks.laws import possible
+from benchmarks.records import publish
 from benchmarks.tables.binnings import roof
 from benchmarks.tables.columns import Column, averages, debiased_errors
 from benchmarks.tables.datasets import (
@@ -165,8 +166,9 @@ def distances(records: Records, method: str, minus: str | None = None) -> Mean:
     """The mean distance of a map from the true one, or its paired difference to another, in thousandths."""
 
     def value(_: Key, record: dict[str, Any]) -> float:
-        own = possible(float(record[method]), f"distance of {method}", low=0.0)
-        return 1e3 * (own - (possible(float(record[minus]), f"distance of {minus}", low=0.0) if minus else 0.0))
+        own, other = (float(record[name]) if name else 0.0 for name in (method, minus))
+        possible(np.array([own, other]), f"distances of {method} and {minus}", low=0.0)
+        return 1e3 * (own - other)
 
     return mean_of(records, value)
 
@@ -341,7 +343,7 @@ def main() -> None:
     parser.add_argument("--errors", type=int, default=200, help="label draws of each size for calibration errors")
     options = parser.parse_args()
     maps = collect("one-event-maps", map_keys(options.maps), answers)
-    PAGE.write_text(page(maps, collect("one-event-errors", error_keys(options.errors), errors)), "utf-8")
+    publish(PAGE, page(maps, collect("one-event-errors", error_keys(options.errors), errors)))
     print(f"written: {PAGE.name}")
 
 

@@ -43,7 +43,7 @@ def test_kserve_lists_the_classes_of_each_set() -> None:
 def test_kserve_takes_the_group_of_each_row_and_a_seed() -> None:
     host, expected = host_of("random"), hosted()["random"].apply(SOME, groups=SITES[:4], seed=3)
     rows = [{"predictions": p, "groups": site} for p, site in zip(SOME.tolist(), SITES, strict=False)]
-    named = [row | {"predictions": dict(zip(CLASSES, row["predictions"], strict=True))} for row in rows]  # type: ignore[call-overload]
+    named = [row | {"predictions": dict(zip(CLASSES, row["predictions"], strict=True))} for row in rows]
     for instances in (rows, named):
         body = {"instances": instances, "parameters": {"seed": 3}}
         assert post(host, "/v1/models/random:predict", body).json() == {"predictions": expected.to_lists()}

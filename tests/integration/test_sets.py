@@ -163,7 +163,7 @@ def test_frequency_weights_and_the_share_of_false_positives_are_fitted(http: htt
     p = RANDOM.random(200)
     y, times = (RANDOM.random(200) < p).astype(int), RANDOM.integers(1, 4, 200)
     rows = {"predictions": p.tolist(), "labels": y.tolist(), "weights": times.tolist(), "weights_kind": "frequency"}
-    options = {"alpha": 0.1, "loss": "false-positive-rate"}
+    options: dict[str, Any] = {"alpha": 0.1, "loss": "false-positive-rate"}
     record = body_of(http.post("/maps", json=rows | {"method": "crc", "options": options}), 201)
     local = calibrant.fit_sets(p, y, method="crc", weights=times, **options)
     assert calibrant.load_sets(record["document"]) == local
