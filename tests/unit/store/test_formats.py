@@ -13,12 +13,12 @@ from backend.store.errors import LaterFormat, StorageError
 from backend.store.formats import STEPS, newest_format, read_stored
 from schemas.aliases import AliasRecord, StoredAlias
 from schemas.audit import StoredFact
-from schemas.audit_hooks import HookProgress, StoredHook
+from schemas.audit_hooks import StoredHook
 from schemas.backup import Header
 from schemas.base import Document
 from schemas.batches import BatchRecord, UploadRecord
 from schemas.jobs import IdempotencyRecord, JobRecord, WorkersRecord
-from schemas.keys import KeyRecord, SessionRecord
+from schemas.keys import KeyRecord, SessionRecord, TokenMapping
 from schemas.listing import ListedMap
 from schemas.maps import DistributionMapDocument, MapDocument, MapIdentity, MapRecord, MapSummary
 from schemas.monitor_alarms import DeliveryRecord, Standing
@@ -26,9 +26,9 @@ from schemas.monitor_answers import StoredLabelShifts
 from schemas.monitors import StoredMonitor
 
 STORED = (
-    BatchRecord, DeliveryRecord, HookProgress, IdempotencyRecord, JobRecord, KeyRecord, ListedMap, MapRecord,
-    SessionRecord, Standing, StoredAlias, StoredFact, StoredHook, StoredLabelShifts, StoredMonitor, UploadRecord,
-    WorkersRecord,
+    BatchRecord, DeliveryRecord, IdempotencyRecord, JobRecord, KeyRecord, ListedMap, MapRecord,
+    SessionRecord, Standing, StoredAlias, StoredFact, StoredHook, StoredLabelShifts, StoredMonitor, TokenMapping,
+    UploadRecord, WorkersRecord,
 )  # fmt: skip
 #: A line of a file, and what two stored documents have in common.
 NOT_STORED = (DistributionMapDocument, Header, MapDocument, MapIdentity, MapSummary)
