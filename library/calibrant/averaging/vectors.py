@@ -203,20 +203,33 @@ def fit_averaged_vector(
             members.append(one.fit(chosen))
     report(total - 2, total, "combination")
     last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
+    with step(total - 1, total, "all rows"):
+        return average_of(members, chosen, last, folds, keep_order=keep_order)
+
+
+def average_of(
+    members: Sequence[Member], chosen: MemberRows, last: MemberRows, folds: int, *, keep_order: bool
+) -> tuple[Transform, dict[str, Any]]:
+    """Return the average of members with the best weights, fitted to the rows ``last``, and the diagnostics.
+
+    A member whose fit to these rows fails, though those outside the folds did not, is left out, and the weights of the
+    others are found again. The first member is the identity, which is returned if the mean gain is not positive.
+    """
+    members = list(members)
     while True:
         found, diagnostics = _chosen(members, chosen, folds, keep_order=keep_order)
         if diagnostics["held_out_gain"]["log_loss"] <= 0.0:
             return VectorIdentity(), diagnostics
         used = [i for i, pooled in enumerate(found.pool * found.pool_share) if found.mixture[i] > 0.0 or pooled > 0.0]
         fitted: list[Transform] = []
-        with step(total - 1, total, "all rows"), suppress(CalibrationError):
+        with suppress(CalibrationError):
             for i, index in enumerate(used):
                 with step(i, len(used), members[index].name):
                     fitted.append(members[index].refit(last))
         if len(fitted) == len(used):
             maps = tuple(fitted)
             return Ensemble(maps, found.mixture[used], found.pool[used], found.pool_share, keep_order), diagnostics
-        del members[used[len(fitted)]]  # its fit to all rows has no solution, those outside the folds have
+        del members[used[len(fitted)]]
 
 
 def _chosen(

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.averaging.members import MemberRows, isotonic_member, rows_of
+from calibrant.averaging.members import Member, MemberRows, isotonic_member, rows_of, temperature_member
 from calibrant.averaging.pooling import log_pool, mixture_by_em
-from calibrant.averaging.vectors import combine, fit_averaged_vector
-from calibrant.core.errors import InvalidOption, OneClass, TooFewRows
+from calibrant.averaging.vectors import average_of, combine, fit_averaged_vector
+from calibrant.core.errors import InvalidOption, NotConverged, OneClass, TooFewRows
 from calibrant.core.reductions import Vector
 from calibrant.maps.ensemble import Ensemble, VectorIdentity
+from calibrant.maps.transforms import Transform
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 
@@ -51,6 +52,23 @@ def test_the_gain_is_not_optimistic() -> None:
         measured.append(log_loss(p[200:], y[200:]) - log_loss(rest, y[200:]))
     differences = np.subtract(reported, measured)
     assert differences.mean() < 2.0 * differences.std(ddof=1) / np.sqrt(len(differences))
+
+
+def test_a_member_without_a_fit_to_all_rows_is_left_out_and_the_others_are_weighed_again() -> None:
+    z, y = drawn_logits(600, 3)
+    rows = rows_of(Vector(softmax(2.0 * z), y), 5, 0)
+
+    def not_converging(_: MemberRows) -> Transform:
+        raise NotConverged("there is no optimum")
+
+    identity = Member("identity", np.log(rows.p), lambda _: VectorIdentity())
+    good, isotonic = temperature_member(rows), isotonic_member(rows)
+    best = Member("best", np.log(np.where(np.arange(3)[:, None] == rows.labels, 0.9, 0.05)), not_converging)
+    found, diagnostics = average_of([identity, good, best, isotonic], rows, rows, 5, keep_order=False)
+    expected, without = average_of([identity, good, isotonic], rows, rows, 5, keep_order=False)
+    assert diagnostics == without
+    assert isinstance(found, Ensemble)
+    np.testing.assert_array_equal(found(z), expected(z))
 
 
 @pytest.mark.slow
