@@ -97,6 +97,9 @@ class HeldMaps:
         """Follow a change of a name."""
         key = change.tenant or "", change.name or ""
         try:
+            # A store that was emptied gives the versions of a name again, to other maps.
+            maps = {of: held for of, held in list(self._maps.items()) if (of[0], held.name) == key}
+            self._drop_replaced(redis, maps)
             self._follow(redis, [key])
         finally:
             self._changing.discard(key)
@@ -106,11 +109,8 @@ class HeldMaps:
         with self._writing:
             self._changes += 1
             maps = dict(self._maps)
+        self._drop_replaced(redis, maps)
         self._follow(redis, sorted(self._names()))
-        for key, origin in zip(maps, read_origins(redis, list(maps)), strict=True):
-            if origin != maps[key].origin:
-                with self._writing:
-                    self._drop(key)
         for tenant, ref in sorted(self._preload):
             self._load(redis, tenant, ref)
 
@@ -127,6 +127,13 @@ class HeldMaps:
                     self._load(redis, tenant, map_id)
             with self._writing:
                 self._lead(tenant, name, led)
+
+    def _drop_replaced(self, redis: Redis, maps: Mapping[Key, HeldMap]) -> None:
+        """Drop those of the maps that the store does not have, or has of another origin."""
+        for (key, held), origin in zip(maps.items(), read_origins(redis, list(maps)), strict=True):
+            if origin != held.origin:
+                with self._writing:
+                    self._drop(key)
 
     def _load(self, redis: Redis, tenant: str, ref: str) -> None:
         """Hold the map of a reference; one that is missing or cannot be read is logged."""

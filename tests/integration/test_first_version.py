@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,6 +15,8 @@ from backend.store.store import Store
 from schemas.aliases import StoredAlias
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
+from service.settings import Settings
+from tests.integration.conftest import serving
 from tests.integration.responses import patched
 from tests.integration.stored import load_first_store
 
@@ -24,6 +27,14 @@ DEFAULT_MEASURES = ["ece", {"name": "ece", "binning": "equal-width", "as": "ece-
 @pytest.fixture
 def first(redis: Redis) -> dict[str, Any]:
     return load_first_store(redis)
+
+
+@pytest.fixture
+def api(first: dict[str, Any], redis_url: str) -> Iterator[httpx.Client]:
+    """A service that starts with this store; one that runs would hold maps of other tests with the same names."""
+    assert first
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as http:
+        yield http
 
 
 def test_its_maps_are_listed_found_and_apply_bit_for_bit(first: dict[str, Any], api: httpx.Client) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from redis import Redis
 
 import calibrant
 from calibrant.client import Calibrant, ProblemResponse
@@ -22,6 +23,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from service.formats.catalogue import WRITERS
 from service.stack import Stack
+from tests.integration.redis_server import until
 from tests.integration.responses import body_of, patched, problem_of
 
 RANDOM = np.random.default_rng(3)
@@ -786,3 +788,15 @@ def test_versions_of_a_name_have_one_output_shape(http: httpx.Client, client: Ca
     allowed = http.post("/maps", json=rows | {"method": "temperature", "allow_shape_change": True})
     assert allowed.raise_for_status().json()["version"] == 3
     assert http.post("/maps", json=rows | {"allow_shape_change": "yes"}).status_code == 422
+
+
+def test_a_version_that_an_emptied_store_gives_again_leads_to_the_new_map(api: httpx.Client, redis: Redis) -> None:
+    def calibrated() -> dict[str, Any]:
+        return body_of(api.post("/calibrate", json={"map": "again:1", "predictions": [0.3]}))
+
+    former = _post(api, "again")
+    assert calibrated()["map"] == former["id"]
+    redis.flushall()
+    later = _post(api, "again", method="beta")
+    assert later["version"] == 1
+    until(lambda: calibrated()["map"] == later["id"])
