@@ -95,10 +95,13 @@ class ApiKeyStore:
 
     def set_tokens(self, mapping: TokenMapping | None) -> None:
         """Store what tokens of the issuer grant, for the audit log; None without an issuer. Raises ``StoreRefuses``."""
-        if mapping is None:
+        text = None if mapping is None else mapping.model_dump_json().encode()
+        if self._redis.get(Shared.token_mapping()) == text:
+            return  # so that a service starts although the store takes no writes at the moment
+        if text is None:
             self._redis.delete(Shared.token_mapping())
         else:
-            self._redis.set(Shared.token_mapping(), mapping.model_dump_json())
+            self._redis.set(Shared.token_mapping(), text)
 
     def restore(self, record: KeyRecord) -> bool:
         """Store the record of a key from a backup; returns False if the id exists, whose record is kept."""

@@ -13,7 +13,6 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import DEFAULT_TENANT, Keyspace, Shared
 from schemas.audit import Promoter
 from schemas.keys import KeyRecord, TokenMapping, scopes_of
-from schemas.monitors import StoredMonitor
 
 
 def promoters(pipe: Pipeline, keys: Keyspace, name: str, alias: str) -> list[Promoter] | None:
@@ -53,6 +52,8 @@ def _of_tokens(mapping: TokenMapping, tenant: str) -> list[Promoter]:
 
 def _of_monitors(stored: Iterable[bytes], name: str, alias: str) -> list[Promoter]:
     """The monitors that move this alias by themselves."""
+    from schemas.monitors import StoredMonitor
+
     records = (read_stored(StoredMonitor, data) for data in stored if b'"auto"' in data or b'"online"' in data)
     return [
         Promoter(kind="monitor", id=record.id, name=record.name)

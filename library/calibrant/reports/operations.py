@@ -17,7 +17,6 @@ from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import MANY
 from calibrant.decisions.costs import Costs
-from calibrant.decisions.grades import grade_results
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
@@ -457,6 +456,8 @@ def sets_document(fitted: SetMap, rows: CheckedBatch, seed: int) -> dict[str, An
 
 def grades_document(batch: Batch, groups: Sequence[str] | None) -> dict[str, Any]:
     """Return the tests of the groups as rating grades, whose PDs are the predictions, as plain JSON."""
+    from calibrant.decisions.grades import grade_results
+
     return grade_results(batch, None if groups is None else Groups(groups), None, None).to_dict()
 
 
