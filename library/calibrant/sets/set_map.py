@@ -284,7 +284,7 @@ class SetMap(ShownMap):
         >>> from calibrant.core.batch import read_predictions
         >>> fitted = calibrant.fit_sets([k / 20 for k in range(20)], [0] * 10 + [1] * 10)
         >>> fitted.check(read_predictions([0.02])).round(3)
-        array([[0.05]])
+        array([[0.55]])
         """
         check_scale(predictions, self.scale)
         if predictions.n_classes != self.n_classes:

@@ -218,6 +218,15 @@ CASES = {
         None,
         FileOptions(labels="p", groups=("p",)),
     ),
+    # Features.
+    "numbers among texts": Case(
+        "label,p,floor\n1,0.5,ground\n0,0.4,2.0\n",
+        "mixed-feature",
+        "categorical",
+        "in row 2, '2.0': as text the category is '2.0', but in a file with numbers alone it is '2'",
+        None,
+        FileOptions(features=("floor",)),
+    ),
     # The scale.
     "percent": Case(
         HEAD + "1,50.5\n0,2\n",
