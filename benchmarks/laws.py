@@ -234,6 +234,8 @@ def _numbers(cells: Sequence[str]) -> list[float]:
 
 
 def _check_column(rule: Column, name: str, table: Table, place: int) -> None:
+    if lost := [row[place] for row in table.rows if re.search(r"(?i)\b(nan|inf)\b", row[place])]:
+        raise ImpossibleFigure(f"{name}, {table.section}, {table.head[place]}: {lost[0]} is no number")
     # A percentage obeys a law for shares as it is printed.
     cells = [[x.value * (0.01 if x.percent else rule.unit) for x in figures(row[place])] for row in table.rows]
     values = [value for cell in cells for value in (cell[:1] if rule.first else cell)]

@@ -275,7 +275,7 @@ def main() -> None:
             found[name] = measured(CASES[name])
             records.append(path, [name, found[name]])
             print(name, found[name], flush=True)
-    PAGE.write_text(page(found), "utf-8")
+    records.publish(PAGE, page(found))
 
 
 if __name__ == "__main__":

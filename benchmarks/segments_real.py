@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow.parquet
 
 import calibrant
+from benchmarks.records import publish
 from benchmarks.segments import SEGMENT, Sample, methods
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "segments-real.md"
@@ -164,7 +165,7 @@ def main(data: Path) -> None:
                 deviation = gap.std(ddof=1) / np.sqrt(len(gap))
                 label = {"loss": "log loss", "error": "multicalibration error"}[of]
                 lines += ["", f"`segments` minus MCGrad, {label}: {gap.mean():+{unit}} +- {deviation:{unit}}."]
-    PAGE.write_text("\n".join([*lines, ""]), "utf-8")
+    publish(PAGE, "\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":

@@ -88,6 +88,10 @@ class HookSpec(Document):
         return self.model_copy(update=hidden)
 
 
+#: The policies by which a monitor moves an alias by itself.
+PROMOTING = ("auto", "online", "adaptive")
+
+
 class RecalibrationSpec(Document):
     """How a monitor recalibrates.
 
@@ -142,7 +146,7 @@ class RecalibrationSpec(Document):
     @property
     def promotes(self) -> bool:
         """Whether the monitor moves the alias by itself."""
-        return self.policy in ("auto", "online", "adaptive")
+        return self.policy in PROMOTING
 
 
 def _no_default(schema: dict[str, Any]) -> None:

@@ -72,7 +72,7 @@ def send_entries(store: Store, name: str, target: str, means: Means) -> float | 
         sent = entry.id if outcome.succeeded else progress.sent
         failures = 0 if outcome.succeeded else progress.failures + 1
         about = {"status": outcome.status, "error": outcome.error, "at": stamp()}
-        hooks.note(name, HookProgress(sent=sent, failures=failures, **about))
+        hooks.note(hook, HookProgress(sent=sent, failures=failures, **about))
         if failures:
             planned = means.plan.after(min(failures, means.plan.attempts - 1), outcome.wait) or LONGEST_SECONDS
             return min(planned, MOST_SECONDS if outcome.wait else LONGEST_SECONDS)

@@ -73,15 +73,15 @@ class AuditHooks:
 
         transact(self._redis, write, self._keys.audit_hooks())
 
-    def note(self, name: str, progress: HookProgress) -> None:
-        """Store how far a hook is, unless it was deleted."""
+    def note(self, sent: StoredHook, progress: HookProgress) -> None:
+        """Store how far a hook is, unless it was deleted or set again since it was read for this attempt."""
 
         def write(pipe: Pipeline) -> None:
-            stored = pipe.hget(self._keys.audit_hooks(), name)
+            stored = pipe.hget(self._keys.audit_hooks(), sent.name)
             pipe.multi()
-            if stored is not None:
-                hook = _read(stored).model_copy(update={"progress": progress})
-                pipe.hset(self._keys.audit_hooks(), name, hook.model_dump_json())
+            if stored is not None and _read(stored) == sent:
+                hook = sent.model_copy(update={"progress": progress})
+                pipe.hset(self._keys.audit_hooks(), sent.name, hook.model_dump_json())
 
         transact(self._redis, write, self._keys.audit_hooks())
 

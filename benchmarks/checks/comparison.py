@@ -30,14 +30,23 @@ class Comparison:
 
 
 def same(printed: str, computed: str, tolerance: float) -> bool:
-    """Return whether two cells agree: numbers within one unit of the last digit plus a relative tolerance."""
+    """Return whether two cells agree: numbers within one unit of the last digit plus a relative tolerance.
+
+    Whole numbers, which are counts, and the text between numbers agree exactly.
+
+    >>> same("0.031 better", "0.032 better", 0.0), same("0.031 better", "0.031 worse", 0.0), same("0", "1", 0.0)
+    (True, False, False)
+    """
     old, new = figures(printed), figures(computed)
     if len(old) != len(new) or not old:
         return _words(printed) == _words(computed)
-    return all(_near(a, b, tolerance) for a, b in zip(old, new, strict=True))
+    between = [re.sub(r"[-+\N{MINUS SIGN}]?\d[\d.,]*(e[-+]?\d+)?", "#", _words(cell)) for cell in (printed, computed)]
+    return between[0] == between[1] and all(_near(a, b, tolerance) for a, b in zip(old, new, strict=True))
 
 
 def _near(a: Figure, b: Figure, tolerance: float) -> bool:
+    if a.half == b.half == 0.5 and not (a.percent or b.percent):
+        return abs(a.value - b.value) <= tolerance * abs(a.value)
     return abs(a.value - b.value) <= 2.0 * a.half * (1.0 + 1e-9) + tolerance * abs(a.value)
 
 

@@ -143,11 +143,16 @@ def test_a_hook_is_stored_with_the_task_that_sends_to_it_and_an_earlier_task_end
 
 def test_a_deleted_hook_gets_nothing_more(store: Store, receiver: Receiver) -> None:
     hooks = _hooks(store)
-    target = line_of(hooks.get("siem"))
+    former = hooks.get("siem")
     hooks.delete("siem")
-    assert send_entries(store, "siem", target, means()) is None
-    hooks.note("siem", _any_progress())
+    assert send_entries(store, "siem", line_of(former), means()) is None
+    hooks.note(former, _any_progress())
     assert not store.redis.exists(store.keys.audit_hooks())
+    later = former.model_copy(update={"url": f"http://{NAME}:{receiver.port + 1}/in"})
+    hooks.put(later, Chore("deliver", "risk", f"{line_of(later)}/audit/siem"))
+    place = hooks.get("siem").progress
+    hooks.note(former, _any_progress())  # the answer to an attempt that began before
+    assert hooks.get("siem").progress == place
 
 
 def _any_progress() -> Any:
@@ -257,7 +262,7 @@ def test_a_clock_that_was_set_back_by_days_stops_no_hook(store: Store, receiver:
         store.redis.hset(store.keys.audit_entries(), ahead, data)
         store.redis.zadd(store.keys.audit(), {ahead: score + 864_000_000})
         store.redis.zrem(store.keys.audit(), entry)
-        _hooks(store).note("siem", _progress(store).model_copy(update={"sent": ahead}))
+        _hooks(store).note(_hooks(store).get("siem"), _progress(store).model_copy(update={"sent": ahead}))
     _add(store, 2, 3)
     assert _sent(store, means()) == LOOK_SECONDS
     sent = [json.loads(receiver.next().body)["data"] for _ in range(4)]

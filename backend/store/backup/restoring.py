@@ -72,8 +72,9 @@ def restore(redis: Redis, source: BinaryIO, *, merge: bool, author: Author | Non
     if not merge and holds_anything(redis):
         raise StoreNotEmpty("the store is not empty; use --merge to add only what is missing")
     writer, restored = _Writer(redis), Restored()
-    _note(redis, "restore-started", _check(source, writer), author)
-    tenants: _Counts = defaultdict(Counter)
+    planned = _check(source, writer)
+    _note(redis, "restore-started", planned, author)
+    tenants: _Counts = {tenant: Counter() for tenant in planned}
     for line in read_lines(source):
         written = writer.plan(line)()
         if not isinstance(line, PieceLine | MonitorPartLine | MonitorIdsLine):

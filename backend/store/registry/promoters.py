@@ -52,9 +52,11 @@ def _of_tokens(mapping: TokenMapping, tenant: str) -> list[Promoter]:
 
 def _of_monitors(stored: Iterable[bytes], name: str, alias: str) -> list[Promoter]:
     """The monitors that move this alias by themselves."""
-    from schemas.monitors import StoredMonitor
+    from schemas.monitors import PROMOTING, StoredMonitor
 
-    records = (read_stored(StoredMonitor, data) for data in stored if b'"auto"' in data or b'"online"' in data)
+    # Definitions without one of these words need not be read.
+    words = [f'"{policy}"'.encode() for policy in PROMOTING]
+    records = (read_stored(StoredMonitor, data) for data in stored if any(word in data for word in words))
     return [
         Promoter(kind="monitor", id=record.id, name=record.name)
         for record in records
