@@ -117,6 +117,9 @@ def _champion(store: Store, record: MonitorRecord) -> _Champion:
     if not isinstance(fitted, SetMap) or getattr(fitted.function, "scores", None) is None:
         why = f"{name}@{alias} is no map to prediction sets that was fitted with adjustable"
         raise _NoLevel(why, "not-adjustable")
+    if not getattr(fitted.function, "allow_empty", True):
+        why = f"{name}@{alias} leaves no set empty, so that its error does not follow the level"
+        raise _NoLevel(why, "not-adjustable")
     if (fitted.n_classes or 2) != record.n_classes:
         raise _NoLevel(f"{name}@{alias} has another number of classes than the monitor", "wrong-shape")
     return _Champion(found, map_record, fitted)

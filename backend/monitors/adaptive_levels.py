@@ -23,6 +23,8 @@ def check_adaptive(body: MonitorBody) -> None:
         raise InvalidOption.at("/recalibration/every", f"must be at least the length of a bucket, {bucket}")
     if (policy.after or 0) + bucket > body.retention:
         raise InvalidOption.at("/recalibration/after", "is too long: buckets would be dropped before they count")
+    if (policy.after or 0) + policy.every + bucket > body.retention:
+        raise InvalidOption.at("/recalibration/every", "is too long: buckets would be dropped before the next version")
     if not set(policy.options) <= set(OPTIONS):
         raise InvalidOption.at("/recalibration/options", f"must be among: {', '.join(OPTIONS)}")
     try:

@@ -22,10 +22,10 @@ def write(name: str, figures: dict[str, Any]) -> None:
     save(FOLDER / f"{name}.json", figures)
 
 
-def read(name: str) -> dict[str, Any] | None:
-    """The figures of the last run, or None."""
+def read(name: str, *, older: bool | None = None) -> dict[str, Any] | None:
+    """The figures of the last run, or None; ``older`` as for ``records.load``."""
     path = FOLDER / f"{name}.json"
-    return load(path, f"make {_COMMANDS.get(name, name)}") if path.exists() else None
+    return load(path, f"make {_COMMANDS.get(name, name)}", older=older) if path.exists() else None
 
 
 def circumstances() -> dict[str, Any]:

@@ -769,6 +769,8 @@ def evaluate(
         known=map.class_names if isinstance(map, CalibrationMap) else None,
     )
     check_map(map)
+    if features is not None and not (isinstance(map, CalibrationMap) and map.function.family == "segments"):
+        raise InvalidOption.at("/features", "are for a map of segments; find_segments and report take them without one")
     check_class_names(map, rows.class_names)
     rows.warn_of_kind()
     warn_of_training(predictions, rows.batch)

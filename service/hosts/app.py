@@ -189,7 +189,10 @@ async def _scored(
             return HostOutput(np.column_stack([outputs[name] for name in wanted]), wanted)
         classes, values = tuple[str | int, ...](), outputs[wanted[0]]
         if values.dtype == np.bool_:
-            classes = model.fitted.class_names or tuple(range(values.shape[1]))
+            names = model.fitted.class_names or ()
+            # Several labels of each row have no names: those of the map are its two outcomes.
+            is_one_label = rows.array.ndim == (1 if model.fitted.n_classes is None else 2)
+            classes = names if names and is_one_label else tuple(range(values.shape[1]))
         return HostOutput(values, rows.names if values.ndim > 1 else None, classes)
 
     is_short = encoding is None and len(body) <= INLINE_BYTES  # cheaper than the switch to a thread

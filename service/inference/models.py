@@ -106,6 +106,8 @@ class Model:
         for name, value in (("groups", context.groups), ("seed", context.seed)):
             if value is not None:
                 raise InvalidOption.at(f"/{name}", "is for maps that give prediction sets")
+        if context.features is not None and self.fitted.function.family != "segments":
+            raise InvalidOption.at("/features", "are for maps of segments")
         predictions = with_features(read_predictions(tensor, scale=self.fitted.scale), context.features)
         values: dict[str, Array] = {}
         if PREDICTIONS in names:

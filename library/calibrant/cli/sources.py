@@ -99,14 +99,21 @@ def evaluated_source(source: str, arguments: dict[str, Any], **options: Any) -> 
     return report.to_dict()
 
 
-def fitted_source(source: str, method: str, arguments: dict[str, Any], seed: int) -> dict[str, Any]:
+def fitted_source(
+    source: str, method: str, arguments: dict[str, Any], seed: int, options: dict[str, Any]
+) -> dict[str, Any]:
     """Fit a map to a source; returns its document."""
+    from calibrant.calibrators import METHODS
     from calibrant.distributed.sources import fit_source
+
+    # Names of columns that stood among the options would replace those of the flags.
+    if method in METHODS and (unknown := sorted(options.keys() - METHODS[method].known_options().keys())):
+        raise typer.BadParameter(f"{unknown[0]} is no option of {method}", param_hint="--option")
 
     if arguments.pop("group") is not None:
         raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint="--group")
     with bar() as shown:
-        fitted = fit_source(source, method, seed=seed, progress=shown, **arguments)
+        fitted = fit_source(source, method, seed=seed, progress=shown, **arguments, **options)
     say(f"fitted {fitted.method} ({fitted.reduction})")
     return fitted.to_document()
 

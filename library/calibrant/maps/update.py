@@ -10,7 +10,7 @@ from scipy.special import chdtrc, expit, fdtrc
 
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.clusters import ClusterDeviation, cluster_deviation, needing_clusters
-from calibrant.core.errors import NotConverged
+from calibrant.core.errors import NotConverged, TooFewRows
 from calibrant.core.reductions import Event
 from calibrant.maps.curves import Curve, Identity, check_outcomes, check_squares, logit_of
 from calibrant.maps.platt import Platt, fit_platt
@@ -19,6 +19,8 @@ from calibrant.maps.platt import Platt, fit_platt
 _LEVEL = 0.05
 #: With fewer events or non-events, the update is shrunken.
 _FEW = 100.0
+#: Above this condition number, a covariance of two parameters has the information of one.
+_MOST_CONDITION = 1e12
 #: Degrees of freedom of the tests.
 _FREEDOM = {"none_to_intercept": 1.0, "intercept_to_both": 1.0, "none_to_both": 2.0}
 
@@ -82,8 +84,10 @@ def _of_clusters(event: Event, both: Platt, intercept: Platt) -> dict[str, tuple
     (alone,) = deviations(intercept, np.ones((len(w), 1)))
     of_both = deviations(both, np.column_stack([np.ones_like(logit), logit]))
     parts, off = np.stack([of.parts for of in of_both]), np.array([both.intercept, both.slope - 1.0])
-    statistic = float(off @ np.linalg.solve(parts @ parts.T, off))
-    freedom = max(min(of.freedom for of in of_both), 1.0 + 1e-9)
+    freedom, covariance = min(of.freedom for of in of_both), parts @ parts.T
+    if freedom <= 1.0 + 1e-6 or not alone.error or np.linalg.cond(covariance) > _MOST_CONDITION:
+        raise TooFewRows("clusters that are nearly the same, or too few")  # ``needing_clusters`` names the field
+    statistic = float(off @ np.linalg.solve(covariance, off))
     chance = float(fdtrc(2.0, freedom - 1.0, statistic * (freedom - 1.0) / (2.0 * freedom)))
 
     def of_one(deviation: ClusterDeviation, difference: float) -> tuple[float, float]:

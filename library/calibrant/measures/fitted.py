@@ -179,12 +179,14 @@ def off_the_ends(curve: Curve, cells: Cells, of: Predicted) -> Floats:
     """Return calibrated predictions ``(n,)``, with values of exactly 0 or 1 moved inside; ``cells`` are of the fit.
 
     The outer blocks of an isotonic map are often exactly 0 or 1, for which a single contrary row has an infinite log
-    loss. Fitted cells of mass m with k positives and such a value get (k + 1/2) / (m + 1).
+    loss. Fitted cells of mass m with k positives and such a value get (k + 1/2) / (m + 1). If no cell has the value, as
+    below a curve that reaches it only by rounding, it stays.
     """
     c, fitted = (np.clip(calibrated(curve, rows), 0.0, 1.0) for rows in (of, cells))
     for end in (0.0, 1.0):
         here = fitted == end
-        c[c == end] = (cells.wy[here].sum() + 0.5) / (cells.w[here].sum() + 1.0)
+        if here.any():
+            c[c == end] = (cells.wy[here].sum() + 0.5) / (cells.w[here].sum() + 1.0)
     return c
 
 

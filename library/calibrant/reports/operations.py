@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.by_size import BySize
-from calibrant.core.batch import Batch, counted_kind
+from calibrant.core.batch import Batch, counted_kind, refuse_clusters
 from calibrant.core.errors import InvalidOption, TooFewRows, naming
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows
@@ -112,6 +112,7 @@ class ClassEvaluation(ClassOperation):
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
         """Return the checked rows."""
         if self.sets is not None:
+            refuse_clusters(batch, "the coverage of sets")
             with naming({"map": "sets"}):
                 self.sets.check(batch.predictions, groups if self.sets.groups is not None else None)
         return self.task.check(batch, groups)

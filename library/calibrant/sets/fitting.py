@@ -16,7 +16,16 @@ from calibrant.core.arrays import numbered_names
 from calibrant.core.batch import Batch, InputScale, Integers, refuse_clusters
 from calibrant.core.cells import Floats
 from calibrant.core.digest import digest
-from calibrant.core.errors import InvalidOption, MissingClass, OneClass, TooFewRows, UnknownMethod, WrongShape, one_of
+from calibrant.core.errors import (
+    InvalidOption,
+    LengthMismatch,
+    MissingClass,
+    OneClass,
+    TooFewRows,
+    UnknownMethod,
+    WrongShape,
+    one_of,
+)
 from calibrant.core.groups import MAX_GROUPS
 from calibrant.core.inputs import read_rows
 from calibrant.core.options import OFF, ON, Catalogue, Described, Option, known_name, read_seed, read_values
@@ -221,6 +230,8 @@ class SetFitting:
             refuse_clusters(batch, f"method {name}")
             if np.count_nonzero(counts) < 2:
                 raise OneClass.at("/labels", "must have at least two classes")
+        if groups is not None and len(groups) != len(batch):
+            raise LengthMismatch.at("/groups", f"has {len(groups):,} rows, but /predictions has {len(batch):,}")
         if groups is not None and len(set(groups)) > MAX_GROUPS:
             raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
 
@@ -516,5 +527,7 @@ def _of_each_label(predictions: Any, labels: Any, groups: Any, clusters: Any) ->
     if p.shape != y.shape or (all(columns) and columns[0] != columns[1]):
         raise WrongShape.at("/labels", "must have the columns of the predictions")
     number = np.arange(len(p)) if clusters is None else np.asarray(clusters)
+    if groups is not None and len(groups) != len(p):
+        raise LengthMismatch.at("/groups", f"has {len(groups):,} rows, but /predictions has {len(p):,}")
     names = None if groups is None else np.repeat(np.asarray(groups), p.shape[1])
     return p.ravel(), y.ravel(), names, np.repeat(number, p.shape[1])

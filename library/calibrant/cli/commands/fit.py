@@ -199,12 +199,13 @@ def fit(
     if support is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--support")
     if source is not None:
-        refused = {"--regression": regression, "--holdout": holdout, "--method": gives_sets(method)}
+        refused: dict[str, Any] = {"--regression": regression, "--holdout": holdout, "--method": gives_sets(method)}
+        refused |= {"--allow-shape-change": allow_shape_change}
         for flag in [flag for flag, given in refused.items() if given]:
             raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
         with errors_in_a_line():
-            arguments = source_arguments(columns, where, "predictions", "labels") | read_options(option)
-            document = fitted_source(source, method, arguments, seed)
+            arguments = source_arguments(columns, where, "predictions", "labels")
+            document = fitted_source(source, method, arguments, seed, read_options(option))
             _write(Fitted(document), Path(re.sub(r"[*?[\]]", "", file.name) or "map"), out, as_json=as_json)
         return
     if regression:
