@@ -420,6 +420,7 @@ _SOURCES = {
     "Batch": ("batch",),
     "Batches": ("batches",),
     "Source": ("source",),
+    "Table": ("table",),
 }
 #: The arrays of bodies of rows.
 _ROWS = {*CLASSIFICATION.arrays, *REGRESSION.arrays, "levels"}
@@ -569,7 +570,7 @@ def _by_source(schema: Schema) -> list[Schema]:
     fields = schema["properties"]
     if "batch" not in fields or fields.keys().isdisjoint(_SOURCES["Rows"]):
         return []
-    elsewhere = {*_ROWS, "models", "batch", "batches", "source"}
+    elsewhere = {*_ROWS, "models", "batch", "batches", "source", "table"}
     found = []
     for suffix, names in _SOURCES.items():
         required = [name for name in names if name in fields]

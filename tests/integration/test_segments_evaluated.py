@@ -186,3 +186,11 @@ def test_the_command_refuses_features_of_models(file: Path) -> None:
     )
     assert done.exit_code == 2
     assert "--feature" in done.output
+
+
+def test_features_without_a_map_of_segments_are_refused() -> None:
+    with pytest.raises(calibrant.CalibrationError, match="map of segments"):
+        calibrant.evaluate(P[FIT], Y[FIT], features={"country": COUNTRY[FIT]}, measures=["brier"])
+    platt = calibrant.fit("platt", P[FIT], Y[FIT])
+    with pytest.raises(calibrant.CalibrationError, match="map of segments"):
+        calibrant.evaluate(P[HELD], Y[HELD], features=FEATURES, map=platt, measures=["brier"])

@@ -287,3 +287,18 @@ def test_the_command_refuses_what_only_set_maps_take(tmp_path: Path) -> None:
         refused = _run("calibrate", str(file), "--map", str(tmp_path / "map.json"), flag, value)
         assert refused.exit_code == 2
         assert "prediction sets" in refused.output
+
+
+def test_the_pages_of_set_maps_without_groups_are_shown(http: httpx.Client, stored: dict[str, str]) -> None:
+    for name in (name for name in stored if name != "group"):
+        for page in (f"/ui/maps/{stored[name]}", f"/ui/calibrate/{stored[name]}"):
+            assert http.get(page).status_code == 200, (name, page)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_host_numbers_the_labels_of_risk_control(K: int) -> None:
+    p = RANDOM.random((60, K))
+    fitted = calibrant.fit_sets(p, (RANDOM.random((60, K)) < p).astype(int), method="crc", class_names=["no", "yes"])
+    host = HostApp(HostProcess(ScoringSettings(), {"sets": HeldMap("sets", fitted, None)}))
+    answer = post(host, "/invocations", {"instances": [{"predictions": row} for row in p[:4].tolist()]})
+    assert answer.json()["predictions"] == fitted.apply(p[:4]).to_lists()

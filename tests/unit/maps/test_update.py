@@ -175,3 +175,11 @@ def test_calibrated_rows_in_clusters_are_updated_in_five_percent_of_samples() ->
         y = (random.random(len(cluster)) < chance).astype(int)
         updates += calibrant.update(z, y, scale="logit", clusters=cluster).diagnostics["update"] != "none"
     assert updates <= 15  # 5 % of 150, and 2.8 standard errors
+
+
+def test_clusters_that_are_the_same_determine_no_variance() -> None:
+    random = np.random.default_rng(0)
+    p = np.tile(random.random(200), 2)
+    y = (random.random(400) < p).astype(int)
+    with pytest.raises(TooFewRows, match="clusters"):
+        calibrant.update(p, y, clusters=np.repeat(["a", "b"], 200))

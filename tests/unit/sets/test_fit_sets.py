@@ -448,3 +448,22 @@ def test_every_method_states_what_holds_and_where_it_is_from() -> None:
         assert method.source
         assert method.family.family == method.name
     assert "in expectation" in SET_METHODS["crc"].guarantee
+
+
+@pytest.mark.parametrize("n", [150, 199, 201])
+@pytest.mark.parametrize("method", ["lac", "crc"])
+def test_groups_of_another_number_of_rows_are_refused(method: str, n: int) -> None:
+    random = np.random.default_rng(0)
+    p = random.random(200)
+    with pytest.raises(CalibrationError, match=rf"groups has {n} rows, but /?predictions has 200"):
+        calibrant.fit_sets(
+            p, (random.random(200) < p).astype(int), method=method, conditional="group", groups=["a"] * n
+        )
+
+
+def test_groups_of_rows_with_several_labels_are_counted_by_row() -> None:
+    random = np.random.default_rng(0)
+    p = random.random((50, 3))
+    y = (random.random((50, 3)) < p).astype(int)
+    with pytest.raises(CalibrationError, match=r"groups has 51 rows, but /?predictions has 50"):
+        calibrant.fit_sets(p, y, method="crc", conditional="group", groups=["a"] * 51)
