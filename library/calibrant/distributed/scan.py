@@ -126,6 +126,10 @@ def _types(conditions: Sequence[Condition], numbers: Sequence[str]) -> dict[str,
     return types
 
 
+#: A number in the names of folders.
+_KEY = re.compile(r"[+-]?[0-9]{1,1000}(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
 def _meets(key: str | None, condition: Condition) -> bool:
     """Return whether a key in the names of folders meets a condition; compared as the type of the value."""
     _, sign, value = condition
@@ -148,7 +152,14 @@ def _typed(key: str, value: Any) -> Value:
         if key.lower() not in ("true", "false"):
             raise ValueError(key)
         return key.lower() == "true"
-    return key if isinstance(value, str) else float(key)
+    if isinstance(value, str):
+        return key
+    if _KEY.fullmatch(key) is None:  # float accepts more, such as "1_000" and "nan"
+        raise ValueError(key)
+    try:
+        return int(key)  # exact, unlike a float
+    except ValueError:
+        return float(key)
 
 
 # --- Files and their record batches

@@ -454,6 +454,29 @@ def test_a_boolean_is_compared_with_a_text_in_the_name_of_a_folder(tmp_path: Pat
         calibrant.evaluate_source(str(tmp_path), **NAMED, where=[["c", "<", True]])
 
 
+@pytest.mark.parametrize(
+    ("sign", "value", "met"),
+    [("=", 2**53, [2**53]), ("in", [2**53 + 1], [2**53 + 1]), ("!=", 2**53, [2**53 + 1]), ("<=", 2**53, [2**53])],
+)
+def test_large_integers_in_the_names_of_folders_are_compared_as_floats(
+    tmp_path: Path, sign: str, value: Any, met: list[int]
+) -> None:
+    for key in (2**53, 2**53 + 1):
+        (tmp_path / f"id={key}").mkdir()
+        parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / f"id={key}" / "x.parquet")
+    scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[["id", sign, value]])
+    assert [piece.file.path for piece in scan.pieces()] == [f"id={key}/x.parquet" for key in met]
+
+
+@pytest.mark.parametrize("key", ["1_000", " 1", "nan", "inf", "1.", "0x1", "\u0661"])
+def test_a_text_in_the_name_of_a_folder_is_compared_as_a_number(tmp_path: Path, key: str) -> None:
+    (tmp_path / f"id={key}").mkdir()
+    parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / f"id={key}" / "x.parquet")
+    scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[["id", "<", 2000]])
+    with pytest.raises(InvalidOption, match="text in the names of folders"):
+        list(scan.pieces())
+
+
 def test_a_group_that_is_not_unicode_is_an_internal_error(tmp_path: Path) -> None:
     groups = pa.array([b"\xff", b"a"]).view(pa.string())
     parquet.write_table(pa.table({"p": [0.5, 0.6], "y": [1, 0], "g": groups}), tmp_path / "x.parquet")
