@@ -655,6 +655,57 @@ def test_a_target_that_exists_is_written_over(folder: Path, tmp_path: Path) -> N
         _scored(folder, tmp_path / "file")
 
 
+def _scored_in(base: Path, path: str, job: str = "job_2") -> Any:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(base / "rows"), "*.parquet"), Columns.read(prediction="p", label="")
+    return Scoring(Folder(base), path, job).run(scan, columns, fitted)
+
+
+def test_a_data_set_in_a_data_set_doubles_its_rows(folder: Path, tmp_path: Path) -> None:
+    _scored(folder, tmp_path / "scored")
+    for path in ("scored/inner", "scored/a/b"):
+        with pytest.raises(TargetExists, match="in a data set"):
+            _scored_in(tmp_path, path)
+    assert _table(tmp_path / "scored").num_rows == N
+    with pytest.raises(KeyboardInterrupt):
+        Scoring(_KilledFolder(tmp_path), "other/inner", "job_2").run(
+            Scan.of(Folder(folder), "*.parquet"),
+            Columns.read(prediction="p", label=""),
+            calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]),
+        )
+    (tmp_path / "other" / "_manifest.json").write_text("{}")  # by another job, in the meantime
+    with pytest.raises(TargetExists, match="in a data set"):
+        _scored_in(tmp_path, "other/inner")
+    assert not (tmp_path / "other" / "inner").exists()
+
+
+def test_a_target_below_a_file_is_an_internal_error(folder: Path) -> None:
+    for path in ("rows/0.parquet/x", "rows/0.parquet/x/y"):
+        with pytest.raises(RefusedPath, match="through a file"):
+            _scored_in(folder.parent, path)
+        assert not Scoring(Folder(folder.parent), path, "job_2").discard()
+
+
+class _ForbiddenFolder(Folder):
+    """A folder that the process may read only, whatever its user may."""
+
+    def create(self, path: str) -> Any:
+        raise PermissionError(path)
+
+    def remove(self, folder: str) -> bool:
+        raise PermissionError(folder)
+
+
+def test_a_target_that_may_not_be_written_is_an_internal_error(folder: Path) -> None:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
+    scoring = Scoring(_ForbiddenFolder(folder.parent), "scored", "job_1")
+    with pytest.raises(InvalidOption, match="may not be written") as raised:
+        scoring.run(scan, columns, fitted)
+    assert raised.value.offences[0].pointer == "/target/path"
+    assert not scoring.discard()
+
+
 def test_a_source_without_rows_becomes_a_data_set(folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
