@@ -418,6 +418,8 @@ def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:
     rows = ROWS
     for i in range(metadata.num_row_groups):
         group, size = metadata.row_group(i), 0
+        if not group.num_rows:
+            continue
         for k in range(group.num_columns):
             column = group.column(k)
             if names is None or column.path_in_schema.partition(".")[0] in names:

@@ -339,6 +339,16 @@ def test_wide_rows_are_read_in_batches_of_more_bytes(tmp_path: Path, kind: str) 
     assert max(sizes) <= BYTES
 
 
+def test_an_empty_row_group_makes_others_be_read_row_by_row(tmp_path: Path) -> None:
+    rows = pa.table({"p": np.linspace(0, 1, 1000), "y": [1] * 1000})
+    with parquet.ParquetWriter(tmp_path / "x.parquet", rows.schema) as file:
+        for part in (rows, rows.slice(0, 0)):
+            file.write_table(part)
+    scan = Scan.of(Folder(tmp_path), "x.parquet")
+    (piece,) = scan.pieces()
+    assert [batch.num_rows for batch in scan.batches(piece, ["p"])] == [1000]
+
+
 def test_an_arrow_file_has_a_record_batch_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrant.distributed.scan._ARROW_BATCH", 1000)
     rows = pa.table({"p": np.linspace(0, 1, 1000), "y": [1] * 1000})
