@@ -311,12 +311,14 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
+            from pyarrow import dataset
         with pa.ipc.open_file(file) as opened:
-            names = opened.schema.names
-            count = opened.num_record_batches
-        if piece.size > _ARROW_BATCH * max(count, 1):
+            schema, count = opened.schema, opened.num_record_batches
+        places = [i for i, name in enumerate(schema.names) if columns is None or name in columns]
+        rows = dataset.IpcFileFormat().make_fragment(file).count_rows()  # which reads no buffers
+        unpacked = rows * sum(_least_bits(schema.field(i).type) for i in places) // 8
+        if max(piece.size, unpacked) > _ARROW_BATCH * max(count, 1):
             raise SourceUnreadable(f"an Arrow file has record batches of more than {_ARROW_BATCH >> 20} MB")
-        places = [i for i, name in enumerate(names) if columns is None or name in columns]
         with pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as opened:
             for i in range(count):
                 batch = opened.get_batch(i)
@@ -411,6 +413,15 @@ def _damaged() -> SourceUnreadable:
 
 #: Bytes of a number in a column of lists or numbers.
 _NUMBER = 8
+
+
+def _least_bits(kind: Any) -> int:
+    """Return the bits of a value in a column of an Arrow type, or of its offset if values have any length."""
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        size = getattr(kind, "list_size", 0)
+        return size * _least_bits(kind.value_type) if size else 32
 
 
 def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:

@@ -357,6 +357,18 @@ def test_an_arrow_file_has_a_record_batch_that_does_not_fit(tmp_path: Path, monk
         calibrant.evaluate_source(str(tmp_path), **NAMED)
 
 
+def test_a_record_batch_that_does_not_fit_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.distributed.scan._ARROW_BATCH", 10_000)
+    rows = pa.table({"p": [0.5] * 3000, "y": [1] * 3000})
+    path = tmp_path / "x.arrow"
+    feather.write_feather(rows, str(path), compression="zstd")
+    assert path.stat().st_size < 10_000
+    with pytest.raises(SourceUnreadable, match="record batches"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED)
+    feather.write_feather(rows, str(path), compression="zstd", chunksize=500)
+    assert calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"]).n == 3000
+
+
 def test_a_pattern_of_too_many_files_is_listed_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrant.distributed.storage.MOST_FILES", 2)
     with pytest.raises(SourceTooLarge, match="more than 2 files"):
