@@ -166,6 +166,7 @@ class Accumulation:
         self._columns, self._memory, self._kind, self._scale = columns, memory, kind, scale
         self._needing = needing
         self._parts: list[CheckedPart] = []
+        self._counts: list[DistinctCounts] = []
         self._distinct: DistinctCounts | None = None
         self._waiting = 0
         self._counter: RowCounter | None = None
@@ -193,6 +194,9 @@ class Accumulation:
         self._waiting += len(part.rows.labels)
         if self.form == "rows" and self.n > self._most(part):
             self._need_counts()
+        if self.form == "distinct" and n_classes is not None:  # vectors, which are larger than their event
+            self._counts += [distinct_of(waiting, self._reduction) for waiting in self._parts]
+            self._parts = []
         entries = 0 if self._distinct is None else len(self._distinct.keys)
         if self.form == "distinct" and self._waiting > (max(_WAITING_ENTRIES, entries) if entries else self._entries):
             self._reduce()
@@ -255,15 +259,16 @@ class Accumulation:
 
     def _reduce(self) -> None:
         """Count the rows that wait; turn to a tally if there are more entries than fit."""
-        held = [] if self._distinct is None else [self._distinct]
-        if not held and self._waiting > self._entries:
-            keys = np.concatenate([reduce(part.rows, self._reduction).key for part in self._parts])
+        if self._distinct is None and self._waiting > self._entries:
+            parts = [reduce(part.rows, self._reduction).key for part in self._parts]
+            keys = np.concatenate([*parts, *(counts.keys for counts in self._counts)])
             keys.sort()
             if np.count_nonzero(np.diff(keys)) >= self._entries:  # which is faster to see than to count
-                self._tally([])
+                self._tally([counts.tally() for counts in self._counts])
                 return
-        self._distinct = _added([*held, *(distinct_of(part, self._reduction) for part in self._parts)])
-        self._parts, self._waiting = [], 0
+        held = [] if self._distinct is None else [self._distinct]
+        self._distinct = _added([*held, *self._counts, *(distinct_of(part, self._reduction) for part in self._parts)])
+        self._parts, self._counts, self._waiting = [], [], 0
         if len(self._distinct.keys) > self._entries:
             self._tally([self._distinct.tally()])
 
@@ -274,4 +279,4 @@ class Accumulation:
             self._counter.merge(count(part.rows, self._reduction, names=part.names, members=part.members))
         for tally in tallies:
             self._counter.merge(tally)
-        self.form, self._distinct, self._parts = "tally", None, []
+        self.form, self._distinct, self._parts, self._counts = "tally", None, [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from calibrant.core.errors import (
     SourceUnreadable,
     TargetExists,
 )
+from calibrant.distributed.accumulation import Accumulation, DistinctCounts
 from calibrant.distributed.arrow import BYTES, Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
 from calibrant.distributed.sources import gather
@@ -36,6 +38,7 @@ from calibrant.distributed.storage import Folder, Remote, StoredFile
 from calibrant.distributed.target import Scoring
 from calibrant.measures.catalogue import MEASURES as MEASURES_
 from calibrant.measures.measure import MeasureResult
+from calibrant.monitoring.event_tally import EventTally
 from tests.hostile_paths import hostile_paths
 
 N = 6000
@@ -151,6 +154,32 @@ def test_vectors_are_read_as_one_event_or_refused_without_a_reason(tmp_path: Pat
     expected = calibrant.evaluate(vectors, labels, measures=["brier"])
     assert_allclose(_value(counted["brier"]), _value(expected["brier"]), atol=1e-3)
     assert counted.reduction == "confidence"
+
+
+@pytest.mark.parametrize("form", ["distinct", "tally"])
+def test_vectors_wait_in_more_than_their_memory(form: str) -> None:
+    random = np.random.default_rng(5)
+    vectors = np.zeros((500, 200))
+    vectors[:, 1] = random.integers(0, 100, 500) / 128 if form == "distinct" else random.random(500)
+    vectors[:, 0] = 1 - vectors[:, 1]
+    labels = random.integers(0, 2, 500)
+    memory = 4 << 20 if form == "distinct" else 1 << 17
+    held = Accumulation(Columns.read(**NAMED, reduction="class:1"), memory=memory)
+    tracemalloc.start()
+    for _ in range(30):
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.flatten()), 200)
+        held.add(pa.record_batch({"p": lists, "y": pa.array(labels)}), {})
+    value = held.result()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20  # the rows have 24 MB
+    assert held.form == form
+    tally = value.tally() if isinstance(value, DistinctCounts) else value
+    assert isinstance(tally, EventTally)
+    expected = calibrant.evaluate(vectors[:, 1], labels, measures=["brier"])
+    found = calibrant.evaluate_tally(tally, measures=["brier"])
+    assert found.n == 30 * 500
+    assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=0, atol=1e-3)
 
 
 @pytest.mark.slow
