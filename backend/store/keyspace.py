@@ -207,7 +207,10 @@ class Shared:
 
     @staticmethod
     def target(place: str) -> str:
-        """String: ``tenant:job`` of the job that writes a data set, by the digest of its place."""
+        """String: ``tenant:job`` of the job that writes a data set, by the digest of its place.
+
+        ``:discarding`` follows while what the job has left is removed.
+        """
         return f"calibrant::target:{place}"
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -35,10 +36,20 @@ def test_files_of_a_job_that_ended_without_success_stay_or_those_of_a_running_on
         assert discard(redis, chore) == 60.0
         assert staged.exists()
         body_of(http.post(f"/jobs/{job}/cancel"), 200)
+        other = body_of(http.post("/datasets", json=body), 202)["id"]
+        key = Shared.target(hashlib.sha256(f"file://{tmp_path}/scored".encode()).hexdigest())
+        for holder in (f"default:{other}", f"default:{other}:discarding"):  # whose files have the same names
+            redis.set(key, holder)
+            assert discard(redis, chore) == 60.0
+            assert staged.exists()
+            assert redis.get(key) == holder.encode()
+        body_of(http.post(f"/jobs/{other}/cancel"), 200)
+        redis.set(key, f"default:{other}")
         assert discard(redis, chore) == 60.0
         assert not staged.exists()
+        assert not redis.exists(key)
         assert discard(redis, chore) is None
         assert discard(redis, Chore("discard", "default", "job_" + "0" * 24)) is None
         monkeypatch.setenv("CALIBRANT_SOURCES", "{}")
         assert discard(redis, chore) is None
-    assert not redis.exists(Shared.target("0"))
+    assert not redis.exists(key)
