@@ -178,21 +178,20 @@ class Accumulation:
     def add(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> None:
         """Add rows; raises the errors of invalid rows, and ``SourceTooLarge`` if all are needed and do not fit."""
         if self._counter is not None:
-            before = self._counter.n
             self._counter.add(batch, keys)
-            self.n += self._counter.n - before
+            self.n += batch.num_rows
             return
         part = checked_part(batch, self._columns, keys, self._kind, self._scale, NO_GROUP)
+        self.n += batch.num_rows
         if part is None:
             return
-        self.n += len(part.rows.labels)
         n_classes = part.rows.predictions.n_classes
         if self._n_classes not in ("unknown", n_classes):
             raise WrongShape.at("/predictions", "must have the same number of classes in all files")
         self._n_classes = n_classes
         self._parts.append(part)
         self._waiting += len(part.rows.labels)
-        if self.form == "rows" and self.n > self._most(part):
+        if self.form == "rows" and self._waiting > self._most(part):
             self._need_counts()
         if self.form == "distinct" and n_classes is not None:  # vectors, which are larger than their event
             self._counts += [distinct_of(waiting, self._reduction) for waiting in self._parts]
@@ -203,7 +202,7 @@ class Accumulation:
 
     def result(self) -> GatheredRows | DistinctCounts | EventTally:
         """Return everything that was added; raises ``EmptyBatch`` if there is nothing."""
-        if not self.n:
+        if not (self._parts or self._distinct or self._counts or self._counter):
             raise EmptyBatch.at("/source", "has no rows that meet the conditions")
         if self.form == "distinct":
             self._reduce()

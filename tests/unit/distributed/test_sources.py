@@ -33,7 +33,7 @@ from calibrant.core.errors import (
 from calibrant.distributed.accumulation import Accumulation, DistinctCounts
 from calibrant.distributed.arrow import BYTES, Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
-from calibrant.distributed.sources import gather
+from calibrant.distributed.sources import gather, gather_models
 from calibrant.distributed.storage import Folder, Remote, StoredFile
 from calibrant.distributed.target import Scoring
 from calibrant.measures.catalogue import MEASURES as MEASURES_
@@ -102,6 +102,28 @@ def test_a_source_has_other_results_than_its_rows(folder: Path, form: str, weigh
         for group in expected.groups:
             ours, theirs = _value(found.groups[group].measures[name]), _value(expected.groups[group].measures[name])
             assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", MEMORY)
+def test_the_number_of_rows_depends_on_their_form_if_files_have_no_weight(tmp_path: Path, form: str) -> None:
+    random = np.random.default_rng(6)
+    p = random.random(N).round(3)
+    y = (random.random(N) < p).astype(np.int64)
+    for i, weight in enumerate((0, 1, 0)):
+        table = pa.table({"p": p, "y": y, "w": np.full(N, weight)})
+        parquet.write_table(table, tmp_path / f"{i}.parquet")
+    found = gather(
+        Scan.of(Folder(tmp_path), "*.parquet"),
+        Columns.read(**NAMED, weight="w"),
+        kind="frequency",
+        memory=MEMORY[form],
+    )
+    assert (found.basis.form, found.basis.rows) == (form, 3 * N)
+    models = {"a": Columns.read(**NAMED, weight="w")}
+    assert gather_models(Scan.of(Folder(tmp_path), "*.parquet"), models)[1].rows == 3 * N
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises(EmptyBatch):
+        gather(Scan.of(Folder(tmp_path), "*.parquet"), Columns.read(**NAMED, weight="w"), kind="frequency")
 
 
 def test_the_values_of_a_tally_differ_by_more_than_its_tolerance(tmp_path: Path) -> None:
