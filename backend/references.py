@@ -314,12 +314,14 @@ def run_scoring(store: Store, run: Run, _device: str, progress: Progress) -> Non
 def _reserved(store: Store, run: Run, source: SourceDeclaration, path: str) -> Iterator[None]:
     """Keep other jobs from writing to the same place; raises ``TargetExists`` while one does."""
     key, own = _target_key(source, path), f"{run.tenant}:{run.job.id}"
+    target = ScoringSpec.model_validate(run.job.spec).target
 
     def reserve(pipe: Pipeline) -> bool:
         free = _is_free(store, pipe.get(key), own)
         pipe.multi()
         if free:
             pipe.set(key, own, ex=run.job.timeout + _SPARE_SECONDS)
+            pipe.set(store.keys.job_target(run.job.id), target.model_dump_json(), ex=_TARGET_SECONDS)
             schedule(pipe, Chore("discard", run.tenant, run.job.id), _LOOK_SECONDS)
         return free
 
@@ -384,24 +386,29 @@ def discard(redis: Redis, chore: Chore) -> float | None:
     until it notices.
     """
     store = Store.of(redis, chore.tenant)
-    jobs = store.jobs
-    status = jobs.status(chore.id)
-    if status in ("succeeded", "forgotten"):
-        return None
-    if status not in FINAL:
+    place: Any = redis.get(store.keys.job_target(chore.id))
+    status = store.jobs.status(chore.id)
+    if status not in (*FINAL, "forgotten"):
         return _LOOK_SECONDS
-    target = ScoringSpec.model_validate(jobs.get(chore.id).spec).target
+    if status != "succeeded" and place is not None and _left(store, chore, SourceTarget.model_validate_json(place)):
+        return _LOOK_SECONDS
+    redis.delete(store.keys.job_target(chore.id))
+    return None
+
+
+def _left(store: Store, chore: Chore, target: SourceTarget) -> bool:
+    """Remove what a job has left at a target; return whether to look again."""
     try:
         source = Sources.of_environment(chore.tenant).find(target.source, write=True)
     except UnknownSource:  # which the administrator has removed since
-        return None
+        return False
     path = check_path(target.path, "/target/path", wild=False)
-    scoring = Scoring(opened(source), path, chore.id)
-    return _LOOK_SECONDS if _discarded(store, f"{chore.tenant}:{chore.id}", source, path, scoring) else None
+    return _discarded(store, f"{chore.tenant}:{chore.id}", source, path, Scoring(opened(source), path, chore.id))
 
 
-#: How long after its time limit a job may still hold a target, for its repetitions.
-_SPARE_SECONDS = 3600
+#: How long after its time limit a job may still hold a target, for its repetitions, and until when what it has left
+#: is removed, also of a job that was deleted.
+_SPARE_SECONDS, _TARGET_SECONDS = 3600, 30 * 86400
 
 
 def _has_ended(store: Store, holder: str) -> bool:
