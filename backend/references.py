@@ -304,7 +304,7 @@ def run_scoring(store: Store, run: Run, _device: str, progress: Progress) -> Non
         try:
             scored = scoring.run(_scan(run, spec.source, columns), columns, fitted, scale=spec.scale)
         except CalibrationError:
-            scoring.discard()
+            _discarded(store, f"{run.tenant}:{run.job.id}", target, path, scoring)
             raise
     answer = ScoredAnswer(target=SourceTarget(source=spec.target.source, path=path), map=spec.map, **asdict(scored))
     patiently(lambda: run.succeed(answer.model_dump()))
@@ -313,21 +313,66 @@ def run_scoring(store: Store, run: Run, _device: str, progress: Progress) -> Non
 @contextmanager
 def _reserved(store: Store, run: Run, source: SourceDeclaration, path: str) -> Iterator[None]:
     """Keep other jobs from writing to the same place; raises ``TargetExists`` while one does."""
-    place = hashlib.sha256(f"{source.root.rstrip('/')}/{path}".encode()).hexdigest()
-    key, own = Shared.target(place), f"{run.tenant}:{run.job.id}".encode()
+    key, own = _target_key(source, path), f"{run.tenant}:{run.job.id}"
+    target = ScoringSpec.model_validate(run.job.spec).target
 
-    def reserve(pipe: Pipeline) -> bytes:
-        held: Any = pipe.get(key)
+    def reserve(pipe: Pipeline) -> bool:
+        free = _is_free(store, pipe.get(key), own)
         pipe.multi()
-        if held is None or held == own or _has_ended(store, held.decode()):
+        if free:
             pipe.set(key, own, ex=run.job.timeout + _SPARE_SECONDS)
+            pipe.set(store.keys.job_target(run.job.id), target.model_dump_json(), ex=_TARGET_SECONDS)
             schedule(pipe, Chore("discard", run.tenant, run.job.id), _LOOK_SECONDS)
-            return own
-        return bytes(held)
+        return free
 
-    if patiently(lambda: transact(store.redis, reserve, key)) != own:
+    if not patiently(lambda: transact(store.redis, reserve, key)):
         raise TargetExists.at("/target/path", "is being written by another job; name a new path")
     yield
+
+
+def _target_key(source: SourceDeclaration, path: str) -> str:
+    place = f"{source.root.rstrip('/')}/{path}"
+    return Shared.target(hashlib.sha256(place.encode()).hexdigest())
+
+
+#: Follows the holder of a target whose rest is being removed, and the longest time that this takes, in seconds.
+_DISCARDING, _DISCARD_SECONDS = ":discarding", 660
+
+
+def _is_free(store: Store, held: Any, own: str) -> bool:
+    """Return whether a job may hold a target: nobody else does, or one that has ended and is not being removed."""
+    if held is None or held == own.encode():
+        return True
+    holder = held.decode()
+    return not holder.endswith(_DISCARDING) and _has_ended(store, holder)
+
+
+def _discarded(store: Store, own: str, source: SourceDeclaration, path: str, scoring: Scoring) -> bool:
+    """Remove what a job has left of its data set, while nobody else writes to the place; return whether to look again.
+
+    Nothing is removed while another job holds the target, whose files have the same names.
+    """
+    key, removal = _target_key(source, path), f"{own}{_DISCARDING}"
+
+    def hold(pipe: Pipeline) -> bool:
+        free = _is_free(store, pipe.get(key), own)
+        pipe.multi()
+        if free:
+            pipe.set(key, removal, ex=_DISCARD_SECONDS)
+        return free
+
+    def release(pipe: Pipeline) -> None:
+        held: Any = pipe.get(key)
+        pipe.multi()
+        if held == removal.encode():
+            pipe.delete(key)
+
+    if not patiently(lambda: transact(store.redis, hold, key)):
+        return True
+    try:
+        return scoring.discard()
+    finally:
+        patiently(lambda: transact(store.redis, release, key))
 
 
 #: Time between two looks at whether a job that writes a data set has ended, in seconds.
@@ -340,22 +385,30 @@ def discard(redis: Redis, chore: Chore) -> float | None:
     The background task ``discard``. It ends when a look finds nothing left, since a run that was cancelled may write
     until it notices.
     """
-    jobs = Store.of(redis, chore.tenant).jobs
-    status = jobs.status(chore.id)
-    if status in ("succeeded", "forgotten"):
-        return None
-    if status not in FINAL:
+    store = Store.of(redis, chore.tenant)
+    place: Any = redis.get(store.keys.job_target(chore.id))
+    status = store.jobs.status(chore.id)
+    if status not in (*FINAL, "forgotten"):
         return _LOOK_SECONDS
-    target = ScoringSpec.model_validate(jobs.get(chore.id).spec).target
+    if status != "succeeded" and place is not None and _left(store, chore, SourceTarget.model_validate_json(place)):
+        return _LOOK_SECONDS
+    redis.delete(store.keys.job_target(chore.id))
+    return None
+
+
+def _left(store: Store, chore: Chore, target: SourceTarget) -> bool:
+    """Remove what a job has left at a target; return whether to look again."""
     try:
         source = Sources.of_environment(chore.tenant).find(target.source, write=True)
     except UnknownSource:  # which the administrator has removed since
-        return None
-    return _LOOK_SECONDS if Scoring(opened(source), target.path, chore.id).discard() else None
+        return False
+    path = check_path(target.path, "/target/path", wild=False)
+    return _discarded(store, f"{chore.tenant}:{chore.id}", source, path, Scoring(opened(source), path, chore.id))
 
 
-#: How long after its time limit a job may still hold a target, for its repetitions.
-_SPARE_SECONDS = 3600
+#: How long after its time limit a job may still hold a target, for its repetitions, and until when what it has left
+#: is removed, also of a job that was deleted.
+_SPARE_SECONDS, _TARGET_SECONDS = 3600, 30 * 86400
 
 
 def _has_ended(store: Store, holder: str) -> bool:

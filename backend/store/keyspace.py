@@ -115,6 +115,10 @@ class Keyspace:
         """String: exists while the progress of a job with parts must not be reported again."""
         return self._key("part-gate", job_id)
 
+    def job_target(self, job_id: str) -> str:
+        """String: where a job writes a data set, JSON, as long as something of it may have to be removed."""
+        return self._key("job-target", job_id)
+
     def line(self, queue: str) -> str:
         """Sorted set: messages of this tenant's jobs that wait for a worker of a queue, in their order."""
         return self._key("waiting", queue)
@@ -207,7 +211,10 @@ class Shared:
 
     @staticmethod
     def target(place: str) -> str:
-        """String: ``tenant:job`` of the job that writes a data set, by the digest of its place."""
+        """String: ``tenant:job`` of the job that writes a data set, by the digest of its place.
+
+        ``:discarding`` follows while what the job has left is removed.
+        """
         return f"calibrant::target:{place}"
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from redis import Redis
 
 from backend.references import discard
 from backend.store.chores import Chore
-from backend.store.keyspace import Shared
+from backend.store.keyspace import Keyspace, Shared
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.responses import body_of
@@ -31,14 +32,32 @@ def test_files_of_a_job_that_ended_without_success_stay_or_those_of_a_running_on
         staged = tmp_path / f".calibrant-{job}"
         staged.mkdir()
         (staged / "part-00000.parquet").write_bytes(b"PAR1")
-        chore = Chore("discard", "default", job)
+        chore, place = Chore("discard", "default", job), Keyspace().job_target(job)
+        redis.set(place, json.dumps(body["target"]))  # as when it begins
         assert discard(redis, chore) == 60.0
         assert staged.exists()
         body_of(http.post(f"/jobs/{job}/cancel"), 200)
+        other = body_of(http.post("/datasets", json=body), 202)["id"]
+        key = Shared.target(hashlib.sha256(f"file://{tmp_path}/scored".encode()).hexdigest())
+        for holder in (f"default:{other}", f"default:{other}:discarding"):  # whose files have the same names
+            redis.set(key, holder)
+            assert discard(redis, chore) == 60.0
+            assert staged.exists()
+            assert redis.get(key) == holder.encode()
+        body_of(http.post(f"/jobs/{other}/cancel"), 200)
+        redis.set(key, f"default:{other}")
         assert discard(redis, chore) == 60.0
         assert not staged.exists()
+        assert not redis.exists(key)
         assert discard(redis, chore) is None
+        assert not redis.exists(place)
+        redis.set(place, json.dumps(body["target"]))
+        staged.mkdir()
+        assert http.delete(f"/jobs/{job}").status_code == 204
+        assert discard(redis, chore) == 60.0
+        assert not staged.exists()
         assert discard(redis, Chore("discard", "default", "job_" + "0" * 24)) is None
+        redis.set(place, json.dumps(body["target"]))
         monkeypatch.setenv("CALIBRANT_SOURCES", "{}")
         assert discard(redis, chore) is None
-    assert not redis.exists(Shared.target("0"))
+    assert not redis.exists(key)

@@ -166,6 +166,7 @@ class Accumulation:
         self._columns, self._memory, self._kind, self._scale = columns, memory, kind, scale
         self._needing = needing
         self._parts: list[CheckedPart] = []
+        self._counts: list[DistinctCounts] = []
         self._distinct: DistinctCounts | None = None
         self._waiting = 0
         self._counter: RowCounter | None = None
@@ -177,29 +178,31 @@ class Accumulation:
     def add(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> None:
         """Add rows; raises the errors of invalid rows, and ``SourceTooLarge`` if all are needed and do not fit."""
         if self._counter is not None:
-            before = self._counter.n
             self._counter.add(batch, keys)
-            self.n += self._counter.n - before
+            self.n += batch.num_rows
             return
         part = checked_part(batch, self._columns, keys, self._kind, self._scale, NO_GROUP)
+        self.n += batch.num_rows
         if part is None:
             return
-        self.n += len(part.rows.labels)
         n_classes = part.rows.predictions.n_classes
         if self._n_classes not in ("unknown", n_classes):
             raise WrongShape.at("/predictions", "must have the same number of classes in all files")
         self._n_classes = n_classes
         self._parts.append(part)
         self._waiting += len(part.rows.labels)
-        if self.form == "rows" and self.n > self._most(part):
+        if self.form == "rows" and self._waiting > self._most(part):
             self._need_counts()
+        if self.form == "distinct" and n_classes is not None:  # vectors, which are larger than their event
+            self._counts += [distinct_of(waiting, self._reduction) for waiting in self._parts]
+            self._parts = []
         entries = 0 if self._distinct is None else len(self._distinct.keys)
         if self.form == "distinct" and self._waiting > (max(_WAITING_ENTRIES, entries) if entries else self._entries):
             self._reduce()
 
     def result(self) -> GatheredRows | DistinctCounts | EventTally:
         """Return everything that was added; raises ``EmptyBatch`` if there is nothing."""
-        if not self.n:
+        if not (self._parts or self._distinct or self._counts or self._counter):
             raise EmptyBatch.at("/source", "has no rows that meet the conditions")
         if self.form == "distinct":
             self._reduce()
@@ -255,15 +258,16 @@ class Accumulation:
 
     def _reduce(self) -> None:
         """Count the rows that wait; turn to a tally if there are more entries than fit."""
-        held = [] if self._distinct is None else [self._distinct]
-        if not held and self._waiting > self._entries:
-            keys = np.concatenate([reduce(part.rows, self._reduction).key for part in self._parts])
+        if self._distinct is None and self._waiting > self._entries:
+            parts = [reduce(part.rows, self._reduction).key for part in self._parts]
+            keys = np.concatenate([*parts, *(counts.keys for counts in self._counts)])
             keys.sort()
             if np.count_nonzero(np.diff(keys)) >= self._entries:  # which is faster to see than to count
-                self._tally([])
+                self._tally([counts.tally() for counts in self._counts])
                 return
-        self._distinct = _added([*held, *(distinct_of(part, self._reduction) for part in self._parts)])
-        self._parts, self._waiting = [], 0
+        held = [] if self._distinct is None else [self._distinct]
+        self._distinct = _added([*held, *self._counts, *(distinct_of(part, self._reduction) for part in self._parts)])
+        self._parts, self._counts, self._waiting = [], [], 0
         if len(self._distinct.keys) > self._entries:
             self._tally([self._distinct.tally()])
 
@@ -274,4 +278,4 @@ class Accumulation:
             self._counter.merge(count(part.rows, self._reduction, names=part.names, members=part.members))
         for tally in tallies:
             self._counter.merge(tally)
-        self.form, self._distinct, self._parts = "tally", None, []
+        self.form, self._distinct, self._parts, self._counts = "tally", None, [], []

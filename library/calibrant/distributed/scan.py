@@ -126,6 +126,10 @@ def _types(conditions: Sequence[Condition], numbers: Sequence[str]) -> dict[str,
     return types
 
 
+#: A number in the names of folders.
+_KEY = re.compile(r"[+-]?[0-9]{1,1000}(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
 def _meets(key: str | None, condition: Condition) -> bool:
     """Return whether a key in the names of folders meets a condition; compared as the type of the value."""
     _, sign, value = condition
@@ -148,7 +152,14 @@ def _typed(key: str, value: Any) -> Value:
         if key.lower() not in ("true", "false"):
             raise ValueError(key)
         return key.lower() == "true"
-    return key if isinstance(value, str) else float(key)
+    if isinstance(value, str):
+        return key
+    if _KEY.fullmatch(key) is None:  # float accepts more, such as "1_000" and "nan"
+        raise ValueError(key)
+    try:
+        return int(key)  # exact, unlike a float
+    except ValueError:
+        return float(key)
 
 
 # --- Files and their record batches
@@ -300,12 +311,14 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
+            from pyarrow import dataset
         with pa.ipc.open_file(file) as opened:
-            names = opened.schema.names
-            count = opened.num_record_batches
-        if piece.size > _ARROW_BATCH * max(count, 1):
+            schema, count = opened.schema, opened.num_record_batches
+        places = [i for i, name in enumerate(schema.names) if columns is None or name in columns]
+        rows = dataset.IpcFileFormat().make_fragment(file).count_rows()  # which reads no buffers
+        unpacked = rows * sum(_least_bits(schema.field(i).type) for i in places) // 8
+        if max(piece.size, unpacked) > _ARROW_BATCH * max(count, 1):
             raise SourceUnreadable(f"an Arrow file has record batches of more than {_ARROW_BATCH >> 20} MB")
-        places = [i for i, name in enumerate(names) if columns is None or name in columns]
         with pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as opened:
             for i in range(count):
                 batch = opened.get_batch(i)
@@ -402,11 +415,22 @@ def _damaged() -> SourceUnreadable:
 _NUMBER = 8
 
 
+def _least_bits(kind: Any) -> int:
+    """Return the bits of a value in a column of an Arrow type, or of its offset if values have any length."""
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        size = getattr(kind, "list_size", 0)
+        return size * _least_bits(kind.value_type) if size else 32
+
+
 def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:
     """Return how many rows of a Parquet file are read at once, by the bytes of the widest row group."""
     rows = ROWS
     for i in range(metadata.num_row_groups):
         group, size = metadata.row_group(i), 0
+        if not group.num_rows:
+            continue
         for k in range(group.num_columns):
             column = group.column(k)
             if names is None or column.path_in_schema.partition(".")[0] in names:

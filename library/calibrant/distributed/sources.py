@@ -101,7 +101,7 @@ def gather_models(
     forms = {name: Accumulation(columns, needing="comparisons", **how) for name, columns in models.items()}
     _read(scan, [(models[name], held) for name, held in forms.items()])
     rows: dict[str, Any] = {name: held.result() for name, held in forms.items()}
-    n = len(next(iter(rows.values())))
+    n = next(iter(forms.values())).n
     return rows, Basis("rows", n, scan.total, len(scan.files))
 
 

@@ -267,7 +267,7 @@ class Folder(Storage):
 
     def remove(self, folder: str) -> bool:
         """Remove the files of a folder and the folder."""
-        with contextlib.suppress(FileNotFoundError), self._parent(folder) as (parent, name):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._parent(folder) as (parent, name):
             with self._opened(folder) as at:
                 for inner in os.listdir(at):
                     os.unlink(inner, dir_fd=at)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidOption,
+    RefusedPath,
     SourceChanged,
     TargetExists,
     requires,
@@ -83,8 +86,15 @@ class Scoring:
         self._staging = f"{folder}/.calibrant-{job}".lstrip("/")
 
     def run(self, scan: Scan, columns: Columns, map: CalibrationMap, *, scale: InputScale | None = None) -> Scored:
-        """Write the data set; raises ``TargetExists``, ``SourceChanged`` and the errors of invalid rows."""
+        """Write the data set; raises ``TargetExists``, ``SourceChanged`` and the errors of invalid rows.
+
+        Raises ``RefusedPath`` or ``InvalidOption`` for a target that a folder cannot have.
+        """
         check_order(columns, map.class_names)
+        with _writing():
+            return self._run(scan, columns, map, scale)
+
+    def _run(self, scan: Scan, columns: Columns, map: CalibrationMap, scale: InputScale | None) -> Scored:
         whole = self._published()
         if whole is not None:
             return whole
@@ -115,11 +125,19 @@ class Scoring:
             if isinstance(content, dict) and content.get("job") == self._job:
                 self._storage.remove(self._staging)
                 return Scored(*(content[name] for name in ("rows", "files", "bytes")))
-        elif self._read(_PUBLISHING) is not None:
-            return None  # an earlier run was interrupted while it copied the files
-        elif self._storage.file(self._path) is None and next(self._storage.below(self._path), None) is None:
-            return None
+        else:
+            self._check_outside()
+            if self._read(_PUBLISHING) is not None:
+                return None  # an earlier run was interrupted while it copied the files
+            if self._storage.file(self._path) is None and next(self._storage.below(self._path), None) is None:
+                return None
         raise TargetExists.at("/target/path", "exists; name a new path")
+
+    def _check_outside(self) -> None:
+        """Raise ``TargetExists`` for a place in another data set, which would have the rows twice."""
+        for folder in PurePosixPath(self._path).parents:
+            if self._storage.file(str(folder / MANIFEST)) is not None:
+                raise TargetExists.at("/target/path", "is in a data set; name a path outside of it")
 
     def _plan(
         self, pieces: Sequence[FilePiece], scan: Scan, columns: Columns, map: CalibrationMap, scale: InputScale | None
@@ -174,6 +192,7 @@ class Scoring:
         return manifest
 
     def _publish(self, manifest: dict[str, Any]) -> Scored:
+        self._check_outside()  # since which others may have been published
         try:
             self._storage.publish(self._staging, self._path, [*manifest["parts"], MANIFEST])
         except (TargetExists, FileNotFoundError):  # another run of the job may have published it
@@ -183,14 +202,27 @@ class Scoring:
 
     def discard(self) -> bool:
         """Remove what is staged, and what of it is published, unless all is; return whether anything was there."""
-        manifest = self._read(MANIFEST)
-        if manifest is not None and self._storage.file(f"{self._path}/{MANIFEST}") is None:
-            self._storage.withdraw(self._path, manifest["parts"])
-        return self._storage.remove(self._staging)
+        with suppress(PermissionError):  # where nothing can be removed, at this time or later
+            manifest = self._read(MANIFEST)
+            if manifest is not None and self._storage.file(f"{self._path}/{MANIFEST}") is None:
+                self._storage.withdraw(self._path, manifest["parts"])
+            return self._storage.remove(self._staging)
+        return False
 
     def _read(self, name: str) -> dict[str, Any] | None:
         content = self._storage.read(f"{self._staging}/{name}")
         return None if content is None else json.loads(content)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Convert the errors of a folder that recur; those of the source are converted where it is read."""
+    try:
+        yield
+    except NotADirectoryError:
+        raise RefusedPath.at("/target/path", "leads through a file") from None
+    except PermissionError:
+        raise InvalidOption.at("/target/path", "is in a folder that may not be written") from None
 
 
 def _json(content: Any) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,15 @@ from calibrant.core.errors import (
     SourceUnreadable,
     TargetExists,
 )
+from calibrant.distributed.accumulation import Accumulation, DistinctCounts
 from calibrant.distributed.arrow import BYTES, Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
-from calibrant.distributed.sources import gather
+from calibrant.distributed.sources import gather, gather_models
 from calibrant.distributed.storage import Folder, Remote, StoredFile
 from calibrant.distributed.target import Scoring
 from calibrant.measures.catalogue import MEASURES as MEASURES_
 from calibrant.measures.measure import MeasureResult
+from calibrant.monitoring.event_tally import EventTally
 from tests.hostile_paths import hostile_paths
 
 N = 6000
@@ -101,6 +104,28 @@ def test_a_source_has_other_results_than_its_rows(folder: Path, form: str, weigh
             assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", MEMORY)
+def test_the_number_of_rows_depends_on_their_form_if_files_have_no_weight(tmp_path: Path, form: str) -> None:
+    random = np.random.default_rng(6)
+    p = random.random(N).round(3)
+    y = (random.random(N) < p).astype(np.int64)
+    for i, weight in enumerate((0, 1, 0)):
+        table = pa.table({"p": p, "y": y, "w": np.full(N, weight)})
+        parquet.write_table(table, tmp_path / f"{i}.parquet")
+    found = gather(
+        Scan.of(Folder(tmp_path), "*.parquet"),
+        Columns.read(**NAMED, weight="w"),
+        kind="frequency",
+        memory=MEMORY[form],
+    )
+    assert (found.basis.form, found.basis.rows) == (form, 3 * N)
+    models = {"a": Columns.read(**NAMED, weight="w")}
+    assert gather_models(Scan.of(Folder(tmp_path), "*.parquet"), models)[1].rows == 3 * N
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises(EmptyBatch):
+        gather(Scan.of(Folder(tmp_path), "*.parquet"), Columns.read(**NAMED, weight="w"), kind="frequency")
+
+
 def test_the_values_of_a_tally_differ_by_more_than_its_tolerance(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     p = random.random(40_000)
@@ -151,6 +176,32 @@ def test_vectors_are_read_as_one_event_or_refused_without_a_reason(tmp_path: Pat
     expected = calibrant.evaluate(vectors, labels, measures=["brier"])
     assert_allclose(_value(counted["brier"]), _value(expected["brier"]), atol=1e-3)
     assert counted.reduction == "confidence"
+
+
+@pytest.mark.parametrize("form", ["distinct", "tally"])
+def test_vectors_wait_in_more_than_their_memory(form: str) -> None:
+    random = np.random.default_rng(5)
+    vectors = np.zeros((500, 200))
+    vectors[:, 1] = random.integers(0, 100, 500) / 128 if form == "distinct" else random.random(500)
+    vectors[:, 0] = 1 - vectors[:, 1]
+    labels = random.integers(0, 2, 500)
+    memory = 4 << 20 if form == "distinct" else 1 << 17
+    held = Accumulation(Columns.read(**NAMED, reduction="class:1"), memory=memory)
+    tracemalloc.start()
+    for _ in range(30):
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.flatten()), 200)
+        held.add(pa.record_batch({"p": lists, "y": pa.array(labels)}), {})
+    value = held.result()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20  # the rows have 24 MB
+    assert held.form == form
+    tally = value.tally() if isinstance(value, DistinctCounts) else value
+    assert isinstance(tally, EventTally)
+    expected = calibrant.evaluate(vectors[:, 1], labels, measures=["brier"])
+    found = calibrant.evaluate_tally(tally, measures=["brier"])
+    assert found.n == 30 * 500
+    assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=0, atol=1e-3)
 
 
 @pytest.mark.slow
@@ -339,12 +390,34 @@ def test_wide_rows_are_read_in_batches_of_more_bytes(tmp_path: Path, kind: str) 
     assert max(sizes) <= BYTES
 
 
+def test_an_empty_row_group_makes_others_be_read_row_by_row(tmp_path: Path) -> None:
+    rows = pa.table({"p": np.linspace(0, 1, 1000), "y": [1] * 1000})
+    with parquet.ParquetWriter(tmp_path / "x.parquet", rows.schema) as file:
+        for part in (rows, rows.slice(0, 0)):
+            file.write_table(part)
+    scan = Scan.of(Folder(tmp_path), "x.parquet")
+    (piece,) = scan.pieces()
+    assert [batch.num_rows for batch in scan.batches(piece, ["p"])] == [1000]
+
+
 def test_an_arrow_file_has_a_record_batch_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibrant.distributed.scan._ARROW_BATCH", 1000)
     rows = pa.table({"p": np.linspace(0, 1, 1000), "y": [1] * 1000})
     feather.write_feather(rows, str(tmp_path / "x.arrow"), compression="uncompressed")
     with pytest.raises(SourceUnreadable, match="record batches"):
         calibrant.evaluate_source(str(tmp_path), **NAMED)
+
+
+def test_a_record_batch_that_does_not_fit_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.distributed.scan._ARROW_BATCH", 10_000)
+    rows = pa.table({"p": [0.5] * 3000, "y": [1] * 3000})
+    path = tmp_path / "x.arrow"
+    feather.write_feather(rows, str(path), compression="zstd")
+    assert path.stat().st_size < 10_000
+    with pytest.raises(SourceUnreadable, match="record batches"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED)
+    feather.write_feather(rows, str(path), compression="zstd", chunksize=500)
+    assert calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"]).n == 3000
 
 
 def test_a_pattern_of_too_many_files_is_listed_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,6 +525,29 @@ def test_a_boolean_is_compared_with_a_text_in_the_name_of_a_folder(tmp_path: Pat
     parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / "c=de" / "x.parquet")
     with pytest.raises(InvalidOption, match="text in the names of folders"):
         calibrant.evaluate_source(str(tmp_path), **NAMED, where=[["c", "<", True]])
+
+
+@pytest.mark.parametrize(
+    ("sign", "value", "met"),
+    [("=", 2**53, [2**53]), ("in", [2**53 + 1], [2**53 + 1]), ("!=", 2**53, [2**53 + 1]), ("<=", 2**53, [2**53])],
+)
+def test_large_integers_in_the_names_of_folders_are_compared_as_floats(
+    tmp_path: Path, sign: str, value: Any, met: list[int]
+) -> None:
+    for key in (2**53, 2**53 + 1):
+        (tmp_path / f"id={key}").mkdir()
+        parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / f"id={key}" / "x.parquet")
+    scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[["id", sign, value]])
+    assert [piece.file.path for piece in scan.pieces()] == [f"id={key}/x.parquet" for key in met]
+
+
+@pytest.mark.parametrize("key", ["1_000", " 1", "nan", "inf", "1.", "0x1", "\u0661"])
+def test_a_text_in_the_name_of_a_folder_is_compared_as_a_number(tmp_path: Path, key: str) -> None:
+    (tmp_path / f"id={key}").mkdir()
+    parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / f"id={key}" / "x.parquet")
+    scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[["id", "<", 2000]])
+    with pytest.raises(InvalidOption, match="text in the names of folders"):
+        list(scan.pieces())
 
 
 def test_a_group_that_is_not_unicode_is_an_internal_error(tmp_path: Path) -> None:
@@ -630,6 +726,57 @@ def test_a_target_that_exists_is_written_over(folder: Path, tmp_path: Path) -> N
     (tmp_path / "file").write_text("theirs")
     with pytest.raises(TargetExists):
         _scored(folder, tmp_path / "file")
+
+
+def _scored_in(base: Path, path: str, job: str = "job_2") -> Any:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(base / "rows"), "*.parquet"), Columns.read(prediction="p", label="")
+    return Scoring(Folder(base), path, job).run(scan, columns, fitted)
+
+
+def test_a_data_set_in_a_data_set_doubles_its_rows(folder: Path, tmp_path: Path) -> None:
+    _scored(folder, tmp_path / "scored")
+    for path in ("scored/inner", "scored/a/b"):
+        with pytest.raises(TargetExists, match="in a data set"):
+            _scored_in(tmp_path, path)
+    assert _table(tmp_path / "scored").num_rows == N
+    with pytest.raises(KeyboardInterrupt):
+        Scoring(_KilledFolder(tmp_path), "other/inner", "job_2").run(
+            Scan.of(Folder(folder), "*.parquet"),
+            Columns.read(prediction="p", label=""),
+            calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]),
+        )
+    (tmp_path / "other" / "_manifest.json").write_text("{}")  # by another job, in the meantime
+    with pytest.raises(TargetExists, match="in a data set"):
+        _scored_in(tmp_path, "other/inner")
+    assert not (tmp_path / "other" / "inner").exists()
+
+
+def test_a_target_below_a_file_is_an_internal_error(folder: Path) -> None:
+    for path in ("rows/0.parquet/x", "rows/0.parquet/x/y"):
+        with pytest.raises(RefusedPath, match="through a file"):
+            _scored_in(folder.parent, path)
+        assert not Scoring(Folder(folder.parent), path, "job_2").discard()
+
+
+class _ForbiddenFolder(Folder):
+    """A folder that the process may read only, whatever its user may."""
+
+    def create(self, path: str) -> Any:
+        raise PermissionError(path)
+
+    def remove(self, folder: str) -> bool:
+        raise PermissionError(folder)
+
+
+def test_a_target_that_may_not_be_written_is_an_internal_error(folder: Path) -> None:
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
+    scoring = Scoring(_ForbiddenFolder(folder.parent), "scored", "job_1")
+    with pytest.raises(InvalidOption, match="may not be written") as raised:
+        scoring.run(scan, columns, fitted)
+    assert raised.value.offences[0].pointer == "/target/path"
+    assert not scoring.discard()
 
 
 def test_a_source_without_rows_becomes_a_data_set(folder: Path, tmp_path: Path) -> None:
