@@ -292,7 +292,7 @@ def test_the_command_refuses_what_only_set_maps_take(tmp_path: Path) -> None:
 def test_the_pages_of_set_maps_without_groups_are_shown(http: httpx.Client, stored: dict[str, str]) -> None:
     for name in (name for name in stored if name != "group"):
         for page in (f"/ui/maps/{stored[name]}", f"/ui/calibrate/{stored[name]}"):
-            assert http.get(page).status_code == 200, (name, page)
+            assert http.get(page, follow_redirects=True).status_code == 200, (name, page)
 
 
 @pytest.mark.parametrize("K", [2, 3])
