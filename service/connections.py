@@ -146,6 +146,7 @@ class ServedConnection(HttpToolsProtocol):
         self._refusal: tuple[str, str] | None = None
         # State of the request that is being received:
         self.url, self.headers = b"", []
+        self._in_head = False
         self._in_body = False
         self._left = 0  # bytes that its content-length states and that were not received yet
         self._body_bytes = 0  # bytes of bodies in the current piece
@@ -245,7 +246,7 @@ class ServedConnection(HttpToolsProtocol):
         self._framing += len(piece)
         if self._in_body:
             self._check_framing()
-        elif self._received - self._head_from > URL_BYTES:
+        elif self._received - self._head_from > URL_BYTES or len(self.headers) > HEADERS:
             self._check_head()
 
     def _check_framing(self) -> None:
@@ -273,6 +274,7 @@ class ServedConnection(HttpToolsProtocol):
         if self._in_body:  # after an upgrade
             return
         self._head_from = self._received
+        self._in_head = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -291,6 +293,7 @@ class ServedConnection(HttpToolsProtocol):
             self._stop_parsing("bad-request", f"a connection may have at most {_PIPELINED} pipelined requests")
         self._clear_deadline()
         super().on_headers_complete()
+        self._in_head = False
         self._in_body = True
         self.headers = []  # trailers, which must not change the headers of the request in progress
         self._framing = -_PIECE  # the headers may have begun in this piece
@@ -320,6 +323,13 @@ class ServedConnection(HttpToolsProtocol):
         self._head_from = self._received + self._body_bytes
         self._clear_deadline()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Continue with the next request; headers that began before the end of this response have a deadline now."""
+        super().on_response_complete()
+        if self._in_head and self._deadline is None and not self._deaf and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            self._set_deadline(self._process.settings.header_timeout)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle

@@ -221,6 +221,15 @@ def test_a_refused_second_request_does_not_affect_the_first_response(service: St
     assert b'"measures"' in answer
 
 
+def test_headers_that_begin_before_the_response_to_an_earlier_request_have_a_deadline(hasty: str) -> None:
+    first = POST + b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS
+    with contextlib.closing(_connection(hasty)) as connection:
+        connection.sendall(first + GET + b"a:b\r\n")
+        answers = _answers(connection)
+    assert _status(answers) == 200
+    assert b"HTTP/1.1 408 " in answers
+
+
 @pytest.fixture
 def hasty(redis_url: str) -> Iterator[str]:
     """A service that waits half a second for the end of the headers."""
