@@ -168,3 +168,10 @@ def test_a_condition_is_read_as_another(text: str, condition: list[object]) -> N
 )
 def test_a_url_is_read_as_a_file(text: str, source: str | None) -> None:
     assert source_of(Path(text), None) == source
+
+
+def test_an_option_of_a_fit_replaces_no_column(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("p,y,z\n0.2,0,1\n0.7,1,0\n0.4,0,1\n0.9,1,0\n", "utf-8")
+    source = ["fit", str(tmp_path / "*.csv"), "--method", "platt", "--prediction", "p", "--label", "y", "--out", "-"]
+    for option in ("label=z", "seed=3"):
+        assert "is no option of platt" in error_of(run(*source, "--option", option))

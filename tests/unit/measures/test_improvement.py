@@ -211,3 +211,13 @@ def test_the_interval_of_an_improvement_covers_it() -> None:
         low, high = found["brier"].interval
         held += low <= (truth["brier"].value or 0.0) <= high
     assert 80 <= held <= 98
+
+
+@pytest.mark.parametrize("method", ["platt", "beta"])
+def test_a_held_out_value_that_rounds_to_one_stays_there(method: str) -> None:
+    random = np.random.default_rng(0)
+    z = np.append(random.normal(size=400), 40.0)
+    labels = np.append((random.random(400) < 1.0 / (1.0 + np.exp(-z[:-1]))).astype(np.int8), np.int8(1))
+    event = Event(1.0 / (1.0 + np.exp(-z)), labels, logit=z)
+    held_out, _ = out_of_fold(event, method, "log-loss", folds=5, seed=0)
+    assert held_out.p[-1] > 0.999
