@@ -115,7 +115,7 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     loaded = {name: classifier_of(found) for name, found in records.items()}
     contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
     comparison = Comparison(evaluation, contestants, spec.correction, spec.of, rank_by=spec.rank_by)
-    return ClassEvaluation(comparison, {name: found.id for name, found in records.items()}, spec.by_group, sets)
+    return ClassEvaluation(comparison, {name: record.id for name, record in records.items()}, spec.by_group, sets)
 
 
 def _sets_of(record: MapRecord) -> SetMap:

@@ -109,8 +109,8 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
 def _champion(store: Store, record: MonitorRecord) -> _Champion:
     name, alias = target_of(record), record.recalibration.alias
     try:
-        found = store.aliases.get(name, alias)
-        map_record = store.maps.read(found.map)
+        target = store.aliases.get(name, alias)
+        map_record = store.maps.read(target.map)
     except (UnknownAlias, UnknownMap) as error:
         raise _NoLevel(f"there is no map {name}@{alias}, whose level would follow the stream", error.code) from error
     fitted = HeldMap.of(map_record).loaded
@@ -122,7 +122,7 @@ def _champion(store: Store, record: MonitorRecord) -> _Champion:
         raise _NoLevel(why, "not-adjustable")
     if (fitted.n_classes or 2) != record.n_classes:
         raise _NoLevel(f"{name}@{alias} has another number of classes than the monitor", "wrong-shape")
-    return _Champion(found, map_record, fitted)
+    return _Champion(target, map_record, fitted)
 
 
 def _begun(record: MonitorRecord, standing: Standing, champion: _Champion, now: float) -> AdaptiveStanding:
@@ -154,10 +154,10 @@ def _counted(buckets: Buckets, before: AdaptiveStanding, last: int) -> AdaptiveS
             raise TypeError("the rows of a tally have counts")
         rows += round(float(event.w.sum()))
         misses += round(float(event.w[event.y == 0].sum()))
-    made, first = 0, before.first_since
+    n_sets, first = 0, before.first_since
     if rows + before.rows_since:
         first = before.first_since if before.rows_since else numbers[0]
-        made = sum(counts.get("predictions", 0) for counts in buckets.counts_by_bucket(first, 2**32).values())
+        n_sets = sum(counts.get("predictions", 0) for counts in buckets.counts_by_bucket(first, 2**32).values())
     return before.model_copy(
         update={
             "following": max(before.following, last + 1) if len(numbers) < _AT_ONCE else numbers[-1] + 1,
@@ -165,7 +165,7 @@ def _counted(buckets: Buckets, before: AdaptiveStanding, last: int) -> AdaptiveS
             "misses": before.misses + misses,
             "rows_since": before.rows_since + rows,
             "first_since": first,
-            "delay": max(before.delay, made),
+            "delay": max(before.delay, n_sets),
         }
     )
 

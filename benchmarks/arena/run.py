@@ -14,6 +14,7 @@ import os
 import signal
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,27 @@ def play(contender: Contender, experiment: Experiment, limit: float | None = Non
     if problem:
         q = experiment.p_test
     return {"seconds": seconds, "problem": problem, **score(q, experiment.p_test, experiment.y_test)}
+
+
+def record_of(
+    key: Key,
+    contender: Contender,
+    experiment: Experiment,
+    known: Mapping[str, str],
+    limit: float | None = None,
+) -> dict[str, Any]:
+    """What is stored of an experiment that a contender played; ``known`` are the versions of packages."""
+    return {
+        "experiment": key.name,
+        "dataset": key.unit,
+        "n_classes": experiment.n_classes,
+        "n_cal": len(experiment.y_cal),
+        "n_test": len(experiment.y_test),
+        "contender": contender.name,
+        "package": contender.package,
+        "version": known.get(contender.package, ""),
+        **play(contender, experiment, limit),
+    }
 
 
 def in_rounds(keys: list[Key]) -> list[Key]:
@@ -142,17 +164,7 @@ def main() -> None:
         for contender in missing:
             if not contender.plays(experiment.n_classes):
                 continue
-            record = {
-                "experiment": key.name,
-                "dataset": key.unit,
-                "n_classes": experiment.n_classes,
-                "n_cal": len(experiment.y_cal),
-                "n_test": len(experiment.y_test),
-                "contender": contender.name,
-                "package": contender.package,
-                "version": known.get(contender.package, ""),
-                **play(contender, experiment),
-            }
+            record = record_of(key, contender, experiment, known)
             append(_file(options.results, contender), record)
         print(f"{at + 1} {key.name}: {time.perf_counter() - began:.1f} s", flush=True)
 

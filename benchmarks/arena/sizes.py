@@ -20,7 +20,7 @@ from benchmarks.arena import boards, generated, worlds
 from benchmarks.arena.contenders import Contender, contenders, versions
 from benchmarks.arena.experiments import Key, calibration_shape, find, read
 from benchmarks.arena.page import METRICS, OURS, Board, assemble, label, read_boards, representatives, table
-from benchmarks.arena.run import in_rounds, play, warm_up
+from benchmarks.arena.run import in_rounds, record_of, warm_up
 from benchmarks.laws import possible
 from benchmarks.provenance import ROOT
 from benchmarks.records import append, current, publish
@@ -92,17 +92,7 @@ def run(keys: Iterable[Key], minutes: float) -> None:
         experiment = read(key)
         for contender in missing:
             if contender.plays(experiment.n_classes):
-                record = {
-                    "experiment": key.name,
-                    "dataset": key.unit,
-                    "n_classes": experiment.n_classes,
-                    "n_cal": len(experiment.y_cal),
-                    "n_test": len(experiment.y_test),
-                    "contender": contender.name,
-                    "package": contender.package,
-                    "version": known.get(contender.package, ""),
-                    **play(contender, experiment, LIMIT),
-                }
+                record = record_of(key, contender, experiment, known, LIMIT)
                 append(path, [[key.name, contender.name], record])
         print(f"{time.process_time() - began:.0f} s: {key.name}, {len(experiment.y_cal):,} rows", flush=True)
 

@@ -273,7 +273,7 @@ def infer(
 def _predictions(request: InferenceRequest, model: Model) -> InferenceInput:
     """The input ``predictions``, which must be the first; the others must be features or groups of the map."""
     known = model.features if model.groups is None else (GROUPS,)
-    names = [given.name for given in request.inputs]
+    names = [tensor.name for tensor in request.inputs]
     for i, name in enumerate(names):
         if i == 0 and name != PREDICTIONS:
             which = "first" if known else "only"

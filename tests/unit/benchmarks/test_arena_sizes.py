@@ -23,7 +23,8 @@ Array = Any
 
 def _write(path: Path, groups: dict[str, dict[str, Array]]) -> None:
     """A file as CalArena's scripts write it: attributes of the file, compressed arrays, narrow types."""
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     with h5py.File(path, "w") as file:
         file.attrs["source"], file.attrs["problem_type"] = "tabrepo", path.stem.rpartition("-")[2]
         for name, arrays in groups.items():
@@ -83,7 +84,8 @@ def test_a_file_that_is_not_of_a_classifier_is_refused(tmp_path: Path, arrays: d
 
 
 def test_arrays_in_place_of_groups_of_base_models_are_refused(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     with h5py.File(tmp_path / "flat.h5", "w") as file:
         file["probas_cal"] = np.zeros(3)
     with pytest.raises(ValueError, match="probas_cal is not a group of base models"):

@@ -291,8 +291,8 @@ def calibrate(
         if half_life is not None or map_of is None:
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
         others = {"--label": columns["labels"], "--group": columns["groups"], "--support": support, "--option": option}
-        for flag, given in {**others, "--seed": seed, "--bounds": bounds or None}.items():
-            if given not in (None, []):
+        for flag, value in {**others, "--seed": seed, "--bounds": bounds or None}.items():
+            if value not in (None, []):
                 raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
         with errors_in_a_line():
             document: Any = read_map(map_of, server)
@@ -337,8 +337,8 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
 
         document = applied if engine.client is None else engine.client.map(applied).document
         regression, of_sets = is_of_distributions(document), is_of_sets(document)
-        for flag, given in {"--group": columns["groups"], "--seed": flags.seed}.items():
-            if given is not None and not of_sets:
+        for flag, value in {"--group": columns["groups"], "--seed": flags.seed}.items():
+            if value is not None and not of_sets:
                 raise typer.BadParameter("is for maps to prediction sets", param_hint=flag)
         if flags.bounds and document.get("family") != "venn-abers":
             raise typer.BadParameter("is for maps of venn-abers of one event", param_hint="--bounds")

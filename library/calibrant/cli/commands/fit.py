@@ -201,7 +201,7 @@ def fit(
     if source is not None:
         refused: dict[str, Any] = {"--regression": regression, "--holdout": holdout, "--method": gives_sets(method)}
         refused |= {"--allow-shape-change": allow_shape_change}
-        for flag in [flag for flag, given in refused.items() if given]:
+        for flag in [flag for flag, value in refused.items() if value]:
             raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
         with errors_in_a_line():
             arguments = source_arguments(columns, where, "predictions", "labels")
