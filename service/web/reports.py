@@ -16,7 +16,7 @@ from backend.store.errors import UnknownJob
 from backend.store.pages import Page, PageRequest
 from calibrant.calibrators import METHODS, Method
 from calibrant.core.batch import MAX_NAME
-from calibrant.core.errors import CalibrationError, Offence
+from calibrant.core.errors import CalibrationError, InvalidOption, Offence
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionMethod
 from calibrant.io.errors import InvalidField
 from schemas.batches import BatchRecord, UploadRecord
@@ -70,7 +70,8 @@ class ReportView:
     def gradable(self) -> bool:
         """Whether the groups may be rating grades, which the report does not test yet."""
         has_grades = self.batch.n_classes is None and {"groups", "labels"} <= {*self.batch.arrays}
-        return has_grades and not self.models and "grades" not in self.made.report
+        has_map = self.made.report.get("after") is not None
+        return has_grades and not has_map and not self.models and "grades" not in self.made.report
 
     @property
     def compared(self) -> list[str]:
@@ -280,6 +281,8 @@ async def _requested(
 
 def _with_grades(here: Context, view: ReportView) -> ReportView:
     """The report with the tests of its groups as rating grades; raises as ``POST /grades``."""
+    if view.made.report.get("after") is not None:
+        raise InvalidOption.at("/grades", "are tested with the PDs of the batch; leave out map")
     options = read_options(Payload({}, {"batch": view.batch.id}, from_query=False), GradesOptions)
     made = view.made._replace(report={**view.made.report, "grades": grade_tests(here, {}, options)})
     return replace(view, made=made, query=f"{view.query}{'&' if view.query else '?'}grades=yes")

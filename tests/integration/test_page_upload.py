@@ -449,6 +449,11 @@ def test_the_report_of_a_file_with_groups_offers_to_test_them_as_rating_grades(v
     expected = visitor.post("/grades", json={"batch": batch}).json()
     assert visitor.get(f"{path}/report.json?grades=yes").json()["grades"] == expected
     assert visitor.get(f"{path}?grades=no").status_code == 422
+    fitted = visitor.post("/maps", json={"batch": batch, "method": "platt"}).json()["id"]
+    assert "rating grades" not in visitor.get(f"{path}?map={fitted}").text
+    refused = visitor.get(f"{path}?map={fitted}&grades=yes")
+    assert refused.status_code == 422
+    assert "leave out map" in refused.text
 
 
 def test_a_file_without_groups_has_no_rating_grades(visitor: Visitor) -> None:
