@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import cleandoc
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -57,6 +58,50 @@ _ELSEWHERE = {
     **dict.fromkeys(_STYLES, "CalibrationDisplay(report).plot(color=...) draws lines in other styles"),
 }
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_SECTIONS = """
+Parameters
+----------
+ax : Axes, optional
+    Axes to draw on; by default those of a new figure.
+**options : object
+    {beside}ptions of ``calibrant.{catalogue}["{name}"]``.
+
+Returns
+-------
+Axes
+    The axes.
+
+See Also
+--------
+{report}.plot : Draws any diagram.
+
+Examples
+--------
+>>> import calibrant
+>>> report = {example}
+"""
+
+
+def draws_for(report: str, catalogue: str, example: str, beside: str = "O") -> Callable[[Method], Method]:
+    """Return a decorator of methods that draw a diagram of a report, which adds sections to their docstrings.
+
+    The ``example`` makes the report of the doctest, which ends the docstring, and ``beside`` begins the description of
+    the options.
+    """
+
+    def decorated(method: Method) -> Method:
+        text, _, test = cleandoc(method.__doc__ or "").partition(">>>")
+        named = {"report": report, "catalogue": catalogue, "name": method.__name__.replace("_", "-")}
+        method.__doc__ = f"{text.rstrip()}\n{_SECTIONS.format(**named, example=example, beside=beside)}>>>{test}\n"
+        return method
+
+    return decorated
+
+
+_DRAWS = draws_for("Report", "DIAGRAMS", "calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)")
+
 
 class Plotter(Suggesting):
     """Draw the diagrams of a report on matplotlib axes.
@@ -95,253 +140,84 @@ class Plotter(Suggesting):
         name, entries = entries_of(self._report, diagram, options)
         return draw_entries(name, entries, ax, in_sample=bool(self._report.in_sample))
 
+    @_DRAWS
     def reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the reliability diagram: the observed frequency of each bin, with its interval.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["reliability"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> report.plot.reliability().get_ylabel()
         'observed frequency'
         """
         return self("reliability", ax, **options)
 
+    @_DRAWS
     def fit_on_test(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw a map fitted to these rows, with its band.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["fit-on-test"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
         >>> report.plot.fit_on_test().get_ylabel()
         'calibrated probability'
         """
         return self("fit-on-test", ax, **options)
 
+    @_DRAWS
     def corp(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the CORP diagram: isotonic regression of the labels, with a consistency band.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["corp"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> report.plot.corp().get_ylabel()
         'observed frequency'
         """
         return self("corp", ax, **options)
 
+    @_DRAWS
     def logit_logit(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the reliability diagram on logit axes.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["logit-logit"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> report.plot.logit_logit().get_xlabel()
         'predicted probability (logit scale)'
         """
         return self("logit-logit", ax, **options)
 
+    @_DRAWS
     def ks_graphs(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the cumulative labels against the cumulative scores.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["ks-graphs"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> report.plot.ks_graphs().get_ylabel()
         'cumulative label'
         """
         return self("ks-graphs", ax, **options)
 
+    @_DRAWS
     def calibration_belt(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw polynomial logistic recalibration with its belts.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["calibration-belt"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
         >>> report.plot.calibration_belt().get_ylabel()
         'observed frequency'
         """
         return self("calibration-belt", ax, **options)
 
+    @_DRAWS
     def calibration_curve(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw a smooth calibration curve with a pointwise band.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["calibration-curve"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
         >>> report.plot.calibration_curve(curve="logistic").get_ylabel()
         'observed frequency'
         """
         return self("calibration-curve", ax, **options)
 
+    @_DRAWS
     def decision_curve(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the net benefit of decisions by threshold, beside that of treating all rows.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["decision-curve"]``.
+        ``calibrant.decision_curve`` compares several models.
 
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        calibrant.decision_curve : Compares several models.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> report.plot.decision_curve().get_ylabel()
         'net benefit'
         """
         return self("decision-curve", ax, **options)
 
+    @_DRAWS
     def murphy(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the mean elementary score by threshold, beside that of predicting the rate of events.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            Options of ``calibrant.DIAGRAMS["murphy"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        Report.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
         >>> report.plot.murphy().get_ylabel()
         'mean elementary score'
         """

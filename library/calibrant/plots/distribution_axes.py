@@ -13,10 +13,17 @@ from calibrant.diagrams.diagram import read_argument
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.evaluation import DistributionReport
 from calibrant.distributions.forecasts import Forecasts
-from calibrant.plots.axes import check_options, draw_entries
+from calibrant.plots.axes import check_options, draw_entries, draws_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_DRAWS = draws_for(
+    "DistributionReport",
+    "DISTRIBUTION_DIAGRAMS",
+    "calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])",
+    "``after`` and, for a fan, ``times (n,)`` (distinct numbers or dates), and o",
+)
 
 
 class DistributionPlotter(Suggesting):
@@ -70,146 +77,46 @@ class DistributionPlotter(Suggesting):
         sides = [rows, *([] if after is None else [replace(rows, forecasts=after)])]
         return draw_entries(request.diagram.name, [drawn(request, side, names) for side in sides], ax)
 
+    @_DRAWS
     def pit(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the PIT histogram, with a simultaneous band.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["pit"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
         >>> report.plot.pit().get_ylabel()
         'density'
         """
         return self("pit", ax, **options)
 
+    @_DRAWS
     def quantile_reliability(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the share of outcomes that are at most the quantile of each level, with a simultaneous band.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["quantile-reliability"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
         >>> report.plot.quantile_reliability().get_xlabel()
         'level of the quantile'
         """
         return self("quantile-reliability", ax, **options)
 
+    @_DRAWS
     def mean_variance(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the mean squared error by the predicted variance, on logarithmic axes.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["mean-variance"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
         >>> report.plot.mean_variance(n_bins=2).get_xlabel()
         'predicted variance (log scale)'
         """
         return self("mean-variance", ax, **options)
 
+    @_DRAWS
     def sharpness(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the mean width of central intervals against their coverage.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["sharpness"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
         >>> report.plot.sharpness().get_ylabel()
         'mean width of the interval'
         """
         return self("sharpness", ax, **options)
 
+    @_DRAWS
     def fan(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw intervals, medians and outcomes of one series over time.
 
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-        **options : object
-            ``after``, ``times (n,)`` (distinct numbers or dates), and options of
-            ``calibrant.DISTRIBUTION_DIAGRAMS["fan"]``.
-
-        Returns
-        -------
-        Axes
-            The axes.
-
-        See Also
-        --------
-        DistributionReport.plot : Draws any diagram.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])
         >>> report.plot.fan(times=["2024-01-01", "2024-01-08", "2024-01-15"]).get_xlabel()
         'time (UTC)'
         """
