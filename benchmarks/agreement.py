@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 import calibrant
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.provenance import uses
 from benchmarks.records import publish
 from calibrant.core.batch import Scale
@@ -26,7 +26,7 @@ _TRANSFORMS = {"root": lambda x: x**0.5, "square": lambda x: x**2, "half": lambd
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReferenceAnswer:
     """A reference value, and the request for our value."""
 
     input: str
@@ -53,9 +53,11 @@ class Answer:
         return value if self.transform is None else float(_TRANSFORMS[self.transform](value))
 
 
-def answers() -> list[Answer]:
+def answers() -> list[ReferenceAnswer]:
     """All reference values."""
-    return [Answer(**entry) for entry in json.loads(uses(GOLDEN / "measures.json").read_text("utf-8"))["answers"]]
+    return [
+        ReferenceAnswer(**entry) for entry in json.loads(uses(GOLDEN / "measures.json").read_text("utf-8"))["answers"]
+    ]
 
 
 @cache
@@ -82,7 +84,7 @@ _HEAD = (
 )
 
 
-def row(answer: Answer) -> str:
+def row(answer: ReferenceAnswer) -> str:
     """The row of a reference value."""
     ours = answer.ours()
     what = answer.what.replace("|", "/")
@@ -92,15 +94,15 @@ def row(answer: Answer) -> str:
     )
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows; differences of rounding depend on the processor."""
     del data
 
-    def checked(answer: Answer) -> list[str]:
+    def checked(answer: ReferenceAnswer) -> list[str]:
         return [*_HEAD, row(answer)]
 
     return [
-        Check(
+        PageCheck(
             f"{number}: {answer.what}",
             partial(checked, answer),
             keys=3,

@@ -48,7 +48,7 @@ DRAWN = ("", "temperature")
 _LEVEL = 0.95
 
 
-class Figure(NamedTuple):
+class SizeFigure(NamedTuple):
     """One figure of one network: the measures, or their improvement by a map of ``MAPS``, plain or squared."""
 
     file: str
@@ -71,7 +71,9 @@ class Figure(NamedTuple):
 Curves = dict[str, Any]
 
 
-def run(path: Path, figure: Figure, *, repetitions: int | None = None, kernel_repetitions: int | None = None) -> Curves:
+def run(
+    path: Path, figure: SizeFigure, *, repetitions: int | None = None, kernel_repetitions: int | None = None
+) -> Curves:
     """Measure random subsets of one half of a file; a map is fitted to the other half.
 
     ``repetitions`` of the smallest size replace those of the paper. The kernel estimate is left out without
@@ -142,7 +144,7 @@ def bound(curves: Curves) -> float:
     return float(norm.ppf(1 - (1 - _LEVEL) / 2 / (len(curves["sizes"]) - 1)))
 
 
-def page(results: Mapping[Figure, Curves], pictures: Mapping[Figure, str]) -> str:
+def page(results: Mapping[SizeFigure, Curves], pictures: Mapping[SizeFigure, str]) -> str:
     """The page: the verdict, and the curves of every figure and network."""
     repetitions = next(iter(results.values()))["repetitions"]
     counts = ", ".join(f"{count:,}" for count in repetitions)
@@ -181,14 +183,14 @@ Brier score's improvement (Figure 7, second row) does not depend on the size: {_
     return "\n".join(parts)
 
 
-def _named(figure: Figure, curves: Curves) -> Curves:
+def _named(figure: SizeFigure, curves: Curves) -> Curves:
     """The curves, with the root Brier score called the Brier score if it is squared."""
     if not figure.squared:
         return curves
     return curves | {"curves": {name.replace("root Brier", "Brier"): each for name, each in curves["curves"].items()}}
 
 
-def _verdict(results: Mapping[Figure, Curves]) -> str:
+def _verdict(results: Mapping[SizeFigure, Curves]) -> str:
     squared = {figure: curves for figure, curves in results.items() if figure.map and figure.squared}
     far = {figure: departures(curves) for figure, curves in squared.items()}
     flat = sum(far[figure]["root Brier"] <= bound(curves) for figure, curves in squared.items())
@@ -202,7 +204,7 @@ def _verdict(results: Mapping[Figure, Curves]) -> str:
     return f"it stays within the bound in {of}. The others exceed it: {others}."
 
 
-def draw(figure: Figure, curves: Curves) -> str:
+def draw(figure: SizeFigure, curves: Curves) -> str:
     """Draw the curves to docs/pictures, and return the picture's line of the page."""
     about = Caption(curves["sizes"][-1], ", ".join(MEASURES), figure.file)
     kind = {"improvement": bool(figure.map), "squared": figure.squared}
@@ -220,10 +222,10 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, help="subsets of the smallest size, default: as in the paper")
     asked = parser.parse_args()
     kept = current(f"by-size-{asked.repetitions or 'paper'}", __file__)
-    results: dict[Figure, Curves] = {Figure(*figure): curves for figure, curves in read(kept)}
+    results: dict[SizeFigure, Curves] = {SizeFigure(*figure): curves for figure, curves in read(kept)}
     paths = [path for path in classifiers(asked.folder) if "cifar" in path.name][: asked.files]
     kinds = list(product(("", *MAPS), (False, True)))
-    figures = {Figure(path.stem, *kind): path for path in paths for kind in kinds}
+    figures = {SizeFigure(path.stem, *kind): path for path in paths for kind in kinds}
     drawn = [figure for figure in figures if figure.file == paths[0].stem and figure.map in DRAWN]
     for figure, path in figures.items():
         if figure not in results:

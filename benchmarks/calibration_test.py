@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.records import publish
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
@@ -164,7 +164,7 @@ def power_lines() -> list[str]:
     return [*lines, "", f"{note}: {'; '.join(short) or 'none'}."]
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows, each of which can be computed alone."""
     del data
 
@@ -177,12 +177,13 @@ def checks(data: Path | None = None) -> list[Part]:
     def of_power(shape: str, error: float) -> list[str]:
         return [*_POWER_HEAD, power_line(shape, error)[1]]
 
-    parts: list[Part] = [
-        Check(f"{name}, {n}", partial(of_size, name, n), keys=2) for name, n in product(DISTRIBUTIONS, ROWS)
+    parts: list[PagePart] = [
+        PageCheck(f"{name}, {n}", partial(of_size, name, n), keys=2) for name, n in product(DISTRIBUTIONS, ROWS)
     ]
-    parts += [Check(f"rare, {b}", partial(of_rare, b)) for b in RARE]
+    parts += [PageCheck(f"rare, {b}", partial(of_rare, b)) for b in RARE]
     return parts + [
-        Check(f"{shape}, {error}", partial(of_power, shape, error), keys=2) for shape, error in product(SHAPES, ERRORS)
+        PageCheck(f"{shape}, {error}", partial(of_power, shape, error), keys=2)
+        for shape, error in product(SHAPES, ERRORS)
     ]
 
 

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant import CalibrantClassifier
@@ -132,7 +132,7 @@ def titles() -> list[str]:
     return of_scores + [f" time: {name} |" for name in list(CONTENDERS)[:2]]
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows, each of which can be computed alone; the folder is not needed."""
     del data
     warnings.simplefilter("ignore")
@@ -142,7 +142,7 @@ def checks(data: Path | None = None) -> list[Part]:
         return [*head, row(data, name, y, medians_of(MODELS[name], X, y)).rstrip()]
 
     return [
-        Check(f"{data}, {name}", partial(lines, data, name, X, y), keys=2, without="time: .*")
+        PageCheck(f"{data}, {name}", partial(lines, data, name, X, y), keys=2, without="time: .*")
         for data, X, y in data_sets()
         for name in MODELS
     ]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, expit
 
 import calibrant
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.provenance import Pool
 from benchmarks.records import publish
 
@@ -30,7 +30,7 @@ CELLS = {"calibrated": (0.0, 1.0), "distorted": (0.4, 0.7)}
 Array = npt.NDArray[Any]
 
 
-class Rows(NamedTuple):
+class ClusteredRows(NamedTuple):
     """Simulated rows: logits of predictions, labels, and clusters."""
 
     logits: Array
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
     clusters: Array
 
 
-def drawn(recalibration: tuple[float, float], run: int) -> Rows:
+def drawn(recalibration: tuple[float, float], run: int) -> ClusteredRows:
     """Return 50 clusters of 2 to 100 rows, whose labels are beta-binomial with the rates of the recalibration.
 
     The rates of a cluster are the same quantile of the beta distribution with the rate of each row as its mean.
@@ -50,7 +50,7 @@ def drawn(recalibration: tuple[float, float], run: int) -> Rows:
     rate = expit(recalibration[0] + recalibration[1] * logits)
     spread = (1.0 - CORRELATION) / CORRELATION
     own = betaincinv(rate * spread, (1.0 - rate) * spread, random.random(CLUSTERS)[cluster])
-    return Rows(logits, (random.random(len(cluster)) < own).astype(int), cluster)
+    return ClusteredRows(logits, (random.random(len(cluster)) < own).astype(int), cluster)
 
 
 def truths(recalibration: tuple[float, float]) -> dict[str, float]:
@@ -114,7 +114,7 @@ def size_table(found: Mapping[Column, Any]) -> list[str]:
     ]
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the columns, each of which can be computed alone."""
     del data
 
@@ -123,7 +123,9 @@ def checks(data: Path | None = None) -> list[Part]:
         return [*coverage_table(found), "", *(size_table(found) if name == "calibrated" else [])]
 
     return [
-        Check(f"{name}, {clustered}", partial(column, name, clustered)) for name in CELLS for clustered in (True, False)
+        PageCheck(f"{name}, {clustered}", partial(column, name, clustered))
+        for name in CELLS
+        for clustered in (True, False)
     ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.records import publish
 from calibrant.comparison.comparison import apart, ranked_values
 from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compare_pairs
@@ -150,7 +150,7 @@ def line(world: str, n: int, request: MeasureRequest) -> str:
     return f"| {world} | {n:,} | `{request.key}` | {' | '.join([*false, *held])} |\n"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows, each of which can be computed alone."""
     del data
 
@@ -158,7 +158,7 @@ def checks(data: Path | None = None) -> list[Part]:
         return [*HEAD.splitlines()[-2:], line(world, n, request).rstrip()]
 
     return [
-        Check(
+        PageCheck(
             f"{world}, {n}, {request.key}",
             partial(checked, world, n, request),
             keys=3,

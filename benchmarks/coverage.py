@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.provenance import Pool
 from benchmarks.records import publish
 from calibrant.averaging.process import fit_process
@@ -220,7 +220,7 @@ def gap_table(errors: Sequence[float], each: Callable[..., Iterable[Any]] = map)
     ]
 
 
-class Section(NamedTuple):
+class MeasuredKind(NamedTuple):
     """A table of measures: the kind of rows, its title, numbers of rows, an introduction, and errors."""
 
     kind: str
@@ -246,10 +246,10 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("event", "One event", SIZES),
-    Section("event", "One event, few rows", (60, 150), _FEW_ROWS),
-    Section("rare", "One rare event", (60, 300, 1_000), _RARE, (0.5, 1.0, 2.0)),
-    Section("classes", "Class-wise", (1_000,), _CLASS_WISE),
+    MeasuredKind("event", "One event", SIZES),
+    MeasuredKind("event", "One event, few rows", (60, 150), _FEW_ROWS),
+    MeasuredKind("rare", "One rare event", (60, 300, 1_000), _RARE, (0.5, 1.0, 2.0)),
+    MeasuredKind("classes", "Class-wise", (1_000,), _CLASS_WISE),
 )
 
 
@@ -263,16 +263,16 @@ def measure_table(kind: str, settings: Sequence[Setting], each: Callable[..., It
     ]
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the columns and rows that can be computed alone."""
     del data
-    parts: list[Part] = [
-        Check(f"{s.title}, {setting}", partial(measure_table, s.kind, [setting]), s.title)
+    parts: list[PagePart] = [
+        PageCheck(f"{s.title}, {setting}", partial(measure_table, s.kind, [setting]), s.title)
         for s in SECTIONS
         for setting in s.settings()
     ]
-    parts += [Check(f"{_FITS}, {s}", partial(fit_table, [s]), _FITS, keys=2) for s in product(ERRORS, SIZES)]
-    return parts + [Check(f"{_GAPS}, {error}", partial(gap_table, [error]), _GAPS) for error in ERRORS]
+    parts += [PageCheck(f"{_FITS}, {s}", partial(fit_table, [s]), _FITS, keys=2) for s in product(ERRORS, SIZES)]
+    return parts + [PageCheck(f"{_GAPS}, {error}", partial(gap_table, [error]), _GAPS) for error in ERRORS]
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "benchmarks" / "cuda.md"
 _ROUNDS, _LONG = 3, 10.0
 
 
-class Case(NamedTuple):
+class DeviceFit(NamedTuple):
     """One fit: ``n`` rows of ``K`` classes, or of one event if ``K`` is 1."""
 
     method: str
@@ -32,26 +32,26 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("sms", 5_000, 100),
-    Case("sms", 50_000, 10),
-    Case("sms", 50_000, 100),
-    Case("sms", 50_000, 1_000),
-    Case("matrix-odir", 5_000, 10),
-    Case("matrix-odir", 5_000, 100),
-    Case("matrix-odir", 50_000, 100),
-    Case("dirichlet-odir", 5_000, 100),
-    Case("multinomial", 50_000, 10),
-    Case("averaged", 5_000, 10),
-    Case("averaged", 50_000, 10),
-    Case("averaged", 5_000, 100),
-    Case("averaged", 50_000, 100),
-    Case("pl", 10_000),
-    Case("pl", 1_000_000),
-    Case("averaged", 10_000),
+    DeviceFit("sms", 5_000, 100),
+    DeviceFit("sms", 50_000, 10),
+    DeviceFit("sms", 50_000, 100),
+    DeviceFit("sms", 50_000, 1_000),
+    DeviceFit("matrix-odir", 5_000, 10),
+    DeviceFit("matrix-odir", 5_000, 100),
+    DeviceFit("matrix-odir", 50_000, 100),
+    DeviceFit("dirichlet-odir", 5_000, 100),
+    DeviceFit("multinomial", 50_000, 10),
+    DeviceFit("averaged", 5_000, 10),
+    DeviceFit("averaged", 50_000, 10),
+    DeviceFit("averaged", 5_000, 100),
+    DeviceFit("averaged", 50_000, 100),
+    DeviceFit("pl", 10_000),
+    DeviceFit("pl", 1_000_000),
+    DeviceFit("averaged", 10_000),
 )
 
 
-def rows(case: Case, seed: int = 0) -> tuple[Any, Any]:
+def rows(case: DeviceFit, seed: int = 0) -> tuple[Any, Any]:
     """Miscalibrated predictions, logits in float32 for several classes, and their labels."""
     random = np.random.default_rng(seed)
     if case.K == 1:
@@ -62,7 +62,7 @@ def rows(case: Case, seed: int = 0) -> tuple[Any, Any]:
     return z, (0.6 * z + shift + random.gumbel(size=z.shape)).argmax(axis=1)
 
 
-def timed(case: Case, device: str) -> tuple[float, Any]:
+def timed(case: DeviceFit, device: str) -> tuple[float, Any]:
     """Median seconds of a fit, and the calibrated predictions of other rows."""
     values, labels = rows(case)
     scale: Any = "probability" if case.K == 1 else "logit"
@@ -78,7 +78,7 @@ def timed(case: Case, device: str) -> tuple[float, Any]:
     return statistics.median(seconds), map_.apply(rows(case._replace(n=1_000), seed=2)[0])
 
 
-def line(case: Case) -> str:
+def line(case: DeviceFit) -> str:
     """A row of the table."""
     device, predictions = timed(case, "cuda")
     processor, expected = timed(case, "cpu")

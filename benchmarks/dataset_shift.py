@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 from scipy.stats import spearmanr
 
 import calibrant
-from benchmarks.checks import Comparison, Part
+from benchmarks.checks import CellComparison, PagePart
 from benchmarks.markdown import tables
 from benchmarks.records import publish
 from benchmarks.timing import machine
@@ -35,7 +35,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 
 @dataclass(frozen=True)
-class World:
+class ShiftedWorld:
     """Two normal features, P(Y = 1 | x) = logistic(bias + slope x_1 + x_2), and a classifier that uses x_1 alone.
 
     The classifier predicts logistic(2 x_1), which is overconfident. ``mean``, ``deviation`` and ``hidden`` are the mean
@@ -71,7 +71,7 @@ class World:
         return expit(2.0 * x[:n]), y[:n]
 
 
-BEFORE = World("no shift")
+BEFORE = ShiftedWorld("no shift")
 SHIFTS = (
     BEFORE,
     replace(BEFORE, name="p(x), used feature", mean=1.5, deviation=1.0),
@@ -84,7 +84,7 @@ Errors = dict[str, dict[str, list[float]]]
 
 
 @dataclass(frozen=True)
-class Found:
+class ShiftErrors:
     """Mean distances of maps from the truth, and errors of evaluators, in thousandths.
 
     ``kept`` estimates the calibration error by that before the shift, ``moved`` by the old map at the new predictions,
@@ -98,9 +98,9 @@ class Found:
     truth: dict[str, list[float]]
 
 
-def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int = ROWS) -> Found:
+def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int = ROWS) -> ShiftErrors:
     """Fit every method before the shift and measure it after each, and refit it after each."""
-    found = Found(_empty(methods), _empty(methods), _empty(methods), _empty(methods), {})
+    found = ShiftErrors(_empty(methods), _empty(methods), _empty(methods), _empty(methods), {})
     for seed in range(seeds):
         random = np.random.default_rng(seed)
         p, y = BEFORE.drawn(rows, random)
@@ -121,7 +121,7 @@ def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int
     return found
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows of each method, which can be computed alone."""
     del data
 
@@ -140,9 +140,9 @@ class MethodCheck:
     name: str
     compute: Callable[[], Sequence[str]]
 
-    def compare(self, page: str) -> Comparison:
+    def compare(self, page: str) -> CellComparison:
         """Compare each computed table with that of the page at the same place."""
-        comparison = Comparison()
+        comparison = CellComparison()
         shown = [table for table in tables(page) if table.head[0] == "method"]
         for own, table in zip(tables("\n".join(self.compute())), shown, strict=True):
             row = next(row for row in table.rows if row[0] == own.rows[0][0])
@@ -179,7 +179,7 @@ error of 0. The lowest error is bold.
 """
 
 
-def page(found: Found) -> str:
+def page(found: ShiftErrors) -> str:
     """The page: maps first, then three ways to evaluate after the shift."""
     seeds = len(next(iter(found.truth.values())))
     parts = [
@@ -242,7 +242,7 @@ def _map_text(maps: Errors) -> str:
     )
 
 
-def _evaluator_text(found: Found) -> str:
+def _evaluator_text(found: ShiftErrors) -> str:
     kept, moved, again = (_means(errors) for errors in (found.kept, found.moved, found.refitted))
     fitted = [method for method in kept if method != "identity"]
 

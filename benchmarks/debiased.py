@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.records import publish
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import read_requests
@@ -108,10 +108,10 @@ are below 2.
 """
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return both tables: their rows are drawn by one generator, one after the other."""
     del data
-    return [Check("both tables", lambda: page().splitlines(), keys=2)]
+    return [PageCheck("both tables", lambda: page().splitlines(), keys=2)]
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import calibrant
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.provenance import Pool
 from benchmarks.records import publish
 
@@ -112,7 +112,7 @@ def row(population: Population, shares: Mapping[str, Array]) -> str:
     return f"| {population.n:,}, {population.prevalence:.0%} | " + " | ".join(cells) + " |"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows, each of which can be computed alone."""
     del data
 
@@ -120,7 +120,7 @@ def checks(data: Path | None = None) -> list[Part]:
         return [*HEAD, row(population, coverage(population))]
 
     populations = [Population(n, rate) for n, rate in product(ROWS, PREVALENCES)]
-    return [Check(f"{of.n}, {of.prevalence}", partial(lines, of)) for of in populations]
+    return [PageCheck(f"{of.n}, {of.prevalence}", partial(lines, of)) for of in populations]
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from benchmarks.checks import Part, Stored
+from benchmarks.checks import PagePart, StoredRecord
 from benchmarks.records import load, publish, save, usable
 from calibrant.core.features import Feature, Features
 from calibrant.core.reductions import Event
@@ -32,7 +32,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Case:
+class CalibratedRows:
     """Calibrated rows: their number, the parameters of the beta distribution of p, and options of the search."""
 
     n: int
@@ -49,13 +49,13 @@ class Case:
 
 
 SIZES = (
-    Case(2_000, 1, 3, runs=1000),
-    Case(2_000, 0.5, 50),
-    Case(2_000, 0.2, 0.2),
-    Case(500, 1, 1, {"min_rows": 20}),
-    Case(2_000, 1, 3, weights=True),
-    Case(2_000, 1, 3, {"held_out": 0.5}),
-    Case(10_000, 1, 3),
+    CalibratedRows(2_000, 1, 3, runs=1000),
+    CalibratedRows(2_000, 0.5, 50),
+    CalibratedRows(2_000, 0.2, 0.2),
+    CalibratedRows(500, 1, 1, {"min_rows": 20}),
+    CalibratedRows(2_000, 1, 3, weights=True),
+    CalibratedRows(2_000, 1, 3, {"held_out": 0.5}),
+    CalibratedRows(10_000, 1, 3),
 )
 POWERS = (40_000, 60_000)
 
@@ -75,7 +75,7 @@ def features_of(p: Array, random: np.random.Generator) -> Features:
     )
 
 
-def calibrated_search(case: Case, run: int) -> SegmentSearch:
+def calibrated_search(case: CalibratedRows, run: int) -> SegmentSearch:
     """The search among rows in which E[y | p, x] = p."""
     random = np.random.default_rng([3, run, case.n])
     p = random.beta(case.a, case.b, case.n)
@@ -85,7 +85,7 @@ def calibrated_search(case: Case, run: int) -> SegmentSearch:
     return search(event, features, SegmentOptions.read(**case.options))
 
 
-def size_of(case: Case) -> dict[str, Any]:
+def size_of(case: CalibratedRows) -> dict[str, Any]:
     """The share of runs with any segment, over which the family-wise error is taken."""
     searches = [calibrated_search(case, run) for run in range(case.runs)]
     wrong = sum(result.significant > 0 for result in searches) / case.runs
@@ -225,12 +225,14 @@ def all_parts() -> dict[str, Callable[[], Any]]:
     }
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the stored parts, each of which can be computed alone."""
     del data
     results = load(RESULTS, "make find-segments", older=True)
     return [
-        Stored(name, results[name], work) for name, work in all_parts().items() if name in results and name != "speed"
+        StoredRecord(name, results[name], work)
+        for name, work in all_parts().items()
+        if name in results and name != "speed"
     ]
 
 

@@ -39,7 +39,7 @@ _MEASURES = ["ece", "ks", "log-loss"]
 T = TypeVar("T")
 
 
-class Run(NamedTuple):
+class DataRun(NamedTuple):
     """One run: seconds, the peak of resident memory of all its processes in MB, and the values found."""
 
     seconds: float
@@ -76,7 +76,7 @@ def _values(found: EventTally) -> tuple[float, ...]:
     return tuple(value for value in values if value is not None)
 
 
-def in_memory(folder: Path) -> Run:
+def in_memory(folder: Path) -> DataRun:
     """All rows in memory, evaluated without a tally."""
     import pyarrow.parquet as pq
 
@@ -85,19 +85,19 @@ def in_memory(folder: Path) -> Run:
     report = calibrant.evaluate(table["p"].to_numpy(), table["y"].to_numpy(), measures=_MEASURES)
     seconds = time.perf_counter() - began
     values = [result.value for result in report.measures.values()]
-    return Run(seconds, peak(), tuple(value for value in values if value is not None))
+    return DataRun(seconds, peak(), tuple(value for value in values if value is not None))
 
 
-def one_process(folder: Path) -> Run:
+def one_process(folder: Path) -> DataRun:
     """One thread, one piece at a time."""
     began = time.perf_counter()
     asked = Columns.read(**COLUMNS)
     parts = [count_piece(piece, asked) for piece in pieces_of(folder)]
     found = calibrant.merge(part for part in parts if part is not None)
-    return Run(time.perf_counter() - began, peak(), _values(found))
+    return DataRun(time.perf_counter() - began, peak(), _values(found))
 
 
-def dask_workers(folder: Path) -> Run:
+def dask_workers(folder: Path) -> DataRun:
     """Two single-threaded worker processes, started before the measurement."""
     from dask.distributed import Client, LocalCluster
 
@@ -106,20 +106,20 @@ def dask_workers(folder: Path) -> Run:
         began = time.perf_counter()
         found = distributed.dask.tally(folder, **COLUMNS)
         seconds = time.perf_counter() - began
-        return Run(seconds, peak() + sum(client.run(peak).values()), _values(found))
+        return DataRun(seconds, peak() + sum(client.run(peak).values()), _values(found))
 
 
-def in_duckdb(folder: Path) -> Run:
+def in_duckdb(folder: Path) -> DataRun:
     """One process, in which DuckDB reads with two threads."""
     import duckdb
 
     with duckdb.connect(config={"threads": 2}) as connection:
         began = time.perf_counter()
         found = distributed.duckdb.tally(folder, **COLUMNS, connection=connection)
-        return Run(time.perf_counter() - began, peak(), _values(found))
+        return DataRun(time.perf_counter() - began, peak(), _values(found))
 
 
-CONTENDERS: Mapping[str, Callable[[Path], Run]] = {
+CONTENDERS: Mapping[str, Callable[[Path], DataRun]] = {
     "one process, one thread, `calibrant.distributed.arrow`": one_process,
     "Dask, two workers of one thread": dask_workers,
     "DuckDB, one process, two threads": in_duckdb,
@@ -138,7 +138,7 @@ def table_of(n: int, folder: Path) -> list[str]:
     contenders = dict(CONTENDERS)
     if n == SIZES[0]:
         contenders["all rows in memory, `calibrant.evaluate`, no groups"] = in_memory
-    runs: dict[str, list[Run]] = {name: [] for name in contenders}
+    runs: dict[str, list[DataRun]] = {name: [] for name in contenders}
     for _ in range(ROUNDS):
         for name, run in contenders.items():
             runs[name].append(alone(run, folder))

@@ -28,7 +28,7 @@ INFER = "/v2/models/m/infer"
 EVENT = b'{"specversion":"1.0","id":"a","source":"b","type":"com.calibrant.rows","data":%s}'
 
 
-class Sent(NamedTuple):
+class SentBody(NamedTuple):
     """A body: its path and content; ``at_once`` is the number sent concurrently."""
 
     path: str
@@ -37,16 +37,16 @@ class Sent(NamedTuple):
     at_once: int = 1
 
 
-def bodies() -> Iterator[tuple[str, partial[Sent]]]:
+def bodies() -> Iterator[tuple[str, partial[SentBody]]]:
     """The bodies by name, created when needed."""
 
-    def filled(path: str, before: bytes, unit: bytes, n: int, after: bytes, *, at_once: int = 1) -> Sent:
+    def filled(path: str, before: bytes, unit: bytes, n: int, after: bytes, *, at_once: int = 1) -> SentBody:
         kind = "application/cloudevents+json" if path.endswith("/events") else "application/json"
         if path.endswith("/lines"):
             path, kind = path.removesuffix("/lines"), "application/x-ndjson"
-        return Sent(path, before + unit * n + after, kind, at_once)
+        return SentBody(path, before + unit * n + after, kind, at_once)
 
-    def case(name: str, *args: object, **options: int) -> tuple[str, partial[Sent]]:
+    def case(name: str, *args: object, **options: int) -> tuple[str, partial[SentBody]]:
         return name, partial(filled, *args, **options)  # type: ignore[arg-type]
 
     options, end = b'{"predictions":[0.1],"labels":[1],"options":[', b'"ab"]}'
@@ -87,7 +87,7 @@ def main() -> None:
         _measure(name, make())
 
 
-def _measure(name: str, sent: Sent) -> None:
+def _measure(name: str, sent: SentBody) -> None:
     packed = zstandard.ZstdCompressor().compress(sent.body)
     size = len(sent.body)
     headers = {"Content-Type": sent.kind, "Content-Encoding": "zstd"}

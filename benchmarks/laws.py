@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.markdown import Table, figures, tables
+from benchmarks.markdown import PageTable, figures, tables
 
 Values = TypeVar("Values", float, npt.NDArray[np.float64])
 _SLACK = 1e-9
@@ -101,7 +101,7 @@ def ordered(low: npt.ArrayLike, high: npt.ArrayLike, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Column:
+class LawColumn:
     """A law for the columns of a page: regular expressions of its name, the section and the head; and the unit.
 
     The section is the heading above a table, or the head of its first column.
@@ -116,7 +116,7 @@ class Column:
     unit: float = 1.0
     first: bool = False
 
-    def holds_for(self, page: str, table: Table, head: str) -> bool:
+    def holds_for(self, page: str, table: PageTable, head: str) -> bool:
         """Whether this column of a table obeys the law."""
         here = any(_matches(self.section, text) for text in (table.section, table.head[0]))
         return here and _matches(self.page, page) and _matches(self.head, head)
@@ -130,49 +130,49 @@ _COUNTS = (
 _SHAPES = r"square|sqrt|beta1|beta2|stairs|mean"
 #: The first number of these columns counts on every page; the other rules are those of a page.
 COLUMNS = (
-    Column(_ALL, _ALL, _COUNTS, count, first=True),
-    Column("(?!peers).*", _ALL, "rows", count, first=True),
-    Column(_ALL, _ALL, r".*(standard error|s\.e\.|median|p95|p99|seconds|, s|, ms|peak|MB).*", loss),
-    Column("interval-coverage", "Fitted calibration errors", r"ece-.*", share),
-    Column("interval-coverage", "(One|Class).*", r".*n = .*", share),
-    Column("interval-coverage", "Gaps.*", r"error .*", share),
-    Column("clusters", _ALL, r"(calibrated|distorted|clusters|without).*", share),
-    Column("clinical|decision-curves", _ALL, r".*rows.*%|`.*`", share),
-    Column("weights", _ALL, r".* samples", share),
-    Column("calibration-test", _ALL, r"smooth-test|ks|n = .*", share),
-    Column("comparison-error", _ALL, r"false difference.*|holm|joint coverage.*", share),
-    Column("conformal-coverage", _ALL, r"expected|mean coverage", share),
-    Column("conformal-coverage|find-segments", _ALL, r"p-value|share|family-wise error|search|oracle|split", share),
-    Column("alarms", "False alarms", r"alpha = .*", share),
-    Column("change-time", _ALL, "coverage", share),
-    Column("distributions", "(Size|Coverage).*", r"(?!forecasts).*", share, 0.01),
-    Column("flusight", _ALL, r".* covers", share),
-    Column("exchangeability", _ALL, r"alarms before the change, %|no alarm, %", share, 0.01),
-    Column("estimates", _ALL, r"error|floor", absolute),
-    Column("estimates", _ALL, r"share with an alarm|accuracy|auroc|f1", share),
-    Column("debiased", "`ece`.*", r"bias.*", signed),
-    Column("debiased", "`ece`.*", r"root mean.*", absolute),
-    Column("dataset-shift", _ALL, r"(?!method|shift|calibration error).*", absolute, 1e-3),
-    Column("tables", "F2[012].*", _SHAPES, absolute, 1e-3),
-    Column("tables", "F23.*", _SHAPES, signed),
-    Column("tables", "By number.*", r"(distance, |error, )?n = .*", signed, 1e-3),
-    Column("averaged-order", _ALL, "F2[012]", absolute, 1e-3),
-    Column("averaged-order", _ALL, "F23", signed),
-    Column("early-stopping", _ALL, r"distance of the map|error of the calibration error", absolute, 1e-3),
-    Column("pseudo-real", _ALL, r"accuracy|mean confidence", share),
-    Column("pseudo-real", _ALL, r"CE, .*", absolute, 1e-3),
-    Column("by-size", ".*Figure (5|7, first).*", r"[\d,]+", absolute),
-    Column("by-size", ".*Figure (6|7, second).*", r"[\d,]+", signed),
-    Column("revisiting", r"ECE (before|after).*", r"severity \d", absolute),
-    Column("arena", _ALL, r"(log loss|Brier), wins %|strict %|of the board's|harm [ab] %", share, 0.01),
-    Column("arena", "#", r"(log loss|Brier), wins %", wins, 0.01),
-    Column("arena|splines", _ALL, "ECE", share, first=True),
-    Column("real-data", _ALL, r"identity|platt|beta|isotonic|pl|pl3|averaged", loss),
-    Column("classifier", _ALL, r"(log loss|Brier): .*", loss),
-    Column("calibrators", "(Brier|ECE|KS).*", r"(?!method).*", loss),
-    Column("optimality", "(Convex|Separable|Logits).*", r"(n = |times |as prob).*", loss),
-    Column("optimality", "PL and PL3", r"lowest.*", share),
-    Column("optimality", "PL and PL3", r"(mean|largest) excess.*", loss),
+    LawColumn(_ALL, _ALL, _COUNTS, count, first=True),
+    LawColumn("(?!peers).*", _ALL, "rows", count, first=True),
+    LawColumn(_ALL, _ALL, r".*(standard error|s\.e\.|median|p95|p99|seconds|, s|, ms|peak|MB).*", loss),
+    LawColumn("interval-coverage", "Fitted calibration errors", r"ece-.*", share),
+    LawColumn("interval-coverage", "(One|Class).*", r".*n = .*", share),
+    LawColumn("interval-coverage", "Gaps.*", r"error .*", share),
+    LawColumn("clusters", _ALL, r"(calibrated|distorted|clusters|without).*", share),
+    LawColumn("clinical|decision-curves", _ALL, r".*rows.*%|`.*`", share),
+    LawColumn("weights", _ALL, r".* samples", share),
+    LawColumn("calibration-test", _ALL, r"smooth-test|ks|n = .*", share),
+    LawColumn("comparison-error", _ALL, r"false difference.*|holm|joint coverage.*", share),
+    LawColumn("conformal-coverage", _ALL, r"expected|mean coverage", share),
+    LawColumn("conformal-coverage|find-segments", _ALL, r"p-value|share|family-wise error|search|oracle|split", share),
+    LawColumn("alarms", "False alarms", r"alpha = .*", share),
+    LawColumn("change-time", _ALL, "coverage", share),
+    LawColumn("distributions", "(Size|Coverage).*", r"(?!forecasts).*", share, 0.01),
+    LawColumn("flusight", _ALL, r".* covers", share),
+    LawColumn("exchangeability", _ALL, r"alarms before the change, %|no alarm, %", share, 0.01),
+    LawColumn("estimates", _ALL, r"error|floor", absolute),
+    LawColumn("estimates", _ALL, r"share with an alarm|accuracy|auroc|f1", share),
+    LawColumn("debiased", "`ece`.*", r"bias.*", signed),
+    LawColumn("debiased", "`ece`.*", r"root mean.*", absolute),
+    LawColumn("dataset-shift", _ALL, r"(?!method|shift|calibration error).*", absolute, 1e-3),
+    LawColumn("tables", "F2[012].*", _SHAPES, absolute, 1e-3),
+    LawColumn("tables", "F23.*", _SHAPES, signed),
+    LawColumn("tables", "By number.*", r"(distance, |error, )?n = .*", signed, 1e-3),
+    LawColumn("averaged-order", _ALL, "F2[012]", absolute, 1e-3),
+    LawColumn("averaged-order", _ALL, "F23", signed),
+    LawColumn("early-stopping", _ALL, r"distance of the map|error of the calibration error", absolute, 1e-3),
+    LawColumn("pseudo-real", _ALL, r"accuracy|mean confidence", share),
+    LawColumn("pseudo-real", _ALL, r"CE, .*", absolute, 1e-3),
+    LawColumn("by-size", ".*Figure (5|7, first).*", r"[\d,]+", absolute),
+    LawColumn("by-size", ".*Figure (6|7, second).*", r"[\d,]+", signed),
+    LawColumn("revisiting", r"ECE (before|after).*", r"severity \d", absolute),
+    LawColumn("arena", _ALL, r"(log loss|Brier), wins %|strict %|of the board's|harm [ab] %", share, 0.01),
+    LawColumn("arena", "#", r"(log loss|Brier), wins %", wins, 0.01),
+    LawColumn("arena|splines", _ALL, "ECE", share, first=True),
+    LawColumn("real-data", _ALL, r"identity|platt|beta|isotonic|pl|pl3|averaged", loss),
+    LawColumn("classifier", _ALL, r"(log loss|Brier): .*", loss),
+    LawColumn("calibrators", "(Brier|ECE|KS).*", r"(?!method).*", loss),
+    LawColumn("optimality", "(Convex|Separable|Logits).*", r"(n = |times |as prob).*", loss),
+    LawColumn("optimality", "PL and PL3", r"lowest.*", share),
+    LawColumn("optimality", "PL and PL3", r"(mean|largest) excess.*", loss),
 )
 #: Sections of mean absolute errors, and of squares in the same unit: every cell of the second is at most the first's.
 SQUARES = (
@@ -213,7 +213,7 @@ def _check_intervals(about: str, cells: Sequence[str]) -> None:
             ordered(low, high, f"{about}, {cell}")
 
 
-def _check_table(name: str, table: Table) -> None:
+def _check_table(name: str, table: PageTable) -> None:
     for page, small, large in _SQUARED_COLUMNS:
         if page == name and {small, large} <= set(table.head):
             squares, absolutes = (
@@ -233,7 +233,7 @@ def _numbers(cells: Sequence[str]) -> list[float]:
     return [numbers[0].value if (numbers := figures(cell)) else np.nan for cell in cells]
 
 
-def _check_column(rule: Column, name: str, table: Table, place: int) -> None:
+def _check_column(rule: LawColumn, name: str, table: PageTable, place: int) -> None:
     if lost := [row[place] for row in table.rows if re.search(r"(?i)\b(nan|inf)\b", row[place])]:
         raise ImpossibleFigure(f"{name}, {table.section}, {table.head[place]}: {lost[0]} is no number")
     # A percentage obeys a law for shares as it is printed.
@@ -247,9 +247,9 @@ def _check_column(rule: Column, name: str, table: Table, place: int) -> None:
         raise ImpossibleFigure(f"{error}. {law}") from None
 
 
-def _check_squares(name: str, parts: Sequence[Table], absolutes: str, squares: str) -> None:
+def _check_squares(name: str, parts: Sequence[PageTable], absolutes: str, squares: str) -> None:
     """Compare two sections row by row; both have the same columns, and a group of the patterns names the pair."""
-    by_group: dict[tuple[str | None, ...], Table] = {}
+    by_group: dict[tuple[str | None, ...], PageTable] = {}
     for table in parts:
         if match := re.fullmatch(absolutes, table.section):
             by_group.setdefault(match.groups(), table)
@@ -269,7 +269,7 @@ def _check_squares(name: str, parts: Sequence[Table], absolutes: str, squares: s
                 square(least, most, f"{name}, {table.section}, {row[0]}")
 
 
-def _check_ranks(about: str, table: Table, row: str) -> None:
+def _check_ranks(about: str, table: PageTable, row: str) -> None:
     for cells in table.rows:
         if cells[0] == row:
             means = _numbers(cells[1:])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 _NUMBER = re.compile(r"(?<![\w.,^])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?(?![\w^])")
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table under a heading: its column heads, and rows of as many cells."""
 
     section: str
@@ -17,7 +17,7 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-class Figure(NamedTuple):
+class CellFigure(NamedTuple):
     """A number of a cell, half of the unit of its last digit, and whether it is a percentage."""
 
     value: float
@@ -25,7 +25,7 @@ class Figure(NamedTuple):
     percent: bool = False
 
 
-def tables(text: str) -> Iterator[Table]:
+def tables(text: str) -> Iterator[PageTable]:
     """Return the tables of a page in their order; a section is the text of the last heading."""
     section, block = "", list[str]()
     for line in [*text.splitlines(), ""]:
@@ -34,7 +34,7 @@ def tables(text: str) -> Iterator[Table]:
             continue
         if len(block) > 1:
             head, _, *rows = (_cells(row) for row in block)
-            yield Table(section, head, tuple(row + ("",) * (len(head) - len(row)) for row in rows))
+            yield PageTable(section, head, tuple(row + ("",) * (len(head) - len(row)) for row in rows))
         block = []
         if line.startswith("#"):
             section = line.lstrip("#").strip()
@@ -45,7 +45,7 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts)
 
 
-def figures(cell: str) -> list[Figure]:
+def figures(cell: str) -> list[CellFigure]:
     """Return the numbers of a cell; percentages as they are printed.
 
     >>> figures("**-1,234.50** (3%)")
@@ -58,5 +58,5 @@ def figures(cell: str) -> list[Figure]:
         digits = len(mantissa.partition(".")[2])
         half = 0.5 * 10.0 ** (int(exponent or 0) - digits)
         percent = text[match.end() :].lstrip().startswith("%")
-        numbers.append(Figure(float(match[0].replace(",", "")), half, percent))
+        numbers.append(CellFigure(float(match[0].replace(",", "")), half, percent))
     return numbers

@@ -65,7 +65,7 @@ standard errors of paired rows. Seconds are processor time of one fit, microseco
 """
 
 
-class Case(NamedTuple):
+class NetworkCase(NamedTuple):
     """A data set, a model, and how many rows it is calibrated on."""
 
     data: str
@@ -114,43 +114,43 @@ def boosted(depth: int) -> ClassifierMixin:
 
 
 CASES = {
-    "clusters-10-boosted": Case("10 classes", drawn(10, class_sep=1.5), "AdaBoost", lambda: boosted(3), 5_000),
-    "clusters-5-bayes": Case("5 classes", drawn(5), "naive Bayes", GaussianNB, 5_000),
-    "clusters-3-forest": Case(
+    "clusters-10-boosted": NetworkCase("10 classes", drawn(10, class_sep=1.5), "AdaBoost", lambda: boosted(3), 5_000),
+    "clusters-5-bayes": NetworkCase("5 classes", drawn(5), "naive Bayes", GaussianNB, 5_000),
+    "clusters-3-forest": NetworkCase(
         "3 classes",
         drawn(3),
         "random forest",
         lambda: RandomForestClassifier(60, min_samples_leaf=2, random_state=0),
         5_000,
     ),
-    "clusters-20-trees": Case(
+    "clusters-20-trees": NetworkCase(
         "20 classes",
         drawn(20, clusters=1, seed=4, n_features=30, n_informative=15, class_sep=1.5),
         "extra trees",
         lambda: ExtraTreesClassifier(60, max_depth=12, random_state=0),
         5_000,
     ),
-    "spheres-4-boosted": Case(
+    "spheres-4-boosted": NetworkCase(
         "4 spheres",
         lambda: make_gaussian_quantiles(n_samples=ROWS, n_features=6, n_classes=4, random_state=0),
         "AdaBoost",
         lambda: boosted(1),
         5_000,
     ),
-    "diamonds-bayes": Case("diamonds", frame("ggplot2/diamonds", "cut"), "naive Bayes", GaussianNB, 10_000),
-    "diamonds-network": Case(
+    "diamonds-bayes": NetworkCase("diamonds", frame("ggplot2/diamonds", "cut"), "naive Bayes", GaussianNB, 10_000),
+    "diamonds-network": NetworkCase(
         "diamonds",
         frame("ggplot2/diamonds", "cut"),
         "network",
         lambda: scaled(MLPClassifier((64,), max_iter=40, random_state=0)),
         20_000,
     ),
-    "scorecard-bayes": Case(
+    "scorecard-bayes": NetworkCase(
         "scorecard", frame("causaldata/scorecard", "pred_degree_awarded_ipeds"), "naive Bayes", GaussianNB, 10_000
     ),
-    "students-bayes": Case("Chem97", frame("mlmRev/Chem97", "score"), "naive Bayes", GaussianNB, 5_000),
-    "words-boosted": Case("GSSvocab", frame("carData/GSSvocab", "vocab"), "AdaBoost", lambda: boosted(1), 5_000),
-    "drinks-logistic": Case(
+    "students-bayes": NetworkCase("Chem97", frame("mlmRev/Chem97", "score"), "naive Bayes", GaussianNB, 5_000),
+    "words-boosted": NetworkCase("GSSvocab", frame("carData/GSSvocab", "vocab"), "AdaBoost", lambda: boosted(1), 5_000),
+    "drinks-logistic": NetworkCase(
         "nesarc",
         frame("stevedata/nesarc_drinkspd", "ethrace2a"),
         "logistic",
@@ -160,7 +160,7 @@ CASES = {
 }
 
 
-def split(case: Case) -> tuple[Array, Array, Array, Array]:
+def split(case: NetworkCase) -> tuple[Array, Array, Array, Array]:
     """Predictions and labels of the rows for calibration, then of those for tests."""
     X, y = case.load()
     order = np.random.default_rng(0).permutation(len(y))
@@ -200,7 +200,7 @@ def boosting(p: Array, y: Array, test: Array) -> Array:
     return total
 
 
-def measured(case: Case) -> dict[str, Any]:
+def measured(case: NetworkCase) -> dict[str, Any]:
     """The record of one case."""
     p, y, test, labels = split(case)
     own, seconds = [], []

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy.optimize import differential_evolution, minimize
 from scipy.special import expit, log_expit, logit
 
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.provenance import Pool
 from benchmarks.records import append, current, publish, read
 from benchmarks.tables.datasets import DERIVATES, SHAPES, dataset
@@ -59,7 +59,7 @@ LOGIT_ROWS = 1_000
 Array = npt.NDArray[np.float64]
 
 
-class Rows(NamedTuple):
+class LogitRows(NamedTuple):
     """Predictions ``p``, their logits ``z`` and labels ``y (n,)``."""
 
     p: Array
@@ -67,13 +67,13 @@ class Rows(NamedTuple):
     y: Array
 
 
-def rows_of(shape: str, strength: str, n: int, seed: int) -> Rows:
+def rows_of(shape: str, strength: str, n: int, seed: int) -> LogitRows:
     """Return rows of a shape of the papers."""
     drawn = dataset(shape, strength, n, seed)
-    return Rows(drawn.p, np.asarray(logit(drawn.p)), drawn.y.astype(np.float64))
+    return LogitRows(drawn.p, np.asarray(logit(drawn.p)), drawn.y.astype(np.float64))
 
 
-def separable(rows: Rows) -> bool:
+def separable(rows: LogitRows) -> bool:
     """Return whether a threshold of the prediction separates the labels, so that the loss has no finite optimum."""
     ones, zeros = rows.p[rows.y == 1.0], rows.p[rows.y == 0.0]
     return not len(ones) or not len(zeros) or bool(ones.min() >= zeros.max() or zeros.min() >= ones.max())
@@ -93,7 +93,7 @@ class Convex(NamedTuple):
     title: str
     method: str
     options: Mapping[str, Any]
-    gradient: Callable[[CalibrationMap, Rows], float]
+    gradient: Callable[[CalibrationMap, LogitRows], float]
 
 
 def _relative(terms: Array, residual: Array, penalty: Array | float = 0.0) -> Array:
@@ -103,7 +103,7 @@ def _relative(terms: Array, residual: Array, penalty: Array | float = 0.0) -> Ar
     return gradient
 
 
-def of_logistic(fitted: CalibrationMap, rows: Rows, *, smoothed: bool = False, strength: float = 0.0) -> float:
+def of_logistic(fitted: CalibrationMap, rows: LogitRows, *, smoothed: bool = False, strength: float = 0.0) -> float:
     """The largest derivative of the log loss by slope, intercept and square."""
     values = fitted.function.parameters()
     theta = np.array([values["intercept"], values["slope"], values.get("square", 0.0)])
@@ -116,7 +116,7 @@ def of_logistic(fitted: CalibrationMap, rows: Rows, *, smoothed: bool = False, s
     return float(np.abs(derivatives[:used]).max())
 
 
-def of_temperature(fitted: CalibrationMap, rows: Rows) -> float:
+def of_temperature(fitted: CalibrationMap, rows: LogitRows) -> float:
     """The derivative of the log loss by the inverse temperature."""
     residual = expit(rows.z / fitted.function.parameters()["temperature"]) - rows.y
     return float(np.abs(_relative(rows.z[:, None], residual)).max())
@@ -126,7 +126,7 @@ def of_temperature(fitted: CalibrationMap, rows: Rows) -> float:
 _PRECISION = 1e-6
 
 
-def of_beta(fitted: CalibrationMap, rows: Rows) -> float:
+def of_beta(fitted: CalibrationMap, rows: LogitRows) -> float:
     """The largest derivative of the log loss by a, b and c; at a bound of 0 only if the loss falls inwards."""
     values = fitted.function.parameters()
     theta = np.array([values[name] for name in "abc"])
@@ -136,7 +136,7 @@ def of_beta(fitted: CalibrationMap, rows: Rows) -> float:
     return float(np.where(at_bound, np.maximum(-derivatives, 0.0), np.abs(derivatives)).max())
 
 
-def of_isotonic(fitted: CalibrationMap, rows: Rows) -> float:
+def of_isotonic(fitted: CalibrationMap, rows: LogitRows) -> float:
     """The largest violation of the conditions of isotonic regression, a row.
 
     With ascending predictions, the partial sums of y - c are not negative, and 0 where c rises.
@@ -163,7 +163,7 @@ CONVEX = (
 _FINITE = ("`platt`", "`affine`, `strength=1`", "`quadratic`, `strength=1`", "`beta`", "`isotonic`")
 
 
-class Column(NamedTuple):
+class ConvexFits(NamedTuple):
     """What the convex fits of a number of rows had: the largest gradient, and counts of fits and of errors."""
 
     gradient: float
@@ -171,7 +171,7 @@ class Column(NamedTuple):
     refused: int
 
 
-def convex_column(family: Convex, n: int, seeds: int, *, apart: bool) -> Column:
+def convex_column(family: Convex, n: int, seeds: int, *, apart: bool) -> ConvexFits:
     """Fit the family to all shapes and strengths with this number of rows.
 
     If ``apart``, the labels are those that the median prediction separates. Otherwise separable draws are left out.
@@ -192,7 +192,7 @@ def convex_column(family: Convex, n: int, seeds: int, *, apart: bool) -> Column:
             continue
         fits += 1
         largest = max(largest, family.gradient(fitted, rows))
-    return Column(largest, fits, refused)
+    return ConvexFits(largest, fits, refused)
 
 
 def size_of(value: float) -> str:
@@ -234,7 +234,7 @@ def searches(key: Key) -> dict[str, float]:
     rows = rows_of(shape, SEARCHED_STRENGTH, n, seed)
     if rows.y.min() == rows.y.max():
         return {}
-    problem = Problem.of(rows, "pl" if family == "pl" else "pl3", "brier" if loss == "brier" else "log-loss", pieces)
+    problem = PieceFit.of(rows, "pl" if family == "pl" else "pl3", "brier" if loss == "brier" else "log-loss", pieces)
     own: dict[Starts, tuple[Array, Array]] = {name: problem.own(name) for name in ("quantiles", "several")}
     losses: dict[str, float] = {name: problem.loss(*curve) for name, curve in own.items()}
     random = np.random.default_rng([53, n, seed, pieces])
@@ -246,7 +246,7 @@ def searches(key: Key) -> dict[str, float]:
     return losses
 
 
-class Problem(NamedTuple):
+class PieceFit(NamedTuple):
     """A fit of some pieces to rows."""
 
     family: Family
@@ -256,7 +256,7 @@ class Problem(NamedTuple):
     crossed: CrossFit
 
     @classmethod
-    def of(cls, rows: Rows, family: Family, objective: Loss, pieces: int) -> Problem:
+    def of(cls, rows: LogitRows, family: Family, objective: Loss, pieces: int) -> PieceFit:
         """Return the problem of rows."""
         cells = fold_cells(sort_rows(rows.p, rows.y.astype(np.int8)), 2, 0)
         crossed = cross_fit(family, cells, (pieces,), PiecewiseOptions(loss=objective), device="cpu", all_rows=True)
@@ -491,15 +491,15 @@ def page(losses: Mapping[Key, Mapping[str, float]], sizes: Sequence[int], seeds:
     return "\n".join(parts) + "\n"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows of convex fits and of logits; what is close to rounding is compared by its order of size."""
     del data
-    parts: list[Part] = [
-        Check(family.title, partial(convex_table, [family], SIZES, SEEDS), _CONVEX, tolerance=100.0)
+    parts: list[PagePart] = [
+        PageCheck(family.title, partial(convex_table, [family], SIZES, SEEDS), _CONVEX, tolerance=100.0)
         for family in CONVEX
     ]
     parts += [
-        Check(
+        PageCheck(
             f"{family.title}, separable",
             partial(convex_table, [family], SIZES_APART, SEEDS, apart=True),
             _APART,
@@ -508,7 +508,7 @@ def checks(data: Path | None = None) -> list[Part]:
         for family in CONVEX
     ]
     return parts + [
-        Check(f"scaled {method}", partial(scaled_table, [method]), _LOGITS, tolerance=100.0) for method in SCALED
+        PageCheck(f"scaled {method}", partial(scaled_table, [method]), _LOGITS, tolerance=100.0) for method in SCALED
     ]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
-from benchmarks.checks import Check, NotChecked, Part
+from benchmarks.checks import NotChecked, PageCheck, PagePart
 from benchmarks.compare.data import classifiers
 from benchmarks.data_sets import verified
 from benchmarks.provenance import Pool
@@ -93,7 +93,7 @@ _HEAD = (
 )
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows of each file of the page, which can be computed alone."""
     if data is None:
         raise NotChecked("it needs DATA=folder")
@@ -102,7 +102,7 @@ def checks(data: Path | None = None) -> list[Part]:
     def lines(path: Path) -> list[str]:
         return [*_HEAD, *_rows([path], {(path, seed): half(path, seed) for seed in range(HALVES)})]
 
-    return [Check(path.stem, partial(lines, path), keys=2, tolerance=1e-6) for path in paths]
+    return [PageCheck(path.stem, partial(lines, path), keys=2, tolerance=1e-6) for path in paths]
 
 
 def main() -> None:

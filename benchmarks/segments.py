@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 import calibrant
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "segments.md"
@@ -29,7 +29,7 @@ ROWS, SEEDS, SEGMENT = 10_000, 3, 500
 Array = npt.NDArray[Any]
 
 
-class Sample(NamedTuple):
+class SegmentSample(NamedTuple):
     """Predictions ``p``, labels ``y`` and true probabilities ``truth (n,)``, with features by name."""
 
     p: Array
@@ -38,13 +38,13 @@ class Sample(NamedTuple):
     features: dict[str, Array]
 
 
-def _sample(p: Array, f: Array, features: dict[str, Array], random: np.random.Generator) -> Sample:
+def _sample(p: Array, f: Array, features: dict[str, Array], random: np.random.Generator) -> SegmentSample:
     truth = expit(f)
     named = {name: column if column.dtype.kind == "f" else column.astype(str) for name, column in features.items()}
-    return Sample(p, (random.random(len(p)) < truth).astype(int), truth, named)
+    return SegmentSample(p, (random.random(len(p)) < truth).astype(int), truth, named)
 
 
-def of_services(n: int, random: np.random.Generator) -> Sample:
+def of_services(n: int, random: np.random.Generator) -> SegmentSample:
     """Draw rows of a model that ignores four categories, a pair of them, an age, and a slope by content."""
     effects = np.random.default_rng(42)
     country = random.choice(8, n, p=np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.07, 0.05, 0.03]))
@@ -58,7 +58,7 @@ def of_services(n: int, random: np.random.Generator) -> Sample:
     return _sample(expit(1.15 * z - 0.9), f, {**columns, "age": age, "tenure": tenure}, random)
 
 
-def of_noise(n: int, random: np.random.Generator) -> Sample:
+def of_noise(n: int, random: np.random.Generator) -> SegmentSample:
     """Draw predictions that are noise, with two categories that matter, as in MCGrad's quick start."""
     country, content, surface = (random.integers(0, 2, n) for _ in range(3))
     p = np.clip(random.uniform(0.3, 0.7, n), 0.01, 0.99)
@@ -66,7 +66,7 @@ def of_noise(n: int, random: np.random.Generator) -> Sample:
     return _sample(p, f, {"country": country, "content": content, "surface": surface}, random)
 
 
-def of_slopes(n: int, random: np.random.Generator) -> Sample:
+def of_slopes(n: int, random: np.random.Generator) -> SegmentSample:
     """Draw rows with another slope for each of ten categories, and a curve within one of four."""
     effects = np.random.default_rng(7)
     z, a, b, c = random.normal(-0.5, 1.3, n), random.choice(10, n), random.choice(4, n), random.choice(30, n)
@@ -75,7 +75,7 @@ def of_slopes(n: int, random: np.random.Generator) -> Sample:
     return _sample(expit(z), f + effects.normal(0, 0.2, 30)[c], {"a": a, "b": b, "c": c, "x": x}, random)
 
 
-def of_boxes(n: int, random: np.random.Generator) -> Sample:
+def of_boxes(n: int, random: np.random.Generator) -> SegmentSample:
     """Draw rows that are wrong only in four small boxes: of two and three categories, of two numbers, and by score."""
     z, x, t = random.normal(-1.0, 1.2, n), random.normal(size=n), random.uniform(size=n)
     a, b, c, d = (random.choice(k, n) for k in (6, 4, 3, 10))
@@ -84,14 +84,14 @@ def of_boxes(n: int, random: np.random.Generator) -> Sample:
     return _sample(expit(z), f, {"a": a, "b": b, "c": c, "d": d, "x": x, "t": t}, random)
 
 
-def of_calibrated(n: int, random: np.random.Generator) -> Sample:
+def of_calibrated(n: int, random: np.random.Generator) -> SegmentSample:
     """Draw calibrated predictions beside many categories."""
     z = random.normal(-1.0, 1.2, n)
     columns = {"a": random.choice(60, n), "b": random.choice(20, n), "c": random.choice(5, n)}
     return _sample(expit(z), z, {**columns, "x": random.normal(size=n), "t": random.exponential(size=n)}, random)
 
 
-SETS: Mapping[str, tuple[Callable[[int, np.random.Generator], Sample], int]] = {
+SETS: Mapping[str, tuple[Callable[[int, np.random.Generator], SegmentSample], int]] = {
     "services": (of_services, ROWS),
     "noise": (of_noise, ROWS),
     "slopes": (of_slopes, ROWS),
@@ -101,18 +101,18 @@ SETS: Mapping[str, tuple[Callable[[int, np.random.Generator], Sample], int]] = {
 }
 
 
-def with_segments(fit: Sample, new: Sample) -> Array:
+def with_segments(fit: SegmentSample, new: SegmentSample) -> Array:
     """Return the probabilities of new rows by a map of segments."""
     fitted = calibrant.fit("segments", fit.p, fit.y, features=fit.features)
     return np.asarray(fitted.apply(new.p, features=new.features))
 
 
-def with_one_curve(method: str) -> Callable[[Sample, Sample], Array]:
+def with_one_curve(method: str) -> Callable[[SegmentSample, SegmentSample], Array]:
     """Return a method that ignores features."""
     return lambda fit, new: np.asarray(calibrant.fit(method, fit.p, fit.y).apply(new.p))
 
 
-def with_mcgrad(fit: Sample, new: Sample) -> Array:
+def with_mcgrad(fit: SegmentSample, new: SegmentSample) -> Array:
     """Return the probabilities of new rows by MCGrad with its defaults."""
     import pandas as pd
     from mcgrad.methods import MCGrad
@@ -135,7 +135,7 @@ def excess(truth: Array, q: Array) -> Array:
     return found
 
 
-def largest_excess(sample: Sample, values: Array) -> float:
+def largest_excess(sample: SegmentSample, values: Array) -> float:
     """Return the largest mean in a segment of enough rows: categories, tenths of numbers and of p, and their pairs."""
     tenths = np.arange(1, 10) / 10.0
     columns = {**sample.features, "p": sample.p}
@@ -152,7 +152,7 @@ def largest_excess(sample: Sample, values: Array) -> float:
     return largest
 
 
-class Outcome(NamedTuple):
+class SegmentExcess(NamedTuple):
     """Of a method and a seed: mean excess, that of the worst segment, and seconds."""
 
     mean: float
@@ -160,9 +160,9 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def methods() -> Mapping[str, Callable[[Sample, Sample], Array]]:
+def methods() -> Mapping[str, Callable[[SegmentSample, SegmentSample], Array]]:
     """Return the methods that are compared."""
-    compared: dict[str, Callable[[Sample, Sample], Array]] = {
+    compared: dict[str, Callable[[SegmentSample, SegmentSample], Array]] = {
         "as given": lambda _fit, new: new.p,
         "isotonic": with_one_curve("isotonic"),
         "segments": with_segments,
@@ -172,10 +172,10 @@ def methods() -> Mapping[str, Callable[[Sample, Sample], Array]]:
     return compared
 
 
-def measured(name: str, seeds: int) -> dict[str, list[Outcome]]:
+def measured(name: str, seeds: int) -> dict[str, list[SegmentExcess]]:
     """Return the outcomes of each method on the same rows."""
     draw, rows = SETS[name]
-    outcomes: dict[str, list[Outcome]] = {method: [] for method in methods()}
+    outcomes: dict[str, list[SegmentExcess]] = {method: [] for method in methods()}
     for seed in range(seeds):
         fit, new = draw(rows, np.random.default_rng(seed)), draw(ROWS, np.random.default_rng(1_000 + seed))
         for method, run in methods().items():
@@ -183,7 +183,7 @@ def measured(name: str, seeds: int) -> dict[str, list[Outcome]]:
             q = run(fit, new)
             seconds = time.perf_counter() - start
             values = excess(new.truth, q)
-            outcomes[method].append(Outcome(float(values.mean()), largest_excess(new, values), seconds))
+            outcomes[method].append(SegmentExcess(float(values.mean()), largest_excess(new, values), seconds))
     return outcomes
 
 
@@ -193,20 +193,20 @@ def table_head(names: Sequence[str]) -> list[str]:
     return ["| set | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
 
 
-def table_row(name: str, names: Sequence[str], outcomes: Mapping[str, Sequence[Outcome]]) -> str:
+def table_row(name: str, names: Sequence[str], outcomes: Mapping[str, Sequence[SegmentExcess]]) -> str:
     """Return the row of a set."""
     cells = [f"{1e3 * np.mean([getattr(o, of) for o in outcomes[m]]):.2f}" for m in names for of in ("mean", "worst")]
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows, each of which can be computed alone; MCGrad's cells only where it is installed."""
     del data
 
     def lines(name: str) -> list[str]:
         return [*table_head(list(methods())), table_row(name, list(methods()), measured(name, SEEDS))]
 
-    return [Check(name, partial(lines, name)) for name in SETS]
+    return [PageCheck(name, partial(lines, name)) for name in SETS]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 import calibrant
 from benchmarks.records import publish
-from benchmarks.segments import SEGMENT, Sample, methods
+from benchmarks.segments import SEGMENT, SegmentSample, methods
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "segments-real.md"
 #: Rows of a fit and the most new rows, seeds, the level of the bound, and the groups and draws of its multipliers.
@@ -29,7 +29,7 @@ _PERIODS = {"reference": "first", "analysis": "later"}
 Array = npt.NDArray[Any]
 
 
-def rows_of(data: Path) -> dict[str, Sample]:
+def rows_of(data: Path) -> dict[str, SegmentSample]:
     """Read the rows of both periods; their true probabilities are unknown, and are not used."""
     tables = {name: pyarrow.parquet.read_table(data / f"employment_MA_{name}.pq").to_pandas() for name in _PERIODS}
     target = pyarrow.parquet.read_table(data / "employment_MA_analysis_target.pq").to_pandas()
@@ -42,14 +42,14 @@ def rows_of(data: Path) -> dict[str, Sample]:
             if column not in _OTHERS
         }
         p, y = table["predicted_probability"].to_numpy(float), table["employed"].to_numpy(int)
-        samples[name] = Sample(p, y, np.full(len(y), np.nan), features)
+        samples[name] = SegmentSample(p, y, np.full(len(y), np.nan), features)
     return samples
 
 
-def taken(sample: Sample, rows: Array) -> Sample:
+def taken(sample: SegmentSample, rows: Array) -> SegmentSample:
     """Return the chosen rows."""
     features = {name: column[rows] for name, column in sample.features.items()}
-    return Sample(sample.p[rows], sample.y[rows], sample.truth[rows], features)
+    return SegmentSample(sample.p[rows], sample.y[rows], sample.truth[rows], features)
 
 
 def losses(q: Array, y: Array) -> Array:
@@ -59,7 +59,7 @@ def losses(q: Array, y: Array) -> Array:
     return found
 
 
-def cells_of(sample: Sample) -> Iterator[Array]:
+def cells_of(sample: SegmentSample) -> Iterator[Array]:
     """Yield the segment of each row: by category, tenths of numbers and of p, and their pairs."""
     tenths = np.arange(1, 10) / 10.0
     columns = {**sample.features, "p": sample.p}
@@ -74,7 +74,7 @@ def cells_of(sample: Sample) -> Iterator[Array]:
             yield np.unique(first * 1000 + second, return_inverse=True)[1]
 
 
-class Harm(NamedTuple):
+class WorstSegment(NamedTuple):
     """The worst segment: the mean difference of the log loss, and the simultaneous upper bound of all segments."""
 
     mean: float
@@ -82,7 +82,7 @@ class Harm(NamedTuple):
     segments: int
 
 
-def harm_of(sample: Sample, difference: Array, seed: int) -> Harm:
+def harm_of(sample: SegmentSample, difference: Array, seed: int) -> WorstSegment:
     """Return the largest mean of ``difference (n,)`` over segments of enough rows, and the largest upper bound.
 
     The bounds hold for all segments together: mean + c * standard error, with c the quantile of the largest of normal
@@ -106,18 +106,18 @@ def harm_of(sample: Sample, difference: Array, seed: int) -> Harm:
             largest = np.maximum(largest, drawn.max(axis=0))
     every, error = np.concatenate(means), np.concatenate(errors)
     critical = float(np.quantile(largest, LEVEL)) if np.isfinite(largest).all() else 0.0  # without any difference
-    return Harm(float(every.max()), float((every + critical * error).max()), len(every))
+    return WorstSegment(float(every.max()), float((every + critical * error).max()), len(every))
 
 
-class Result(NamedTuple):
+class SegmentScores(NamedTuple):
     """Of a method and a seed: log loss, multicalibration error, and harm beside the predictions as given."""
 
     loss: float
     error: float
-    harm: Harm
+    harm: WorstSegment
 
 
-def measured(samples: Mapping[str, Sample], period: str, seed: int) -> dict[str, Result]:
+def measured(samples: Mapping[str, SegmentSample], period: str, seed: int) -> dict[str, SegmentScores]:
     """Return the result of each method on new rows of a period, after fits to the same other rows of the period."""
     order = np.random.default_rng(seed).permutation(len(samples[period].p))
     fit, new = taken(samples[period], order[:ROWS]), taken(samples[period], order[ROWS : ROWS + NEW])
@@ -126,7 +126,7 @@ def measured(samples: Mapping[str, Sample], period: str, seed: int) -> dict[str,
         q = run(fit, new)
         error = calibrant.multicalibration_error(q, new.y, new.features, max_depth=2, resamples=None).value or 0.0
         after = losses(q, new.y)
-        results[name] = Result(float(after.mean()), error, harm_of(new, after - before, seed))
+        results[name] = SegmentScores(float(after.mean()), error, harm_of(new, after - before, seed))
     return results
 
 

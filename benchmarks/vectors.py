@@ -182,7 +182,7 @@ def optima(experiments: list[tuple[str, Experiment]]) -> Iterator[str]:
 # --- Files
 
 
-class File(NamedTuple):
+class FileScores(NamedTuple):
     """Scores of a file, averaged over its halves; ``difference`` and ``change`` have a standard error each."""
 
     name: str
@@ -213,7 +213,7 @@ class File(NamedTuple):
         return self.difference[0] > max(_TOLERATED * self.peers[self.best], self.difference[1])
 
 
-def play(name: str, halves: list[Experiment]) -> File:
+def play(name: str, halves: list[Experiment]) -> FileScores:
     """Fit and score all contenders on the halves of a file."""
     own, seconds, clipped, change = [], [], 0, []
     in_order, moved = [], 0
@@ -238,7 +238,7 @@ def play(name: str, halves: list[Experiment]) -> File:
     means = {title: float(np.mean([x.mean() for x in lost])) for title, lost in others.items()}
     best = min(means, key=lambda title: means[title])
     apart = [mine - theirs for mine, theirs in zip(own, others[best], strict=True)]
-    return File(
+    return FileScores(
         name,
         halves[0].p_cal.shape[1],
         float(np.mean([losses(rows.p_test, rows.y_test).mean() for rows in halves])),

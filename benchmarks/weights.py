@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 import calibrant
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.coverage import draw
 from benchmarks.provenance import Pool
 from benchmarks.records import append, current, publish, read
@@ -72,7 +72,7 @@ Array = npt.NDArray[np.float64]
 Weights = Literal["no", "independent", "dependent", "outcome"]
 
 
-class Setting(NamedTuple):
+class WeightedCase(NamedTuple):
     """Predictions of a ``kind`` with this error; weights that depend on nothing, on the predictions or on outcomes."""
 
     kind: Literal["event", "rare", "classwise", "canonical"]
@@ -85,14 +85,14 @@ class Setting(NamedTuple):
 
 
 EVENTS = (
-    Setting("event", 0.0, "independent"),
-    Setting("event", 0.0, "dependent"),
-    Setting("event", 0.03, "dependent"),
-    Setting("rare", 0.0, "outcome"),
+    WeightedCase("event", 0.0, "independent"),
+    WeightedCase("event", 0.0, "dependent"),
+    WeightedCase("event", 0.03, "dependent"),
+    WeightedCase("rare", 0.0, "outcome"),
 )
 #: For what does not keep its level with weights.
-UNWEIGHTED, RARE = Setting("event", 0.0, "no"), Setting("rare", 0.0, "no")
-CLASSWISE, CANONICAL = Setting("classwise", 0.0, "dependent"), Setting("canonical", 0.0, "dependent")
+UNWEIGHTED, RARE = WeightedCase("event", 0.0, "no"), WeightedCase("rare", 0.0, "no")
+CLASSWISE, CANONICAL = WeightedCase("classwise", 0.0, "dependent"), WeightedCase("canonical", 0.0, "dependent")
 
 
 def weights_of(p: Array, random: np.random.Generator, *, depends: bool) -> Array:
@@ -104,7 +104,7 @@ def weights_of(p: Array, random: np.random.Generator, *, depends: bool) -> Array
     return np.exp(SPREAD * z - SPREAD**2 / 2.0)
 
 
-def predictions_of(setting: Setting, n: int, random: np.random.Generator) -> tuple[Array, Array]:
+def predictions_of(setting: WeightedCase, n: int, random: np.random.Generator) -> tuple[Array, Array]:
     """Draw predictions and their true probabilities."""
     if setting.kind == "event":
         return draw(setting.error, n, random)
@@ -112,7 +112,7 @@ def predictions_of(setting: Setting, n: int, random: np.random.Generator) -> tup
     return truth, truth
 
 
-def drawn(setting: Setting, random: np.random.Generator, n: int = ROWS) -> Subject:
+def drawn(setting: WeightedCase, random: np.random.Generator, n: int = ROWS) -> Subject:
     """Draw a sample with importance weights; with weights of outcomes, few of the rows of outcome 0 are sampled."""
     by_outcome = setting.weights == "outcome"
     p, truth = predictions_of(setting, 8 * n if by_outcome else n, random)
@@ -130,7 +130,7 @@ def drawn(setting: Setting, random: np.random.Generator, n: int = ROWS) -> Subje
     return Event(p, y, weights_of(p, random, depends=setting.weights == "dependent"), "importance")
 
 
-def noiseless(setting: Setting, n: int) -> Subject:
+def noiseless(setting: WeightedCase, n: int) -> Subject:
     """Return rows with every label, weighted by the true probabilities and the mean of the weights given p."""
     p, truth = predictions_of(setting, n, np.random.default_rng(1))
     first = p if p.ndim == 1 else p[:, 0]
@@ -143,7 +143,7 @@ def noiseless(setting: Setting, n: int) -> Subject:
     return vector if setting.kind == "canonical" else Classes(vector)
 
 
-def names_of(setting: Setting) -> tuple[str, ...]:
+def names_of(setting: WeightedCase) -> tuple[str, ...]:
     """Return the measures with a p-value or an interval, without those that take long."""
     compute = "vector" if setting.kind == "canonical" else "event"
     return tuple(
@@ -156,7 +156,7 @@ def names_of(setting: Setting) -> tuple[str, ...]:
     )
 
 
-def true_value(request: MeasureRequest, setting: Setting) -> float | None:
+def true_value(request: MeasureRequest, setting: WeightedCase) -> float | None:
     """Return the value of an infinite sample, or None if it depends on the number of rows."""
     if request.key in BY_SIZE:
         return None
@@ -172,7 +172,7 @@ def true_value(request: MeasureRequest, setting: Setting) -> float | None:
     return value if request.measure.better == "neither" else max(value, 0.0)
 
 
-class Outcome(NamedTuple):
+class SampleOutcome(NamedTuple):
     """Result of one sample: ends of the interval and p-value, None without, and the value."""
 
     low: float | None
@@ -182,16 +182,16 @@ class Outcome(NamedTuple):
 
 
 #: Results by measure.
-Outcomes = dict[str, list[Outcome]]
+Outcomes = dict[str, list[SampleOutcome]]
 
 
-def outcome_of(result: Any, value: float | None) -> Outcome:
+def outcome_of(result: Any, value: float | None) -> SampleOutcome:
     """Return the outcome of a result with an interval and a p-value."""
     low, high = result.interval or (None, None)
-    return Outcome(low, high, result.p_value, value)
+    return SampleOutcome(low, high, result.p_value, value)
 
 
-def of_measures(setting: Setting, names: Sequence[str], runs: range) -> Outcomes:
+def of_measures(setting: WeightedCase, names: Sequence[str], runs: range) -> Outcomes:
     """Compute measures of these samples."""
     requests = read_requests(list(names))
     resamples = FEW_RESAMPLES if SLOWEST.issuperset(names) else RESAMPLES
@@ -321,7 +321,7 @@ def of_gaps(weights: Weights, runs: range) -> Outcomes:
 # --- Counts and the page
 
 
-class Counts(NamedTuple):
+class CoverageCounts(NamedTuple):
     """Intervals, those that cover the truth, p-values, those at most 1 - LEVEL, and samples."""
 
     intervals: int
@@ -331,7 +331,7 @@ class Counts(NamedTuple):
     runs: int
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome], truth: float | None) -> Counts:
+    def of(cls, outcomes: Sequence[SampleOutcome], truth: float | None) -> CoverageCounts:
         """Count outcomes; without a true value, that is the mean of the values."""
         if truth is None:
             truth = float(np.mean([outcome.value for outcome in outcomes if outcome.value is not None]))
@@ -346,7 +346,7 @@ class Counts(NamedTuple):
         )
 
 
-class Job(NamedTuple):
+class WeightsColumn(NamedTuple):
     """A column of a table: which samples to compute, and how."""
 
     title: str
@@ -359,20 +359,21 @@ class Job(NamedTuple):
         """Cut the runs into those of a task each."""
         return [range(start, min(start + _PART, self.runs)) for start in range(0, self.runs, _PART)]
 
-    def counts(self, parts: Sequence[Outcomes]) -> dict[str, Counts]:
+    def counts(self, parts: Sequence[Outcomes]) -> dict[str, CoverageCounts]:
         """Count the outcomes of all parts by measure."""
         return {
-            key: Counts.of([Outcome(*one) for part in parts for one in part[key]], self.truth(key)) for key in parts[0]
+            key: CoverageCounts.of([SampleOutcome(*one) for part in parts for one in part[key]], self.truth(key))
+            for key in parts[0]
         }
 
 
-def of_setting(setting: Setting, names: Sequence[str], runs: int, title: str) -> Job:
+def of_setting(setting: WeightedCase, names: Sequence[str], runs: int, title: str) -> WeightsColumn:
     """Return the job of measures in a setting."""
 
     def truth(key: str) -> float | None:
         return true_value(next(r for r in read_requests(list(names)) if r.key == key), setting)
 
-    return Job(title, str(setting), runs, partial(of_measures, setting, names), truth)
+    return WeightsColumn(title, str(setting), runs, partial(of_measures, setting, names), truth)
 
 
 _COLUMNS: Mapping[Weights, str] = {
@@ -401,7 +402,7 @@ def no_difference(_key: str) -> float:
     return 0.0
 
 
-def jobs() -> list[Job]:
+def jobs() -> list[WeightsColumn]:
     """Return every job; those that take longest have the fewest runs."""
     found = [of_setting(s, names_of(s), RUNS, _MEASURES) for s in EVENTS]
     found.append(of_setting(CLASSWISE, names_of(CLASSWISE), SOME_RUNS, _MEASURES))
@@ -410,23 +411,25 @@ def jobs() -> list[Job]:
     found += [of_setting(s, sorted(SLOWEST), FEW_RUNS, _SLOWEST) for s in (*EVENTS[1:3], UNWEIGHTED)]
     found += [of_setting(s, FITTED, FEW_RUNS, _FITTED) for s in EVENTS[1:]]
     for weights, column in _COLUMNS.items():
-        found.append(Job(_FORECASTS, column, 2 * SOME_RUNS, partial(of_forecasts, weights), forecast_truth(weights)))
+        found.append(
+            WeightsColumn(_FORECASTS, column, 2 * SOME_RUNS, partial(of_forecasts, weights), forecast_truth(weights))
+        )
         if weights != "outcome":
-            found.append(Job(_PAIRS, column, SOME_RUNS, partial(of_comparisons, weights), no_difference))
-            found.append(Job(_GROUPS, column, FEW_RUNS, partial(of_gaps, weights), no_difference))
-    return [*found, Job(_PAIRS, "no weights", SOME_RUNS, partial(of_comparisons, "no"), no_difference)]
+            found.append(WeightsColumn(_PAIRS, column, SOME_RUNS, partial(of_comparisons, weights), no_difference))
+            found.append(WeightsColumn(_GROUPS, column, FEW_RUNS, partial(of_gaps, weights), no_difference))
+    return [*found, WeightsColumn(_PAIRS, "no weights", SOME_RUNS, partial(of_comparisons, "no"), no_difference)]
 
 
-Tables = Mapping[str, Mapping[str, Mapping[str, Counts]]]
+Tables = Mapping[str, Mapping[str, Mapping[str, CoverageCounts]]]
 #: Standard errors beyond which a share is listed.
 _FAR = 2.5
 
 
-def table(columns: Mapping[str, Mapping[str, Counts]]) -> list[str]:
+def table(columns: Mapping[str, Mapping[str, CoverageCounts]]) -> list[str]:
     """Return a table of coverages and sizes."""
     keys = list(dict.fromkeys(key for counts in columns.values() for key in counts))
 
-    def cell(counts: Counts | None) -> str:
+    def cell(counts: CoverageCounts | None) -> str:
         if counts is None:
             return ""
         covered = f"{counts.covered / counts.intervals:.3f}" if counts.intervals else "-"
@@ -437,7 +440,7 @@ def table(columns: Mapping[str, Mapping[str, Counts]]) -> list[str]:
     return lines + [f"| `{key}` | " + " | ".join(cell(of.get(key)) for of in columns.values()) + " |" for key in keys]
 
 
-def outside(tables: Tables, test: Callable[[Counts], bool]) -> str:
+def outside(tables: Tables, test: Callable[[CoverageCounts], bool]) -> str:
     """Return the measures and columns for which a test of the counts holds."""
     found = [
         f"`{key}` ({column.rsplit(', ', 1)[0]})"
@@ -457,10 +460,10 @@ def error_of(runs: int) -> float:
 def lines_of(tables: Tables) -> list[str]:
     """Return the page."""
 
-    def low(counts: Counts) -> bool:
+    def low(counts: CoverageCounts) -> bool:
         return counts.covered < (LEVEL - _FAR * error_of(counts.intervals)) * counts.intervals
 
-    def large(counts: Counts) -> bool:
+    def large(counts: CoverageCounts) -> bool:
         return counts.rejected > (1.0 - LEVEL + _FAR * error_of(counts.p_values)) * counts.p_values
 
     calibrated = {
@@ -496,17 +499,17 @@ def lines_of(tables: Tables) -> list[str]:
     ]
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the columns, each of which can be computed alone."""
     del data
 
-    def column(job: Job) -> list[str]:
+    def column(job: WeightsColumn) -> list[str]:
         return table({column_of(job): job.counts([job.compute(part) for part in job.parts()])})
 
-    return [Check(f"{job.title}, {job.column}", partial(column, job), job.title) for job in jobs()]
+    return [PageCheck(f"{job.title}, {job.column}", partial(column, job), job.title) for job in jobs()]
 
 
-def column_of(job: Job) -> str:
+def column_of(job: WeightsColumn) -> str:
     """Return the head of the column of a job."""
     return f"{job.column}, {job.runs} samples"
 
@@ -526,7 +529,7 @@ def main() -> None:
             done[key] = finished.result()
             append(path, [key, done[key]])
             print(f"{count} of {len(running)}: {', '.join(map(str, key))}", flush=True)
-    tables: dict[str, dict[str, dict[str, Counts]]] = {}
+    tables: dict[str, dict[str, dict[str, CoverageCounts]]] = {}
     for job in all_jobs:
         counts = job.counts([done[job.title, job.column, part.start] for part in job.parts()])
         tables.setdefault(job.title, {})[column_of(job)] = counts

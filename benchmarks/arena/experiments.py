@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 HALVES = 5
 
 
-class Key(NamedTuple):
+class ExperimentKey(NamedTuple):
     """Where an experiment is: a file, the data set and the base model, or the half of an NPZ file."""
 
     path: Path
@@ -48,9 +48,9 @@ class Experiment(NamedTuple):
         return int(self.p_cal.shape[1])
 
 
-def find(folders: list[Path]) -> list[Key]:
+def find(folders: list[Path]) -> list[ExperimentKey]:
     """All experiments of the ``.h5`` and ``.npz`` files of some folders."""
-    found: list[Key] = []
+    found: list[ExperimentKey] = []
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder")
@@ -59,11 +59,11 @@ def find(folders: list[Path]) -> list[Key]:
         for path in sorted(folder.glob("*.npz")):
             with np.load(verified(path)) as archive:
                 if "labels" in archive and ("probs" in archive or "logits" in archive):
-                    found += [Key(path, path.stem, f"half-{seed}") for seed in range(HALVES)]
+                    found += [ExperimentKey(path, path.stem, f"half-{seed}") for seed in range(HALVES)]
     return found
 
 
-def _keys(path: Path) -> Iterator[Key]:
+def _keys(path: Path) -> Iterator[ExperimentKey]:
     import h5py
 
     with h5py.File(path) as file:
@@ -71,10 +71,10 @@ def _keys(path: Path) -> Iterator[Key]:
             if not isinstance(file[dataset], h5py.Group):
                 raise ValueError(f"{path}: {dataset} is not a group of base models")
             for model in sorted(file[dataset]):
-                yield Key(path, dataset, model)
+                yield ExperimentKey(path, dataset, model)
 
 
-def read(key: Key) -> Experiment:
+def read(key: ExperimentKey) -> Experiment:
     """The rows of one experiment, in double precision; ``ValueError`` if they are not those of a classifier."""
     if key.path.suffix == ".npz":
         with np.load(verified(key.path)) as archive:
@@ -90,7 +90,7 @@ def read(key: Key) -> Experiment:
     return Experiment(p_cal, y_cal, p_test, y_test)
 
 
-def calibration_shape(key: Key) -> tuple[int, int]:
+def calibration_shape(key: ExperimentKey) -> tuple[int, int]:
     """The numbers of calibration rows and of classes; of an HDF5 file without reading the rows."""
     if key.path.suffix == ".npz":
         experiment = read(key)
@@ -103,7 +103,7 @@ def calibration_shape(key: Key) -> tuple[int, int]:
     return int(shape[0]), max((2, *map(int, shape[1:])))
 
 
-def _part(key: Key, part: str) -> tuple[Array, Array]:
+def _part(key: ExperimentKey, part: str) -> tuple[Array, Array]:
     """Probabilities and labels of one part of an HDF5 file, from its logits if it has any."""
     import h5py
 

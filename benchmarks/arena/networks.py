@@ -13,7 +13,7 @@ _WIDTH, _BATCH, _RATE = 128, 256, 2e-3
 _CHUNK = 50_000
 
 
-class Network:
+class ArenaNetwork:
     """A classifier with two hidden layers; ``residual`` adds two blocks with batch normalisation.
 
     ``smoothing`` is the share of each label that is spread over all classes, which makes the logits underconfident.
@@ -23,7 +23,7 @@ class Network:
         self.smoothing, self.residual, self.steps = smoothing, residual, steps
         self._model: Any = None
 
-    def fit(self, X: Array, y: Array) -> Network:
+    def fit(self, X: Array, y: Array) -> ArenaNetwork:
         """Train on features ``(n, d)`` and labels ``(n,)``, with Adam for a fixed number of steps."""
         import torch
         from torch import nn
@@ -59,7 +59,7 @@ class Network:
 def _layers(features: int, n_classes: int, *, residual: bool) -> Any:
     from torch import nn
 
-    class Block(nn.Module):
+    class ResidualBlock(nn.Module):
         """The input plus a normalised layer of it."""
 
         def __init__(self) -> None:
@@ -70,5 +70,7 @@ def _layers(features: int, n_classes: int, *, residual: bool) -> Any:
             """Of hidden values ``(n, w)``."""
             return x + self.step(x)
 
-    hidden = [Block(), Block(), nn.ReLU()] if residual else [nn.ReLU(), nn.Linear(_WIDTH, _WIDTH), nn.ReLU()]
+    hidden = (
+        [ResidualBlock(), ResidualBlock(), nn.ReLU()] if residual else [nn.ReLU(), nn.Linear(_WIDTH, _WIDTH), nn.ReLU()]
+    )
     return nn.Sequential(nn.Linear(features, _WIDTH), *hidden, nn.Linear(_WIDTH, n_classes))

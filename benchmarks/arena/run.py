@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.arena.contenders import Contender, contenders, versions
-from benchmarks.arena.experiments import Experiment, Key, find, read, rows_of
+from benchmarks.arena.experiments import Experiment, ExperimentKey, find, read, rows_of
 from benchmarks.arena.scores import score
 from benchmarks.records import append
 from benchmarks.records import read as stored_records
@@ -79,7 +79,7 @@ def play(contender: Contender, experiment: Experiment, limit: float | None = Non
 
 
 def record_of(
-    key: Key,
+    key: ExperimentKey,
     contender: Contender,
     experiment: Experiment,
     known: Mapping[str, str],
@@ -99,9 +99,9 @@ def record_of(
     }
 
 
-def in_rounds(keys: list[Key]) -> list[Key]:
+def in_rounds(keys: list[ExperimentKey]) -> list[ExperimentKey]:
     """One model of every data set, then another, so that an interrupted run has results of all data sets."""
-    models: dict[tuple[Path, str], list[Key]] = {}
+    models: dict[tuple[Path, str], list[ExperimentKey]] = {}
     for key in keys:
         models.setdefault((key.path, key.dataset), []).append(key)
     order = np.random.default_rng(0).permutation(len(models))

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.arena import boards, generated, worlds
 from benchmarks.arena.contenders import Contender, contenders, versions
-from benchmarks.arena.experiments import Key, calibration_shape, find, read
+from benchmarks.arena.experiments import ExperimentKey, calibration_shape, find, read
 from benchmarks.arena.page import METRICS, OURS, Board, assemble, label, read_boards, representatives, table
 from benchmarks.arena.run import in_rounds, record_of, warm_up
 from benchmarks.laws import possible
@@ -78,7 +78,7 @@ def stored() -> dict[tuple[str, str], dict[str, Any]]:
     return {(experiment, name): record for (experiment, name), record in read_records(current(RECORDS, __file__))}
 
 
-def run(keys: Iterable[Key], minutes: float) -> None:
+def run(keys: Iterable[ExperimentKey], minutes: float) -> None:
     """Run what has no record; no experiment begins after ``minutes`` of processor time."""
     done, every, known = stored(), chosen_contenders(), versions()
     path, began = current(RECORDS, __file__), time.process_time()

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.arena import generated
-from benchmarks.arena.datasets import Dataset, load, names
-from benchmarks.arena.networks import Network
+from benchmarks.arena.datasets import TabularData, load, names
+from benchmarks.arena.networks import ArenaNetwork
 
 Array = npt.NDArray[Any]
 #: Rows of small data sets are split 60 : 20 : 20 into training, calibration and test. Training and test rows are at
@@ -94,13 +94,13 @@ def _makers(trees: int) -> dict[str, Callable[[], Any]]:
         "logistic-regression": lambda: LogisticRegression(max_iter=300),
         "naive-bayes": lambda: GaussianNB(),
         "hist-gradient-boosting": lambda: HistGradientBoostingClassifier(max_iter=trees, random_state=0),
-        "network": lambda: Network(),
-        "network-smoothed": lambda: Network(smoothing=0.1),
-        "network-residual": lambda: Network(residual=True),
+        "network": lambda: ArenaNetwork(),
+        "network-smoothed": lambda: ArenaNetwork(smoothing=0.1),
+        "network-residual": lambda: ArenaNetwork(residual=True),
     }
 
 
-def features(data: Dataset, training: Array) -> Array:
+def features(data: TabularData, training: Array) -> Array:
     """Standardised numbers, missing ones replaced by the median and flagged, and categories as indicators."""
     numbers = data.numbers.astype(float)
     numbers[~np.isfinite(numbers)] = np.nan
@@ -138,7 +138,7 @@ def split(labels: Array) -> tuple[Array, Array, Array]:
 
 def outputs(fitted: Any, X: Array, n_classes: int) -> dict[str, Array]:
     """Probabilities, of class 1 if there are two classes, and the logits of a network."""
-    if isinstance(fitted, Network):
+    if isinstance(fitted, ArenaNetwork):
         logits = fitted.logits(X)
         odds = np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True))
         p, found = odds, {"logits": logits}

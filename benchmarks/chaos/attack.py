@@ -49,7 +49,7 @@ _CUT = (ConnectionResetError, BrokenPipeError, TimeoutError)
 
 
 @dataclass
-class Target:
+class AttackTarget:
     """The service under attack and the attacker's key."""
 
     url: str
@@ -92,7 +92,7 @@ class Target:
             return "cut"
 
 
-def _nothing(_: Target) -> Iterator[Callable[[], str]]:
+def _nothing(_: AttackTarget) -> Iterator[Callable[[], str]]:
     def wait() -> str:
         time.sleep(10)
         return "none"
@@ -100,7 +100,7 @@ def _nothing(_: Target) -> Iterator[Callable[[], str]]:
     yield wait
 
 
-def _endless_heads(to: Target) -> Iterator[Callable[[], str]]:
+def _endless_heads(to: AttackTarget) -> Iterator[Callable[[], str]]:
     get = to.head("GET", "/health/ready")
     for data in (
         get + b"a:b\r\n" * 8_000_000,
@@ -114,7 +114,7 @@ def _endless_heads(to: Target) -> Iterator[Callable[[], str]]:
             yield lambda data=data: to.raw(data)  # type: ignore[misc]
 
 
-def _slow_head(to: Target) -> Iterator[Callable[[], str]]:
+def _slow_head(to: AttackTarget) -> Iterator[Callable[[], str]]:
     def at_5_mb_a_second(start: bytes) -> str:
         with contextlib.closing(to.connection()) as connection, contextlib.suppress(*_CUT):
             connection.sendall(start)
@@ -127,7 +127,7 @@ def _slow_head(to: Target) -> Iterator[Callable[[], str]]:
         yield from [lambda start=start: at_5_mb_a_second(start)] * 4
 
 
-def _half_heads(to: Target) -> Iterator[Callable[[], str]]:
+def _half_heads(to: AttackTarget) -> Iterator[Callable[[], str]]:
     def half() -> str:
         with contextlib.suppress(*_CUT), contextlib.closing(to.connection()) as connection:
             connection.sendall(to.head())
@@ -138,12 +138,12 @@ def _half_heads(to: Target) -> Iterator[Callable[[], str]]:
     yield from [half] * 300
 
 
-def _pipelines(to: Target) -> Iterator[Callable[[], str]]:
+def _pipelines(to: AttackTarget) -> Iterator[Callable[[], str]]:
     data = (to.head("GET", "/measures") + b"\r\n") * 5_000
     yield from [lambda: to.raw(data)] * 10
 
 
-def _json_bombs(to: Target) -> Iterator[Callable[[], str]]:
+def _json_bombs(to: AttackTarget) -> Iterator[Callable[[], str]]:
     n = 256 * 1024 * 1024
     for unpacked in (
         b'{"options":[' + b'"ab",' * (n // 5) + b'"ab"]}',
@@ -161,14 +161,14 @@ def _json_bombs(to: Target) -> Iterator[Callable[[], str]]:
     yield from [lambda: to.post("/evaluate", zeros, encoding="gzip")] * 4
 
 
-def _largest_json(to: Target) -> Iterator[Callable[[], str]]:
+def _largest_json(to: AttackTarget) -> Iterator[Callable[[], str]]:
     n = 8 * 1024 * 1024 - 100
     body = b'{"predictions":[' + b"0.5," * (n - 1) + b'0.5],"labels":[' + b"1," * (n - 1) + b"0]}"
     packed = zstandard.compress(body, 3)
     yield from [lambda: to.post("/evaluate", packed, encoding="zstd")] * 3
 
 
-def _stalled_bodies(to: Target) -> Iterator[Callable[[], str]]:
+def _stalled_bodies(to: AttackTarget) -> Iterator[Callable[[], str]]:
     def stalled() -> str:
         with contextlib.suppress(*_CUT), contextlib.closing(to.connection()) as connection:
             connection.sendall(to.head("POST", "/evaluate", f"Content-Length: {3 * MB}") + b"\r\n" + b" " * 1_100_000)
@@ -179,7 +179,7 @@ def _stalled_bodies(to: Target) -> Iterator[Callable[[], str]]:
     yield from [stalled] * 40
 
 
-def _streams(to: Target) -> Iterator[Callable[[], str]]:
+def _streams(to: AttackTarget) -> Iterator[Callable[[], str]]:
     p = np.random.default_rng(1).random(200_000)
     body = orjson.dumps({"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist(), "method": "pl3"})
     headers = {"Authorization": f"Bearer {to.key}", "Content-Type": _JSON, "Prefer": "respond-async"}
@@ -199,7 +199,7 @@ def _streams(to: Target) -> Iterator[Callable[[], str]]:
     yield from [stream] * 205
 
 
-def _doubled(to: Target) -> Iterator[Callable[[], str]]:
+def _doubled(to: AttackTarget) -> Iterator[Callable[[], str]]:
     for path in _ROUTES:
         for body in (
             b'{"predictions":[0.1],"predictions":[0.2],"labels":[1]}',
@@ -214,7 +214,7 @@ def _doubled(to: Target) -> Iterator[Callable[[], str]]:
         yield lambda path=path: to.post(f"{path}?interval=0.9_5&interval=1", b"{}")  # type: ignore[misc]
 
 
-def _random_bodies(to: Target) -> Iterator[Callable[[], str]]:
+def _random_bodies(to: AttackTarget) -> Iterator[Callable[[], str]]:
     out = io.BytesIO()
     np.savez(out, predictions=np.linspace(0, 1, 50), labels=np.arange(50) % 2)
     seeds = (
@@ -230,7 +230,7 @@ def _random_bodies(to: Target) -> Iterator[Callable[[], str]]:
         yield lambda path=path, body=bytes(mutated), kind=kind: to.post(path, body, kind=kind)  # type: ignore[misc]
 
 
-def _ambiguous_heads(to: Target) -> Iterator[Callable[[], str]]:
+def _ambiguous_heads(to: AttackTarget) -> Iterator[Callable[[], str]]:
     chunks = b"\r\n2\r\n{}\r\n0\r\n\r\n"
     for path in _ROUTES:
         for twice in ("Host: evil.test", "Origin: http://a.test", "Content-Type: text/csv", "Idempotency-Key: b"):
@@ -245,7 +245,7 @@ def _ambiguous_heads(to: Target) -> Iterator[Callable[[], str]]:
         yield lambda other=other: to.raw(other + b"\r\n{}")  # type: ignore[misc]
 
 
-def _forged_arrays(to: Target) -> Iterator[Callable[[], str]]:
+def _forged_arrays(to: AttackTarget) -> Iterator[Callable[[], str]]:
     for shape in ("(True,)", "(False,)", "(1, True)", "(-1,)", "(1.0,)", f"(0, {2**62})", f"({2**62}, 0)", "[1]"):
         text = f"{{'descr': '<f8', 'fortran_order': True, 'shape': {shape}}}".ljust(117).encode() + b"\n"
         array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(8)
@@ -258,7 +258,7 @@ def _forged_arrays(to: Target) -> Iterator[Callable[[], str]]:
                 yield lambda path=path, body=body, kind=kind: to.post(path, body, kind=kind)  # type: ignore[misc]
 
 
-def _long_names(to: Target) -> Iterator[Callable[[], str]]:
+def _long_names(to: AttackTarget) -> Iterator[Callable[[], str]]:
     rows = 200_000
     once = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array(["x" * 20_000, None]))
     half, zero = pa.array(np.full(rows, 0.5)), pa.array(np.zeros(rows))
@@ -277,7 +277,7 @@ def _long_names(to: Target) -> Iterator[Callable[[], str]]:
     yield from [lambda: to.post("/evaluate", cells, kind="text/csv", encoding="gzip")] * 8
 
 
-def _bombs(to: Target) -> Iterator[Callable[[], str]]:
+def _bombs(to: AttackTarget) -> Iterator[Callable[[], str]]:
     for bomb in bombs(32_000_000, 16_000_000):
         yield from [
             lambda bomb=bomb: to.post(
@@ -286,7 +286,7 @@ def _bombs(to: Target) -> Iterator[Callable[[], str]]:
         ] * 4
 
 
-def _hostile_definitions(to: Target) -> Iterator[Callable[[], str]]:
+def _hostile_definitions(to: AttackTarget) -> Iterator[Callable[[], str]]:
     def define(body: bytes) -> str:
         status = to.document("/monitors", body)
         if status == "201":  # so that the next definition meets no limit
@@ -298,13 +298,13 @@ def _hostile_definitions(to: Target) -> Iterator[Callable[[], str]]:
             yield lambda body=body: define(body)  # type: ignore[misc]
 
 
-def _hostile_documents(to: Target) -> Iterator[Callable[[], str]]:
+def _hostile_documents(to: AttackTarget) -> Iterator[Callable[[], str]]:
     for path, document in DOCUMENTS:
         for body in with_values(document):
             yield lambda path=path, body=body: to.document(path, body)  # type: ignore[misc]
 
 
-def _strange_models(to: Target) -> Iterator[Callable[[], str]]:
+def _strange_models(to: AttackTarget) -> Iterator[Callable[[], str]]:
     body = b'{"inputs":[{"name":"predictions","datatype":"FP64","shape":[1],"data":[0.5]}]}'
     for model in MODELS:
         for path in (f"/v2/models/{model}", *(f"/v2/models/{model}/versions/{version}" for version in VERSIONS)):
@@ -314,7 +314,7 @@ def _strange_models(to: Target) -> Iterator[Callable[[], str]]:
             yield lambda path=path: to.document(f"{path}/infer", body)  # type: ignore[misc]
 
 
-def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
+def _hoarding(to: AttackTarget) -> Iterator[Callable[[], str]]:
     p = np.random.default_rng(2).random(1_500_000)
     out = io.BytesIO()
     np.savez(out, predictions=p, labels=(p > 0.5).astype(np.int8))
@@ -322,7 +322,7 @@ def _hoarding(to: Target) -> Iterator[Callable[[], str]]:
 
 
 #: Attack -> concurrent requests, and the function that creates them.
-ATTACKS: dict[str, tuple[int, Callable[[Target], Iterator[Callable[[], str]]]]] = {
+ATTACKS: dict[str, tuple[int, Callable[[AttackTarget], Iterator[Callable[[], str]]]]] = {
     "none, for comparison": (1, _nothing),
     "40 MB of headers, URL, chunk extensions or trailers": (4, _endless_heads),
     "an endless header or URL at 5 MB/s": (2, _slow_head),
@@ -394,7 +394,7 @@ class Watch:
         }
 
 
-def attack(running: Stack, to: Target, watch: Watch, only: str = "") -> dict[str, Any]:
+def attack(running: Stack, to: AttackTarget, watch: Watch, only: str = "") -> dict[str, Any]:
     """Run every attack whose name contains ``only``; its answers, and the latencies of others in the meantime."""
     record: dict[str, Any] = {}
     for name, (at_once, requests) in ATTACKS.items():
@@ -460,7 +460,7 @@ def main() -> None:
             )
         )
         _prepare(running.url, attacker, neighbour)
-        record["attacks"] = attack(running, Target(running.url, attacker), Watch(running.url, neighbour), only)
+        record["attacks"] = attack(running, AttackTarget(running.url, attacker), Watch(running.url, neighbour), only)
         record["restarts"] = int(running.api.poll() is not None)
     if only:
         return

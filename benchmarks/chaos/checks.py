@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from benchmarks.chaos.evidence import Evidence
+from benchmarks.chaos.evidence import ChaosEvidence
 from schemas.jobs import FINAL
 
 #: Documented answers to a request for a job or a map; 0 is no answer, because a process is down.
@@ -15,19 +15,19 @@ _FINAL = frozenset[str](FINAL)
 Faults = Iterator[str]
 
 
-def _lost_jobs(found: Evidence) -> Faults:
+def _lost_jobs(found: ChaosEvidence) -> Faults:
     for job in found.jobs:
         if job.status is None or job.promise.job_id not in found.stored_jobs:
             yield f"{job.promise.job_id} was acknowledged but does not exist"
 
 
-def _unended_jobs(found: Evidence) -> Faults:
+def _unended_jobs(found: ChaosEvidence) -> Faults:
     for job in found.jobs:
         if job.status is not None and job.status not in _FINAL:
             yield f"{job.promise.job_id} stays {job.status}"
 
 
-def _ends(found: Evidence) -> Faults:
+def _ends(found: ChaosEvidence) -> Faults:
     for job in found.jobs:
         finals = [i for i, change in enumerate(job.changes) if change.status in _FINAL]
         if len(finals) != 1:
@@ -36,7 +36,7 @@ def _ends(found: Evidence) -> Faults:
             yield f"{job.promise.job_id} changed after its end"
 
 
-def _changed_ends(found: Evidence) -> Faults:
+def _changed_ends(found: ChaosEvidence) -> Faults:
     for job in found.jobs:
         statuses = (job.reported, job.status, *(change.status for change in job.changes))
         ends = sorted({status for status in statuses if status is not None} & _FINAL)
@@ -44,14 +44,14 @@ def _changed_ends(found: Evidence) -> Faults:
             yield f"{job.promise.job_id} was reported as {' and as '.join(ends)}"
 
 
-def _doubled_jobs(found: Evidence) -> Faults:
+def _doubled_jobs(found: ChaosEvidence) -> Faults:
     for job_id in found.doubled:
         yield f"{job_id} was returned to two requests"
     for job_id in sorted(found.stored_jobs - {job.promise.job_id for job in found.jobs}):
         yield f"{job_id} is stored but was never acknowledged"
 
 
-def _lost_maps(found: Evidence) -> Faults:
+def _lost_maps(found: ChaosEvidence) -> Faults:
     seen = {one.id for one in found.maps}
     for job in found.jobs:
         if job.promise.kind == "fit" and job.status == "succeeded":
@@ -64,19 +64,19 @@ def _lost_maps(found: Evidence) -> Faults:
             yield f"{one.id} was acknowledged but does not exist"
 
 
-def _changed_maps(found: Evidence) -> Faults:
+def _changed_maps(found: ChaosEvidence) -> Faults:
     for one in found.maps:
         if one.last is not None and one.last != one.first:
             yield f"{one.id} has a changed document"
 
 
-def _wrong_maps(found: Evidence) -> Faults:
+def _wrong_maps(found: ChaosEvidence) -> Faults:
     for one in found.maps:
         if one.last is not None and not one.applies:
             yield f"{one.id} does not give the results of its document"
 
 
-def _doubled_maps(found: Evidence) -> Faults:
+def _doubled_maps(found: ChaosEvidence) -> Faults:
     made = Counter(job.map for job in found.jobs if job.map is not None)
     for map_id, times in made.items():
         if times > 1:
@@ -85,37 +85,37 @@ def _doubled_maps(found: Evidence) -> Faults:
         yield f"{map_id} is stored and belongs to no job that succeeded"
 
 
-def _versions(found: Evidence) -> Faults:
+def _versions(found: ChaosEvidence) -> Faults:
     for name, versions in found.versions.items():
         asked = {job.map for job in found.jobs if job.promise.name == name and job.map is not None}
         if sorted(versions) != list(range(1, len(asked) + 1)) or set(versions.values()) != asked:
             yield f"{name} has versions {sorted(versions)} for {len(asked)} maps"
 
 
-def _audited(found: Evidence) -> Faults:
+def _audited(found: ChaosEvidence) -> Faults:
     entries = Counter(found.audited)
     for map_id in sorted(found.stored_maps | entries.keys()):
         if entries[map_id] != 1 or map_id not in found.stored_maps:
             yield f"{map_id} has {entries[map_id]} entries in the audit log"
 
 
-def _moves(found: Evidence) -> Faults:
+def _moves(found: ChaosEvidence) -> Faults:
     yield from found.moves
 
 
-def _left(found: Evidence) -> Faults:
+def _left(found: ChaosEvidence) -> Faults:
     for name, times in sorted(found.left.items()):
         yield f"{times} of {name} remain"
 
 
-def _answers(found: Evidence) -> Faults:
+def _answers(found: ChaosEvidence) -> Faults:
     for status, times in sorted(found.answers.items()):
         if status not in DOCUMENTED:
             yield f"{times} requests were answered {status}"
 
 
 #: Check -> the violations in the evidence.
-CHECKS: dict[str, Callable[[Evidence], Faults]] = {
+CHECKS: dict[str, Callable[[ChaosEvidence], Faults]] = {
     "every acknowledged job exists": _lost_jobs,
     "no job stays queued or running": _unended_jobs,
     "every job ended exactly once": _ends,
@@ -133,6 +133,6 @@ CHECKS: dict[str, Callable[[Evidence], Faults]] = {
 }
 
 
-def faults(found: Evidence) -> dict[str, list[str]]:
+def faults(found: ChaosEvidence) -> dict[str, list[str]]:
     """The violations of each check."""
     return {name: list(check(found)) for name, check in CHECKS.items()}

@@ -16,7 +16,7 @@ from redis import Redis
 from backend.store.server.connection import UNAVAILABLE
 from backend.store.server.embedded import server_binary
 from benchmarks.chaos.core import api_command, supervisor_command, workers_of
-from benchmarks.chaos.parts import Part
+from benchmarks.chaos.parts import DeploymentProcess
 
 _START_SECONDS = 90.0
 #: Room in the audit log for the fits of a run.
@@ -39,12 +39,12 @@ class Cluster:
 
     redis_url: str
     url: str
-    store: Part
-    api: Part
-    supervisors: tuple[Part, ...]
+    store: DeploymentProcess
+    api: DeploymentProcess
+    supervisors: tuple[DeploymentProcess, ...]
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[DeploymentProcess, ...]:
         """Every part, in the order of start."""
         return (self.store, self.api, *self.supervisors)
 
@@ -64,7 +64,7 @@ class Cluster:
             await_true(check, seconds)
 
 
-def _has_workers(part: Part) -> Callable[[], bool]:
+def _has_workers(part: DeploymentProcess) -> Callable[[], bool]:
     return lambda: part.pid is not None and bool(workers_of(part.pid))
 
 
@@ -100,10 +100,10 @@ def cluster(
     redis_url, url = f"redis://{store_at.host}:{redis_port}/0", f"http://{api_at.host}:{api_port}"
     environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"} | ALL_ENTRIES
 
-    def part(name: str, command: Sequence[str], **more: str) -> Part:
+    def part(name: str, command: Sequence[str], **more: str) -> DeploymentProcess:
         site = where.get(name, Site())
         log = folder / f"{name}.log"
-        return Part(name, command, log=log, environment=environment | more, before=site.before)
+        return DeploymentProcess(name, command, log=log, environment=environment | more, before=site.before)
 
     running = Cluster(
         redis_url,

@@ -12,8 +12,8 @@ from backend.store.keyspace import Keyspace
 from benchmarks.chaos.cluster import Cluster, await_true
 from benchmarks.chaos.core import jobs_on, whole, workers_of
 from benchmarks.chaos.evidence import status_changes
-from benchmarks.chaos.namespaces import Network
-from benchmarks.chaos.parts import Part
+from benchmarks.chaos.namespaces import NamespaceSwitch
+from benchmarks.chaos.parts import DeploymentProcess
 from schemas.jobs import FINAL
 
 CUT_SECONDS = 30.0
@@ -37,11 +37,11 @@ class Cutter:
     """Disconnects machines, one after another."""
 
     running: Cluster
-    network: Network
+    network: NamespaceSwitch
     keys: Keyspace
     done: list[Cut] = field(default_factory=list)
 
-    def cut(self, part: Part, seconds: float = CUT_SECONDS) -> None:
+    def cut(self, part: DeploymentProcess, seconds: float = CUT_SECONDS) -> None:
         """Disconnect a supervisor's machine while it runs jobs, and reconnect it."""
         redis = self.running.connect()
         await_true(lambda: bool(_jobs_of(redis, part)), _FIND_SECONDS)
@@ -59,7 +59,7 @@ class Cutter:
         return any(change.at > at and change.status in FINAL for change in status_changes(redis, self.keys, job))
 
 
-def _jobs_of(redis: Redis, part: Part) -> Sequence[str]:
+def _jobs_of(redis: Redis, part: DeploymentProcess) -> Sequence[str]:
     return [] if part.pid is None else jobs_on(redis, workers_of(part.pid))
 
 
@@ -71,6 +71,6 @@ def _holds(check: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def turns(parts: Sequence[Part], count: int) -> Iterator[Part]:
+def turns(parts: Sequence[DeploymentProcess], count: int) -> Iterator[DeploymentProcess]:
     """The parts in rotation, ``count`` in total."""
     return (parts[i % len(parts)] for i in range(count))

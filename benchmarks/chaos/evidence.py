@@ -15,7 +15,7 @@ from redis import Redis
 from backend.store.jobs.events import read_events
 from backend.store.keyspace import Keyspace
 from benchmarks.chaos.core import left_over
-from benchmarks.chaos.ledger import Ledger, Promise
+from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.moves import Mover, move_faults
 from calibrant import load
 from calibrant.client import Calibrant, ProblemResponse
@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Job:
+class AcknowledgedJob:
     """An acknowledged job: its end as first reported, and its status now; None if it does not exist."""
 
     promise: Promise
@@ -55,10 +55,10 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ChaosEvidence:
     """All evidence."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[AcknowledgedJob, ...]
     maps: tuple[Map, ...]
     #: Ids that the store lists.
     stored_jobs: frozenset[str]
@@ -77,11 +77,11 @@ class Evidence:
     moves: tuple[str, ...] = ()
 
 
-def gather(ledger: Ledger, mover: Mover, redis: Redis, keys: Keyspace, client: Calibrant) -> Evidence:
+def gather(ledger: ChaosLedger, mover: Mover, redis: Redis, keys: Keyspace, client: Calibrant) -> ChaosEvidence:
     """Collect the evidence, over HTTP and from the store."""
     jobs = tuple(_job(ledger, promise, redis, keys, client) for promise in ledger.promises.values())
     names = {job.promise.name for job in jobs if job.promise.name is not None}
-    return Evidence(
+    return ChaosEvidence(
         jobs=jobs,
         maps=tuple(_map(map_id, first, client) for map_id, first in ledger.documents.items()),
         stored_jobs=_members(redis, keys.jobs()),
@@ -95,15 +95,17 @@ def gather(ledger: Ledger, mover: Mover, redis: Redis, keys: Keyspace, client: C
     )
 
 
-def _job(ledger: Ledger, promise: Promise, redis: Redis, keys: Keyspace, client: Calibrant) -> Job:
+def _job(ledger: ChaosLedger, promise: Promise, redis: Redis, keys: Keyspace, client: Calibrant) -> AcknowledgedJob:
     reported = ledger.ends.get(promise.job_id)
     changes = tuple(status_changes(redis, keys, promise.job_id))
     try:
         found = client.job(promise.job_id)
     except ProblemResponse:
-        return Job(promise, reported, None, None, changes)
+        return AcknowledgedJob(promise, reported, None, None, changes)
     made = None if found.result is None else cast(str | None, found.result.get("map"))
-    return Job(promise, reported, found.status, made, changes, None if found.problem is None else found.problem.type)
+    return AcknowledgedJob(
+        promise, reported, found.status, made, changes, None if found.problem is None else found.problem.type
+    )
 
 
 def status_changes(redis: Redis, keys: Keyspace, job_id: str) -> Iterator[Change]:

@@ -8,16 +8,16 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.chaos.checks import faults
-from benchmarks.chaos.evidence import Evidence
+from benchmarks.chaos.evidence import ChaosEvidence
 from benchmarks.chaos.harms import Harms
-from benchmarks.chaos.recovery import GOALS, Outage, Recovery, recoveries, summary
+from benchmarks.chaos.recovery import GOALS, JobRecovery, Outage, recoveries, summary
 from benchmarks.chaos.scenario import Scenario
 
 #: Violations of a kind that are listed.
 _SHOWN = 20
 
 
-def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]:
+def figures(scenario: Scenario, harms: Harms, found: ChaosEvidence) -> dict[str, Any]:
     """The injected faults, the ends of jobs, the recovery times and the violations."""
     wrong = faults(found)
     changes, outages = scenario.changes(found), scenario.monitor.seen()
@@ -35,7 +35,7 @@ def figures(scenario: Scenario, harms: Harms, found: Evidence) -> dict[str, Any]
     }
 
 
-def _jobs(found: Evidence) -> dict[str, Any]:
+def _jobs(found: ChaosEvidence) -> dict[str, Any]:
     statuses = [change.status for job in found.jobs for change in job.changes]
     return {
         "jobs": dict(Counter(job.promise.kind for job in found.jobs)),
@@ -51,7 +51,7 @@ def _outage_figures(outages: Sequence[Outage], part: str) -> dict[str, float | i
     return summary([outage.until - outage.since for outage in outages if outage.part == part])
 
 
-def recovery_figures(found: Sequence[Recovery], kind: str) -> dict[str, Any]:
+def recovery_figures(found: Sequence[JobRecovery], kind: str) -> dict[str, Any]:
     """The recoveries from one kind of kill, with disturbed ones apart."""
     mine = [one for one in found if one.kind == kind]
     goal = GOALS[kind]

@@ -15,9 +15,9 @@ from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.cluster import Cluster
 from benchmarks.chaos.core import horses_of, jobs_on, workers_of
 from benchmarks.chaos.disk import Disk
-from benchmarks.chaos.parts import Part
+from benchmarks.chaos.parts import DeploymentProcess
 from benchmarks.chaos.proc import children
-from benchmarks.chaos.recovery import Harm
+from benchmarks.chaos.recovery import InjectedFault
 
 PAUSE_SECONDS, FULL_SECONDS, STEP_SECONDS = 10.0, 5.0, 3600
 #: Seconds that a kind waits for a victim.
@@ -28,7 +28,7 @@ class Harms:
     """Injects faults, one at a time; ``done`` lists them."""
 
     def __init__(self, cluster: Cluster, numbers: random.Random, disk: Disk | None, clock: Clock | None) -> None:
-        self.done: list[Harm] = []
+        self.done: list[InjectedFault] = []
         self.clock_steps = False
         self._cluster = cluster
         self._numbers = numbers
@@ -37,7 +37,7 @@ class Harms:
         self._ahead = 0
         self._redis = cluster.connect(0.5)
 
-    def kinds(self) -> dict[str, Callable[[], Harm | None]]:
+    def kinds(self) -> dict[str, Callable[[], InjectedFault | None]]:
         """The available kinds of faults."""
         return {
             "work-horse": lambda: self._kill_below(horses_of, "work-horse"),
@@ -58,7 +58,7 @@ class Harms:
             self.done.append(harm)
         return harm is not None
 
-    def _found(self, strike: Callable[[], Harm | None]) -> Harm | None:
+    def _found(self, strike: Callable[[], InjectedFault | None]) -> InjectedFault | None:
         deadline = time.monotonic() + _FIND_SECONDS
         while time.monotonic() < deadline:
             harm = strike()
@@ -67,10 +67,10 @@ class Harms:
             time.sleep(0.02)
         return None
 
-    def _harm(self, kind: str, at: float, victim: str, jobs: Sequence[str] | None = ()) -> Harm:
-        return Harm(kind, at, victim, None if jobs is None else tuple(jobs), self.clock_steps)
+    def _harm(self, kind: str, at: float, victim: str, jobs: Sequence[str] | None = ()) -> InjectedFault:
+        return InjectedFault(kind, at, victim, None if jobs is None else tuple(jobs), self.clock_steps)
 
-    def _kill_below(self, find: Callable[[int], list[int]], kind: str) -> Harm | None:
+    def _kill_below(self, find: Callable[[int], list[int]], kind: str) -> InjectedFault | None:
         """Kill a process of a supervisor, and record the jobs of its worker."""
         part = self._numbers.choice(self._cluster.supervisors)
         pids = [] if part.pid is None else find(part.pid)
@@ -85,7 +85,7 @@ class Harms:
             return self._harm(kind, at, f"{part.name}/{pid}", jobs)
         return None
 
-    def _strike_supervisor(self, number: int, kind: str) -> Harm | None:
+    def _strike_supervisor(self, number: int, kind: str) -> InjectedFault | None:
         part = self._numbers.choice(self._cluster.supervisors)
         workers = [] if part.pid is None else workers_of(part.pid)
         if not workers:
@@ -94,11 +94,11 @@ class Harms:
         at = time.time()
         return None if part.signal(number) is None else self._harm(kind, at, part.name, jobs)
 
-    def _strike(self, part: Part, kind: str) -> Harm | None:
+    def _strike(self, part: DeploymentProcess, kind: str) -> InjectedFault | None:
         at = time.time()
         return None if part.signal(signal.SIGKILL) is None else self._harm(kind, at, part.name)
 
-    def _pause(self) -> Harm | None:
+    def _pause(self) -> InjectedFault | None:
         at = time.time()
         pid = self._cluster.store.signal(signal.SIGSTOP)
         if pid is None:
@@ -108,7 +108,7 @@ class Harms:
             os.kill(pid, signal.SIGCONT)
         return self._harm("store paused", at, "store")
 
-    def _fill(self) -> Harm | None:
+    def _fill(self) -> InjectedFault | None:
         assert self._disk is not None  # noqa: S101 - else this is no kind
         at = time.time()
         timer = threading.Timer(FULL_SECONDS, self._disk.free)
@@ -118,7 +118,7 @@ class Harms:
         self._disk.free()
         return self._harm("disk full", at, "store")
 
-    def _step(self) -> Harm | None:
+    def _step(self) -> InjectedFault | None:
         assert self._clock is not None  # noqa: S101 - else this is no kind
         at = time.time()
         self._ahead = self._numbers.choice([s for s in (-STEP_SECONDS, 0, STEP_SECONDS) if s != self._ahead])
@@ -132,6 +132,6 @@ class Harms:
             return None
 
 
-def _parent(part: Part, pid: int) -> int:
+def _parent(part: DeploymentProcess, pid: int) -> int:
     found = [] if part.pid is None else [worker for worker in workers_of(part.pid) if pid in children(worker)]
     return found[0] if found else pid

@@ -18,7 +18,7 @@ class Promise:
     at: float = field(default_factory=time.time)
 
 
-class Ledger:
+class ChaosLedger:
     """Written by every client, read after they have stopped."""
 
     def __init__(self) -> None:

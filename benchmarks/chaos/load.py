@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import httpx
 
 from benchmarks.chaos.asks import Ask
-from benchmarks.chaos.ledger import Ledger, Promise
+from benchmarks.chaos.ledger import ChaosLedger, Promise
 from calibrant.client.retries import pause_of
 
 CLIENTS = 8
@@ -27,7 +27,7 @@ class Load:
     def __init__(
         self,
         url: str,
-        ledger: Ledger,
+        ledger: ChaosLedger,
         choose: Callable[[random.Random], Ask],
         *,
         target: int,
@@ -89,7 +89,7 @@ class Load:
             time.sleep(PAUSE if response is None else min(pause_of(response), LONGEST_PAUSE))
 
 
-def sent(ledger: Ledger, send: Callable[[], httpx.Response]) -> httpx.Response | None:
+def sent(ledger: ChaosLedger, send: Callable[[], httpx.Response]) -> httpx.Response | None:
     """The answer to a request, or None; the ledger records both."""
     try:
         response = send()

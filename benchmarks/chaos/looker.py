@@ -15,7 +15,7 @@ from redis import Redis
 
 from backend.store.keyspace import Keyspace
 from backend.store.server.connection import UNAVAILABLE
-from benchmarks.chaos.ledger import Ledger
+from benchmarks.chaos.ledger import ChaosLedger
 from benchmarks.chaos.load import EARLY, PAUSE, sent
 from schemas.jobs import FINAL
 
@@ -26,7 +26,7 @@ _END_SECONDS = 120.0
 class Looker:
     """Runs as a context manager; on exit it reads the rest."""
 
-    def __init__(self, ledger: Ledger, redis: Redis, keys: Keyspace, http: httpx.Client) -> None:
+    def __init__(self, ledger: ChaosLedger, redis: Redis, keys: Keyspace, http: httpx.Client) -> None:
         self._ledger, self._redis, self._keys, self._http = ledger, redis, keys, http
         self._unread: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._stopped = threading.Event()

@@ -11,7 +11,7 @@ from backend.store.server.connection import UNAVAILABLE
 from benchmarks.chaos.cluster import Cluster
 from benchmarks.chaos.core import parts_run, workers_of
 from benchmarks.chaos.evidence import Change
-from benchmarks.chaos.parts import Part
+from benchmarks.chaos.parts import DeploymentProcess
 from benchmarks.chaos.recovery import STORE, Outage
 
 #: Seconds between two checks, and until a store that does not respond counts as unavailable.
@@ -59,7 +59,7 @@ class Monitor:
                 else:
                     self._close(STORE)
 
-    def _watch(self, part: Part) -> None:
+    def _watch(self, part: DeploymentProcess) -> None:
         while not self._stopped.wait(_LOOK_SECONDS):
             pid = part.pid
             if pid is None or not workers_of(pid):

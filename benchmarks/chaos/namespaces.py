@@ -15,7 +15,7 @@ _NETWORK = "198.18.77"
 _HERE = f"{_NETWORK}.1"
 
 
-class Network:
+class NamespaceSwitch:
     """A switch in this machine's namespace, so that the harness reaches all, and a namespace per name."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -65,9 +65,9 @@ class Network:
 
 
 @contextlib.contextmanager
-def network(names: Sequence[str]) -> Iterator[Network]:
+def network(names: Sequence[str]) -> Iterator[NamespaceSwitch]:
     """A network as a context manager; raises ``PermissionError`` if none can be created."""
-    made = Network(names)
+    made = NamespaceSwitch(names)
     try:
         made.make()
         yield made

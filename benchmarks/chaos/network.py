@@ -21,9 +21,9 @@ from benchmarks.chaos.cluster import Cluster, cluster
 from benchmarks.chaos.cuts import CUT_SECONDS, Cut, Cutter, turns
 from benchmarks.chaos.figures import figures, print_figures, recovery_figures
 from benchmarks.chaos.harms import Harms
-from benchmarks.chaos.namespaces import Network, network
+from benchmarks.chaos.namespaces import NamespaceSwitch, network
 from benchmarks.chaos.page import write_page
-from benchmarks.chaos.recovery import Harm, recoveries
+from benchmarks.chaos.recovery import InjectedFault, recoveries
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.chaos.scenario import Scenario, harass
 
@@ -35,7 +35,7 @@ _CUT = "cut off"
 _CHECK = "the jobs of a disconnected machine ended elsewhere, and the machine works again"
 
 
-def chaos(running: Cluster, net: Network, given: argparse.Namespace, key: str) -> dict[str, Any]:
+def chaos(running: Cluster, net: NamespaceSwitch, given: argparse.Namespace, key: str) -> dict[str, Any]:
     """The figures of a run."""
     numbers = random.Random(given.seed)  # noqa: S311 - no secret
     harms = Harms(running, numbers, None, None)
@@ -50,7 +50,7 @@ def chaos(running: Cluster, net: Network, given: argparse.Namespace, key: str) -
 
     found = scenario.run(do_harm)
     record = figures(scenario, harms, found)
-    cut_off = [Harm("supervisor", cut.at, cut.name, cut.jobs) for cut in cutter.done]
+    cut_off = [InjectedFault("supervisor", cut.at, cut.name, cut.jobs) for cut in cutter.done]
     recovered = recoveries(cut_off, scenario.changes(found), scenario.monitor.seen(), scenario.supervisors)
     record["recovery"][_CUT] = recovery_figures(recovered, "supervisor")
     said = [words for cut in cutter.done for words in cut_faults(cut)]

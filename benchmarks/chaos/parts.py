@@ -16,7 +16,7 @@ RESTART_SECONDS = 0.2
 _PATIENCE = 30.0
 
 
-class Part:
+class DeploymentProcess:
     """One process of a deployment.
 
     ``before`` precedes its command, for example to enter a network namespace. A thread starts it and

@@ -11,7 +11,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from benchmarks.chaos.cluster import await_true
-from benchmarks.chaos.parts import Part
+from benchmarks.chaos.parts import DeploymentProcess
 
 _NAME = "plain"
 WORKERS = 2
@@ -23,7 +23,7 @@ def plain_rate(redis: Redis, redis_url: str, jobs: int, folder: Path) -> float:
     queue = Queue(_NAME, connection=redis, serializer=JSONSerializer)
     command = [str(Path(sys.executable).with_name("rq")), "worker", "--url", redis_url, "--quiet"]
     command += ["--serializer", "rq.serializers.JSONSerializer", _NAME]
-    workers = [Part(f"plain-{i}", command, log=folder / f"plain-{i}.log") for i in range(WORKERS)]
+    workers = [DeploymentProcess(f"plain-{i}", command, log=folder / f"plain-{i}.log") for i in range(WORKERS)]
     try:
         for worker in workers:
             worker.start()

@@ -19,7 +19,7 @@ GOALS = {"work-horse": 1.0, "worker": 5.0, "supervisor": 5.0}
 
 
 @dataclass(frozen=True)
-class Harm:
+class InjectedFault:
     """An injected fault; ``jobs`` are the jobs of its victim, None if unknown."""
 
     kind: str
@@ -39,7 +39,7 @@ class Outage:
 
 
 @dataclass(frozen=True)
-class Recovery:
+class JobRecovery:
     """A job's recovery: seconds since the kill, and since the last disturbance, which are the same without one."""
 
     kind: str
@@ -50,8 +50,8 @@ class Recovery:
 
 
 def recoveries(
-    harms: Iterable[Harm], changes: Mapping[str, Sequence[Change]], outages: Sequence[Outage], supervisors: int
-) -> list[Recovery]:
+    harms: Iterable[InjectedFault], changes: Mapping[str, Sequence[Change]], outages: Sequence[Outage], supervisors: int
+) -> list[JobRecovery]:
     """The recoveries of all jobs that ran on a victim when it was killed and had not ended by then."""
     away = [outage for outage in outages if outage.part == STORE] + nobody(outages, supervisors)
     found = []
@@ -60,17 +60,17 @@ def recoveries(
             moment = next((change.at for change in changes.get(job, ()) if change.at > harm.at), None)
             if moment is not None:
                 began = max(harm.at, _able(harm, moment, away), _watched(harm, moment, outages))
-                found.append(Recovery(harm.kind, job, moment - harm.at, moment - began, disturbed=began > harm.at))
+                found.append(JobRecovery(harm.kind, job, moment - harm.at, moment - began, disturbed=began > harm.at))
     return found
 
 
-def _able(harm: Harm, moment: float, away: Iterable[Outage]) -> float:
+def _able(harm: InjectedFault, moment: float, away: Iterable[Outage]) -> float:
     """The time since which the store answered and a supervisor was alive, up to the recovery."""
     ends = [outage.until for outage in away if outage.since < moment and outage.until > harm.at]
     return min(moment, max(ends, default=harm.at))
 
 
-def _watched(harm: Harm, moment: float, outages: Iterable[Outage]) -> float:
+def _watched(harm: InjectedFault, moment: float, outages: Iterable[Outage]) -> float:
     """The time since which no other supervisor died: a supervisor's observations end with it."""
     ends = [
         outage.since

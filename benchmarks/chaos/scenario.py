@@ -14,9 +14,9 @@ from backend.store.keyspace import Keyspace
 from benchmarks.chaos.asks import LARGE, SMALL, Batches, draw, draw_classes, mixed
 from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.cluster import Cluster, await_true
-from benchmarks.chaos.evidence import Change, Evidence, gather
+from benchmarks.chaos.evidence import Change, ChaosEvidence, gather
 from benchmarks.chaos.harms import Harms
-from benchmarks.chaos.ledger import Ledger
+from benchmarks.chaos.ledger import ChaosLedger
 from benchmarks.chaos.load import Load
 from benchmarks.chaos.looker import Looker
 from benchmarks.chaos.monitor import Monitor
@@ -36,14 +36,14 @@ class Scenario:
     """
 
     def __init__(self, running: Cluster, *, seed: int, drain: float = 180.0, key: str | None = None) -> None:
-        self.ledger, self.monitor = Ledger(), Monitor(running)
+        self.ledger, self.monitor = ChaosLedger(), Monitor(running)
         self.keys = Keyspace()
         self.supervisors = len(running.supervisors)
         #: Seconds from the last request to the end of the last job; None if one did not end.
         self.drained: float | None = None
         self._running, self._seed, self._limit, self._key = running, seed, drain, key
 
-    def run(self, harass: Callable[[], None]) -> Evidence:
+    def run(self, harass: Callable[[], None]) -> ChaosEvidence:
         """Run ``harass`` under load and return the final evidence."""
         headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
         choose = partial(mixed, self._upload())
@@ -73,7 +73,7 @@ class Scenario:
         ):
             return gather(self.ledger, mover, redis, self.keys, client)
 
-    def changes(self, found: Evidence) -> dict[str, Sequence[Change]]:
+    def changes(self, found: ChaosEvidence) -> dict[str, Sequence[Change]]:
         """The changes of every job, and the ends of parts' runs."""
         changes: dict[str, Sequence[Change]] = dict(self.monitor.runs_over)
         changes.update((job.promise.job_id, job.changes) for job in found.jobs)

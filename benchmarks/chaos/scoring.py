@@ -31,7 +31,7 @@ from backend.store.server.connection import UNAVAILABLE, connect
 from backend.store.store import Store
 from benchmarks.chaos.cluster import await_true, free_port, store_command
 from benchmarks.chaos.core import api_command
-from benchmarks.chaos.parts import Part
+from benchmarks.chaos.parts import DeploymentProcess
 
 _TENANT = "scoring"
 _ROWS = {"predictions": [0.1, 0.9, 0.4, 0.6], "labels": [0, 1, 1, 0], "method": "identity"}
@@ -154,7 +154,9 @@ class Bench:
     def __init__(self, folder: Path, rate: float) -> None:
         self.folder, self.rate = folder, rate
         self.store_port, self.proxy_port = free_port(), free_port()
-        self.store = Part("store", store_command(folder, "127.0.0.1", self.store_port), log=folder / "store.log")
+        self.store = DeploymentProcess(
+            "store", store_command(folder, "127.0.0.1", self.store_port), log=folder / "store.log"
+        )
         self.proxy = Proxy(self.store_port)
         self.redis = connect(f"redis://127.0.0.1:{self.store_port}", timeout=0.5)
         self.record = Record()
@@ -165,7 +167,7 @@ class Bench:
         self.is_good = True
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _api(self, i: int) -> Part:
+    def _api(self, i: int) -> DeploymentProcess:
         settings = {
             "CALIBRANT_REDIS_URL": f"redis://127.0.0.1:{self.proxy_port}",
             "CALIBRANT_HELD_FOLDER": str(self.folder / f"held-{i}"),
@@ -173,7 +175,7 @@ class Bench:
         }
         command = api_command("127.0.0.1", self.ports[i])
         log = self.folder / f"api-{i}.log"
-        return Part(f"api-{i}", ["env", *(f"{k}={v}" for k, v in settings.items()), *command], log=log)
+        return DeploymentProcess(f"api-{i}", ["env", *(f"{k}={v}" for k, v in settings.items()), *command], log=log)
 
     def url(self, i: int) -> str:
         """The URL of an API."""

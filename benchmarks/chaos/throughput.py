@@ -34,7 +34,7 @@ _DRAIN_SECONDS = 300.0
 _LONGEST_PAUSE = 5.0
 
 
-class Fits:
+class FitStream:
     """Fits of one batch by one service."""
 
     def __init__(self, running: Cluster) -> None:
@@ -75,7 +75,7 @@ def rate(changes: list[list[Change]]) -> float:
     return len(changes) / (last - first)
 
 
-def drained(running: Cluster, fits: Fits, count: int) -> float:
+def drained(running: Cluster, fits: FitStream, count: int) -> float:
     """The rate with every job queued before a worker starts."""
     (supervisor,) = running.supervisors
     supervisor.hold()
@@ -84,7 +84,7 @@ def drained(running: Cluster, fits: Fits, count: int) -> float:
     return rate(fits.changes(jobs))
 
 
-def overheads(fits: Fits) -> list[float]:
+def overheads(fits: FitStream) -> list[float]:
     """Seconds from queueing to end of single jobs on an idle queue."""
     taken = []
     for _ in range(SINGLE_JOBS):
@@ -106,7 +106,7 @@ def in_process() -> float:
 
 def measure(running: Cluster, folder: Path, *, count: int, rounds: int) -> dict[str, Any]:
     """The figures of one kind of workers; rounds alternate with plain RQ."""
-    fits = Fits(running)
+    fits = FitStream(running)
     fits.changes(fits.post(20))
     found: dict[str, list[float]] = {"drained": [], "while_queueing": [], "plain_rq": []}
     for _ in range(rounds):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from benchmarks.checks.comparison import Check, Comparison, NotChecked, Part, Rendering, Stored
+from benchmarks.checks.comparison import CellComparison, NotChecked, PageCheck, PagePart, Rendering, StoredRecord
 
-__all__ = ["Check", "Comparison", "NotChecked", "Part", "Rendering", "Stored"]
+__all__ = ["CellComparison", "NotChecked", "PageCheck", "PagePart", "Rendering", "StoredRecord"]

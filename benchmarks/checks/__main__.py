@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.checks.catalogue import CHECKED, UNCHECKED
-from benchmarks.checks.comparison import NotChecked, Part, Rendering
+from benchmarks.checks.comparison import NotChecked, PagePart, Rendering
 from benchmarks.markdown import figures, tables
 from benchmarks.provenance import ROOT
 from benchmarks.records import body, origin_of
@@ -42,7 +42,7 @@ def check(name: str, *, share: float, seed: int, seconds: float, data: Path | No
     page = body(DOCS / f"{name}.md")
     try:
         module, _, function = CHECKED[name].partition(":")
-        parts: list[Part] = getattr(importlib.import_module(module), function or "checks")(data)
+        parts: list[PagePart] = getattr(importlib.import_module(module), function or "checks")(data)
     except NotChecked as reason:
         print(json.dumps({"reason": str(reason)}), flush=True)
         return
@@ -58,7 +58,7 @@ def check(name: str, *, share: float, seed: int, seconds: float, data: Path | No
         print(json.dumps(result), flush=True)
 
 
-class Report:
+class PageReport:
     """What was compared on a page, from the lines of its process."""
 
     def __init__(self, lines: str) -> None:
@@ -97,7 +97,7 @@ def state(name: str) -> str:
     return "of this code"
 
 
-def _run(name: str, options: argparse.Namespace, seconds: float) -> tuple[Report, int | None]:
+def _run(name: str, options: argparse.Namespace, seconds: float) -> tuple[PageReport, int | None]:
     command = [sys.executable, "-m", "benchmarks.checks", name, "--here", f"--seed={options.seed}"]
     command += [f"--share={options.share}", f"--seconds={seconds}"]
     command += [f"--data={options.data}"] if options.data else []
@@ -108,7 +108,7 @@ def _run(name: str, options: argparse.Namespace, seconds: float) -> tuple[Report
         except subprocess.TimeoutExpired:
             process.kill()
             lines, code = process.communicate()[0], None
-    return Report(lines), code
+    return PageReport(lines), code
 
 
 def main(arguments: list[str] | None = None) -> int:

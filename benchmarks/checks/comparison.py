@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from benchmarks.markdown import Figure, Table, figures, tables
+from benchmarks.markdown import CellFigure, PageTable, figures, tables
 
 
 class NotChecked(Exception):
@@ -16,7 +16,7 @@ class NotChecked(Exception):
 
 
 @dataclass
-class Comparison:
+class CellComparison:
     """The number of cells that were compared, and those that differ, each as text."""
 
     cells: int = 0
@@ -44,7 +44,7 @@ def same(printed: str, computed: str, tolerance: float) -> bool:
     return between[0] == between[1] and all(_near(a, b, tolerance) for a, b in zip(old, new, strict=True))
 
 
-def _near(a: Figure, b: Figure, tolerance: float) -> bool:
+def _near(a: CellFigure, b: CellFigure, tolerance: float) -> bool:
     if a.half == b.half == 0.5 and not (a.percent or b.percent):
         return abs(a.value - b.value) <= tolerance * abs(a.value)
     return abs(a.value - b.value) <= 2.0 * a.half * (1.0 + 1e-9) + tolerance * abs(a.value)
@@ -54,19 +54,19 @@ def _words(cell: str) -> str:
     return cell.replace("*", "").strip()
 
 
-class Part(Protocol):
+class PagePart(Protocol):
     """A part of a page that can be computed alone."""
 
     @property
     def name(self) -> str:
         """What is computed."""
 
-    def compare(self, page: str) -> Comparison:
+    def compare(self, page: str) -> CellComparison:
         """Compute this part and compare it with the page or with what is stored."""
 
 
 @dataclass(frozen=True)
-class Check:
+class PageCheck:
     """A part of a table: ``compute`` returns its lines with the head, as they are on the page.
 
     Parameters
@@ -92,9 +92,9 @@ class Check:
     without: str = r".*(seconds|time|, ms|, s|times as long)"
     tolerance: float = 0.0
 
-    def compare(self, page: str) -> Comparison:
+    def compare(self, page: str) -> CellComparison:
         """Compute this part and compare it with the page."""
-        comparison = Comparison()
+        comparison = CellComparison()
         printed = [table for table in tables(page) if self.section in ("", table.section)]
         for computed in tables("\n".join(self.compute())):
             own = [table for table in printed if set(computed.head) <= set(table.head)]
@@ -102,7 +102,9 @@ class Check:
                 self._compare_row(own, computed, row, comparison)
         return comparison
 
-    def _compare_row(self, own: list[Table], computed: Table, row: Sequence[str], comparison: Comparison) -> None:
+    def _compare_row(
+        self, own: list[PageTable], computed: PageTable, row: Sequence[str], comparison: CellComparison
+    ) -> None:
         label = tuple(map(_words, row[: self.keys]))
         matches = [(t, r) for t in own for r in t.rows if tuple(map(_words, r[: self.keys])) == label]
         name = f"{self.section or self.name}, {', '.join(label)}"
@@ -116,8 +118,10 @@ class Check:
         comparison.cells += nearest.cells
         comparison.differences += nearest.differences
 
-    def _cells(self, name: str, computed: Table, row: Sequence[str], table: Table, cells: Sequence[str]) -> Comparison:
-        comparison = Comparison()
+    def _cells(
+        self, name: str, computed: PageTable, row: Sequence[str], table: PageTable, cells: Sequence[str]
+    ) -> CellComparison:
+        comparison = CellComparison()
         for place, head in list(enumerate(computed.head))[self.keys :]:
             if not re.fullmatch(self.without, head):
                 # The same head can occur twice: the first of the computed is the first of the page.
@@ -128,7 +132,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRecord:
     """A stored record: its value, and how it is computed again. Timings are named in ``without``."""
 
     name: str
@@ -137,10 +141,10 @@ class Stored:
     without: str = r"seconds|time|machine"
     tolerance: float = 1e-9
 
-    def compare(self, page: str) -> Comparison:
+    def compare(self, page: str) -> CellComparison:
         """Compute the record and compare it with the stored one."""
         del page
-        comparison = Comparison()
+        comparison = CellComparison()
         computed = json.loads(json.dumps(self.compute()))
         for name, old, new in self._pairs(self.name, self.value, computed):
             comparison.cells += 1
@@ -172,9 +176,9 @@ class Rendering:
     name: str
     compute: Callable[[], str]
 
-    def compare(self, page: str) -> Comparison:
+    def compare(self, page: str) -> CellComparison:
         """Compare the text line by line."""
-        comparison = Comparison()
+        comparison = CellComparison()
         lines, others = page.rstrip().splitlines(), self.compute().rstrip().splitlines()
         if len(lines) != len(others):
             comparison.differences.append(f"{self.name}: {len(lines)} lines, computed are {len(others)}")

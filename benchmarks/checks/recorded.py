@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.checks.comparison import NotChecked, Part, Stored
+from benchmarks.checks.comparison import NotChecked, PagePart, StoredRecord
 from benchmarks.provenance import ROOT
 from benchmarks.records import current, read
 
@@ -26,12 +26,14 @@ def _stored(name: str, program: str, command: str) -> Iterable[Any]:
     return records
 
 
-def _keyed(name: str, program: str, command: str, compute: Callable[[Any], Any]) -> list[Part]:
+def _keyed(name: str, program: str, command: str, compute: Callable[[Any], Any]) -> list[PagePart]:
     records = _stored(name, program, command)
-    return [Stored(f"{name}, {key}", record, partial(compute, tuple(key)), tolerance=1e-6) for key, record in records]
+    return [
+        StoredRecord(f"{name}, {key}", record, partial(compute, tuple(key)), tolerance=1e-6) for key, record in records
+    ]
 
 
-def tables(data: Path | None = None) -> list[Part]:
+def tables(data: Path | None = None) -> list[PagePart]:
     """Return the records of the papers' tables."""
     from benchmarks.tables.run import errors_alone, later, whole
 
@@ -42,7 +44,7 @@ def tables(data: Path | None = None) -> list[Part]:
     )
 
 
-def averaged_order(data: Path | None = None) -> list[Part]:
+def averaged_order(data: Path | None = None) -> list[PagePart]:
     """Return the records of the order of ``averaged``."""
     from benchmarks.tables.order import task
 
@@ -50,7 +52,7 @@ def averaged_order(data: Path | None = None) -> list[Part]:
     return _keyed("averaged-order", "tables/run.py", "make averaged-order", task)
 
 
-def early_stopping(data: Path | None = None) -> list[Part]:
+def early_stopping(data: Path | None = None) -> list[PagePart]:
     """Return the records of training with early stopping."""
     from benchmarks.tables.network import compared
 
@@ -58,16 +60,18 @@ def early_stopping(data: Path | None = None) -> list[Part]:
     return _keyed("early-stopping", "tables/run.py", "make early-stopping", compared)
 
 
-def pseudo_real(data: Path | None = None) -> list[Part]:
+def pseudo_real(data: Path | None = None) -> list[PagePart]:
     """Return the jobs of the pseudo-real experiment."""
-    from benchmarks.pseudo_real.experiment import Job, run
+    from benchmarks.pseudo_real.experiment import ExperimentPart, run
 
     del data
     records = _stored("pseudo-real/records", "pseudo_real/__main__.py", "make pseudo-real")
-    return [Stored(f"{job}", of_job, partial(run, Job(*job)), tolerance=1e-6) for job, of_job in records]
+    return [
+        StoredRecord(f"{job}", of_job, partial(run, ExperimentPart(*job)), tolerance=1e-6) for job, of_job in records
+    ]
 
 
-def real_evaluators(data: Path | None = None) -> list[Part]:
+def real_evaluators(data: Path | None = None) -> list[PagePart]:
     """Return the answers of the evaluators on files."""
     from benchmarks.pseudo_real.real import run
 
@@ -75,12 +79,12 @@ def real_evaluators(data: Path | None = None) -> list[Part]:
         raise NotChecked("it needs DATA=folder")
     records = _stored("pseudo-real/real", "pseudo_real/real.py", "make real-evaluators DATA=folder")
     return [
-        Stored(f"{file}, {calibrator}", answer, partial(run, data / f"{file}.npz", calibrator), tolerance=1e-6)
+        StoredRecord(f"{file}, {calibrator}", answer, partial(run, data / f"{file}.npz", calibrator), tolerance=1e-6)
         for (file, calibrator), answer in records
     ]
 
 
-def splines(data: Path | None = None) -> list[Part]:
+def splines(data: Path | None = None) -> list[PagePart]:
     """Return the halves of the splines' tables."""
     from benchmarks.splines.experiment import run
 
@@ -89,36 +93,38 @@ def splines(data: Path | None = None) -> list[Part]:
     records = _stored("splines/records", "splines/__main__.py", "make splines DATA=folder")
     paths = {path.stem: path for path in data.iterdir()}
     return [
-        Stored(f"{name}, {seed}", record, partial(run, paths[name], seed), tolerance=1e-6)
+        StoredRecord(f"{name}, {seed}", record, partial(run, paths[name], seed), tolerance=1e-6)
         for name, seed, record in records
         if name in paths
     ]
 
 
-def by_size(data: Path | None = None) -> list[Part]:
+def by_size(data: Path | None = None) -> list[PagePart]:
     """Return the curves of the figures, with the paper's repetitions."""
-    from benchmarks.by_size import KERNEL_SHARE, NAMES, PAPER, Figure, run
+    from benchmarks.by_size import KERNEL_SHARE, NAMES, PAPER, SizeFigure, run
 
     if data is None:
         raise NotChecked("it needs DATA=folder")
-    parts: list[Part] = []
+    parts: list[PagePart] = []
     for figure, curves in _stored("by-size-paper", "by_size.py", "make by-size DATA=folder"):
         kernel = PAPER // KERNEL_SHARE if NAMES["kde-ce"] in curves["curves"] else None
         path = data / f"{figure[0]}.npz"
-        parts.append(Stored(f"{figure}", curves, partial(run, path, Figure(*figure), kernel_repetitions=kernel)))
+        parts.append(
+            StoredRecord(f"{figure}", curves, partial(run, path, SizeFigure(*figure), kernel_repetitions=kernel))
+        )
     return parts
 
 
-def calibrators(data: Path | None = None) -> list[Part]:
+def calibrators(data: Path | None = None) -> list[PagePart]:
     """Return the tasks of the comparison of calibrators on files."""
-    from benchmarks.compare.run import Task, run
+    from benchmarks.compare.run import CompareTask, run
 
     if data is None:
         raise NotChecked("it needs DATA=folder")
-    folder, parts = data, list[Part]()
+    folder, parts = data, list[PagePart]()
     for name in ("records-given", "event-given"):
         for key, record in _stored(f"compare/{name}", "compare/__main__.py", "make compare DATA=folder"):
             file, method, reduction, seed = key.rsplit("/", 3)
-            task = Task(folder / f"{file}.npz", method, reduction, int(seed))
-            parts.append(Stored(key, record, partial(run, task), tolerance=1e-6))
+            task = CompareTask(folder / f"{file}.npz", method, reduction, int(seed))
+            parts.append(StoredRecord(key, record, partial(run, task), tolerance=1e-6))
     return parts

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.compare.data import classifiers, write_shipped
 from benchmarks.compare.page import event_section, page, with_section
-from benchmarks.compare.run import Task, run, tasks, tasks_of_one_event
+from benchmarks.compare.run import CompareTask, run, tasks, tasks_of_one_event
 from benchmarks.provenance import Pool
 from benchmarks.records import append, current, kept_body, publish, read
 
@@ -45,7 +45,7 @@ def main() -> None:
     publish(PAGE, with_section(page(records, shipped=asked.folder is None), event_section(of_event)))
 
 
-def _measured(name: str, wanted: list[Task], asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def _measured(name: str, wanted: list[CompareTask], asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Return the records of all tasks that have one, after running those without one."""
     kept = current(f"compare/{name}", __file__)
     records: dict[str, dict[str, Any]] = dict(read(kept))

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 _TRAINED = 0.4
 
 
-class Predictions(NamedTuple):
+class FilePredictions(NamedTuple):
     """Predictions ``(n, K)`` on their scale, and labels ``(n,)``."""
 
     values: Array
@@ -25,11 +25,11 @@ class Predictions(NamedTuple):
     scale: Scale
 
 
-def read_file(path: Path) -> Predictions:
+def read_file(path: Path) -> FilePredictions:
     """A ``.npz`` of ``labels`` (n,) and ``probs`` or ``logits`` (n, K)."""
     with np.load(verified(path)) as archive:
         scale: Scale = "logit" if "logits" in archive else "probability"
-        return Predictions(archive["logits" if scale == "logit" else "probs"], archive["labels"], scale)
+        return FilePredictions(archive["logits" if scale == "logit" else "probs"], archive["labels"], scale)
 
 
 def classifiers(folder: Path) -> list[Path]:
@@ -48,7 +48,7 @@ def write_shipped(folder: Path) -> None:
         np.savez(folder / f"{name}.npz", probs=predictions.values, labels=predictions.labels)
 
 
-def shipped() -> Iterator[tuple[str, Predictions]]:
+def shipped() -> Iterator[tuple[str, FilePredictions]]:
     from sklearn.datasets import load_breast_cancer, load_digits
     from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
     from sklearn.naive_bayes import GaussianNB
@@ -69,5 +69,5 @@ def shipped() -> Iterator[tuple[str, Predictions]]:
         for name, model in models.items():
             yield (
                 f"{data}-{name}",
-                Predictions(model().fit(X[seen], y[seen]).predict_proba(X[unseen]), y[unseen], "probability"),
+                FilePredictions(model().fit(X[seen], y[seen]).predict_proba(X[unseen]), y[unseen], "probability"),
             )

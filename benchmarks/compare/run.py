@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
-from benchmarks.compare.data import Predictions, read_file
+from benchmarks.compare.data import FilePredictions, read_file
 from calibrant.calibrators.fitting import Fitting
 from calibrant.calibrators.method import FitContext
 from calibrant.core.batch import read_batch
@@ -30,7 +30,7 @@ ONE_EVENT = "confidence"
 OF_ONE_EVENT: list[Any] = ["log-loss", "brier", {"name": "ece", "binning": "equal-width"}, "ks"]
 
 
-class Task(NamedTuple):
+class CompareTask(NamedTuple):
     """A method under a reduction, on a half of a file."""
 
     file: Path
@@ -44,7 +44,7 @@ class Task(NamedTuple):
         return f"{self.file.stem}/{self.method}/{self.reduction}/{self.seed}"
 
 
-def tasks(files: list[Path]) -> list[Task]:
+def tasks(files: list[Path]) -> list[CompareTask]:
     """Vector methods under canonical; event methods under classwise, or binary for two classes.
 
     Files of more than ``MOST_CLASSES`` classes are left out.
@@ -59,22 +59,24 @@ def tasks(files: list[Path]) -> list[Task]:
             if not method.improves and name != "identity":
                 continue
             reduction = "canonical" if method.vector is not None else of_event
-            found += [Task(file, name, reduction, seed) for seed in range(HALVES)]
+            found += [CompareTask(file, name, reduction, seed) for seed in range(HALVES)]
     return _by_seed(found)
 
 
-def tasks_of_one_event(files: list[Path]) -> list[Task]:
+def tasks_of_one_event(files: list[Path]) -> list[CompareTask]:
     """Event methods that take less than a second, fitted to the event that the predicted class is correct."""
     names = [name for name, method in calibrant.METHODS.items() if method.event is not None and method.runs == "inline"]
-    return _by_seed([Task(file, name, ONE_EVENT, seed) for file in files for name in names for seed in range(HALVES)])
+    return _by_seed(
+        [CompareTask(file, name, ONE_EVENT, seed) for file in files for name in names for seed in range(HALVES)]
+    )
 
 
-def _by_seed(found: list[Task]) -> list[Task]:
+def _by_seed(found: list[CompareTask]) -> list[CompareTask]:
     # Ordered by seed, so that an interrupted run has results of every method.
     return sorted(found, key=lambda task: task.seed)
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: CompareTask) -> dict[str, Any]:
     """The held-out scores and the seconds of the fit; ``problem`` if there is no map."""
     given = read_file(task.file)
     order = np.random.default_rng(task.seed).permutation(len(given.labels))
@@ -100,7 +102,7 @@ def run(task: Task) -> dict[str, Any]:
 
 
 def _of_one_event(
-    task: Task, given: Predictions, training: npt.NDArray[np.integer], held_out: npt.NDArray[np.integer]
+    task: CompareTask, given: FilePredictions, training: npt.NDArray[np.integer], held_out: npt.NDArray[np.integer]
 ) -> dict[str, Any]:
     """The scores of the event, without the cross-fitted gain that ``calibrant.fit`` reports, which takes most time."""
     batch = read_batch(given.values[training], given.labels[training], scale=given.scale)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import stats
 
 import calibrant
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.records import publish, save
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "conformal-coverage.md"
@@ -102,14 +102,14 @@ def row(name: str, n: int, found: Mapping[str, float | None]) -> str:
     return f"| {KINDS[name][0]} | {n} | {found['nominal']:.2%} | {mean} | {tested} |"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows, each of which can be computed alone."""
     del data
 
     def checked(name: str, n: int) -> list[str]:
         return [*_HEAD, row(name, n, simulated(name, n))]
 
-    return [Check(f"{name}, {n}", partial(checked, name, n), keys=2) for n, name in product(SIZES, KINDS)]
+    return [PageCheck(f"{name}, {n}", partial(checked, name, n), keys=2) for n, name in product(SIZES, KINDS)]
 
 
 def main() -> None:

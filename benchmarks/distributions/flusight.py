@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import calibrant
-from benchmarks.checks import NotChecked, Part, Rendering, Stored
+from benchmarks.checks import NotChecked, PagePart, Rendering, StoredRecord
 from benchmarks.data_sets import verified
 from benchmarks.records import load, publish, save
 
@@ -40,7 +40,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Rows:
+class ModelForecasts:
     """Forecasts of one model."""
 
     quantiles: Array
@@ -51,17 +51,17 @@ class Rows:
     horizon: Array
 
     @classmethod
-    def read(cls, path: Path) -> Rows:
+    def read(cls, path: Path) -> ModelForecasts:
         """Read a file."""
         with np.load(verified(path)) as file:
             made, target = (file[name].astype("datetime64[D]") for name in ("reference_date", "target_date"))
             quantiles, observed = (file[name].astype(np.float64) for name in ("quantiles", "observed"))
             return cls(quantiles, file["levels"], observed, made, target + DELAY, file["horizon"])
 
-    def take(self, rows: Array) -> Rows:
+    def take(self, rows: Array) -> ModelForecasts:
         """The chosen rows."""
         times = self.made[rows], self.known[rows]
-        return Rows(self.quantiles[rows], self.levels, self.observed[rows], *times, self.horizon[rows])
+        return ModelForecasts(self.quantiles[rows], self.levels, self.observed[rows], *times, self.horizon[rows])
 
 
 def wis(q: Array, levels: Array, y: Array) -> float:
@@ -70,7 +70,7 @@ def wis(q: Array, levels: Array, y: Array) -> float:
     return float(2.0 * np.maximum(levels * error, (levels - 1.0) * error).mean())
 
 
-def figures(q: Array, rows: Rows) -> dict[str, float]:
+def figures(q: Array, rows: ModelForecasts) -> dict[str, float]:
     """WIS, WIS of ln(1 + x), and the coverage of the 90 % and 50 % intervals."""
     y, levels = rows.observed, rows.levels.tolist()
     inside = {
@@ -80,7 +80,7 @@ def figures(q: Array, rows: Rows) -> dict[str, float]:
     return {"wis": wis(q, rows.levels, y), "log_wis": wis(np.log1p(q), rows.levels, np.log1p(y)), **inside}
 
 
-def half(rows: Rows, seed: int) -> dict[str, Any]:
+def half(rows: ModelForecasts, seed: int) -> dict[str, Any]:
     """Figures of one half of the rows before and after the average that was fitted to the other."""
     training, held_out = np.array_split(np.random.default_rng(seed).permutation(len(rows.observed)), 2)
     one, other = rows.take(training), rows.take(held_out)
@@ -97,7 +97,7 @@ def half(rows: Rows, seed: int) -> dict[str, Any]:
     return {"before": figures(other.quantiles, other), "after": figures(after, other)}
 
 
-def in_order(rows: Rows, half_life: float, shift: float, widen: float) -> Array:
+def in_order(rows: ModelForecasts, half_life: float, shift: float, widen: float) -> Array:
     """The quantiles, recalibrated in the order of time; narrowing has half the power of widening."""
     found = calibrant.recalibrate_in_order(
         rows.observed,
@@ -121,7 +121,7 @@ def lost(before: dict[str, float], after: dict[str, float]) -> float:
     return after["wis"] / before["wis"] + after["log_wis"] / before["log_wis"]
 
 
-def chosen(first: dict[str, Rows]) -> tuple[float, float, float]:
+def chosen(first: dict[str, ModelForecasts]) -> tuple[float, float, float]:
     """The setting with the lowest mean ratio of scores in the first season, of those that cover enough."""
     scores = {}
     for setting in GRID:
@@ -131,7 +131,7 @@ def chosen(first: dict[str, Rows]) -> tuple[float, float, float]:
     return min(scores, key=lambda setting: scores[setting])
 
 
-def one_fit(first: Rows, second: Rows) -> Array:
+def one_fit(first: ModelForecasts, second: ModelForecasts) -> Array:
     """The quantiles of the second season after one fit to the first."""
     fitted = calibrant.fit_distribution(
         "averaged",
@@ -148,7 +148,7 @@ def one_fit(first: Rows, second: Rows) -> Array:
 
 def measured(folder: Path) -> dict[str, Any]:
     """All figures."""
-    data = {model: Rows.read(folder / f"flusight_{model}.npz") for model in MODELS}
+    data = {model: ModelForecasts.read(folder / f"flusight_{model}.npz") for model in MODELS}
     first = {model: rows.take(np.flatnonzero(rows.made < SEASON)) for model, rows in data.items()}
     second = {model: rows.take(np.flatnonzero(rows.made >= SEASON)) for model, rows in data.items()}
     setting = chosen(first)
@@ -247,13 +247,13 @@ def page(found: dict[str, Any]) -> str:
     )
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the page of the stored results, and with the files everything in one part."""
     stored = load(RESULTS, "make flusight DATA=folder", older=True)
-    parts: list[Part] = [Rendering("the page of the stored results", partial(page, stored))]
+    parts: list[PagePart] = [Rendering("the page of the stored results", partial(page, stored))]
     if data is None:
         raise NotChecked("it needs DATA=folder")
-    return [*parts, Stored("all results", stored, partial(measured, data), tolerance=1e-6)]
+    return [*parts, StoredRecord("all results", stored, partial(measured, data), tolerance=1e-6)]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import torch
 from sklearn.datasets import load_diabetes
 
 import calibrant
-from benchmarks.checks import Part, Rendering, Stored
+from benchmarks.checks import PagePart, Rendering, StoredRecord
 from benchmarks.records import load, publish, save
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "variance-regression.md"
@@ -195,7 +195,7 @@ def page(runs: dict[str, list[list[dict[str, float]]]]) -> str:
     return "\n".join(lines)
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the first evaluations of the stored runs, and the page of all of them.
 
     Sums of single precision differ between processors, and training amplifies them: later evaluations do not repeat.
@@ -203,8 +203,8 @@ def checks(data: Path | None = None) -> list[Part]:
     del data
     torch.set_num_threads(1)
     stored = load(RESULTS, "make variance-regression", older=True)
-    runs: list[Part] = [
-        Stored(f"{name}, seed {seed}", result[:_REPEATED], partial(first_evaluations, name, seed), tolerance=0.02)
+    runs: list[PagePart] = [
+        StoredRecord(f"{name}, seed {seed}", result[:_REPEATED], partial(first_evaluations, name, seed), tolerance=0.02)
         for name, results in stored.items()
         for seed, result in zip(SEEDS[name], results, strict=True)
     ]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.stats import norm
 
 import calibrant
-from benchmarks.checks import Part, Stored
+from benchmarks.checks import PagePart, StoredRecord
 from benchmarks.distributions.page import FOLDER, write
 from benchmarks.records import load, save
 
@@ -75,7 +75,7 @@ def simulated(kind: str, n: int) -> dict[str, dict[str, float]]:
     }
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the stored settings, each of which can be computed alone; agreement and time need other libraries."""
     del data
     stored = load(FOLDER / "validity.json", "make distribution-validity", older=True)
@@ -83,7 +83,9 @@ def checks(data: Path | None = None) -> list[Part]:
     def of(kind: str, n: int) -> dict[str, Any]:
         return {part: stored[part][f"{kind}, n = {n:,}"] for part in ("tests", "intervals")}
 
-    return [Stored(f"{kind}, {n}", of(kind, n), partial(simulated, kind, n)) for kind, n in product(SCORES, SIZES)]
+    return [
+        StoredRecord(f"{kind}, {n}", of(kind, n), partial(simulated, kind, n)) for kind, n in product(SCORES, SIZES)
+    ]
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.checks import Part, Rendering, Stored
+from benchmarks.checks import PagePart, Rendering, StoredRecord
 from benchmarks.estimates import drift, employment, shift
 from benchmarks.estimates.page import page
 from benchmarks.records import load, publish, save
@@ -31,21 +31,23 @@ def main(data: Path) -> None:
     write_page()
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return what can be computed alone: streams without shift, and with their files the employment and label shift."""
     stored = {
         path.stem: load(path, "make estimates DATA=folder", older=True) for path in sorted(RESULTS.glob("*.json"))
     }
-    parts: list[Part] = [
+    parts: list[PagePart] = [
         Rendering("the page of the stored results", partial(page, stored)),
-        Stored("streams without shift", stored["without_shift"], employment.without_shift),
+        StoredRecord("streams without shift", stored["without_shift"], employment.without_shift),
     ]
     if data:
         files = {name: data / f"{name}.npz" for name in stored["label_shift"]}
         parts += [
-            Stored(name, stored["label_shift"][name], partial(shift.errors, path)) for name, path in files.items()
+            StoredRecord(name, stored["label_shift"][name], partial(shift.errors, path)) for name, path in files.items()
         ]
-        parts.append(Stored("employment", stored["employment"], partial(employment.employment, data, stored["cbpe"])))
+        parts.append(
+            StoredRecord("employment", stored["employment"], partial(employment.employment, data, stored["cbpe"]))
+        )
     return parts
 
 

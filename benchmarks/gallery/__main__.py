@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from benchmarks.gallery.entries import ENTRIES, FORECASTS, OWN, PAPERS, Entry
+from benchmarks.gallery.entries import ENTRIES, FORECASTS, OWN, PAPERS, GalleryEntry
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "pictures" / "gallery"
@@ -39,7 +39,7 @@ def write() -> None:
     (DOCS / "reference" / "gallery.md").write_text(page(), encoding="utf-8")
 
 
-def _section(entry: Entry) -> str:
+def _section(entry: GalleryEntry) -> str:
     alt = escape(entry.draw("svg", "auto", entry.width).alt, quote=True)
     picture = f'<img src="../pictures/gallery/{entry.name}.svg" width="{entry.width}" alt="{alt}">'
     return f"### {entry.title}\n\n{entry.text}\n\n{picture}\n"

@@ -15,7 +15,7 @@ _PAPER = "Kängsepp, Valk & Kull (2022)"
 
 
 @dataclass(frozen=True)
-class Entry:
+class GalleryEntry:
     """A picture: its file's name, how it is drawn at which width, and what the page says of it."""
 
     name: str
@@ -25,8 +25,8 @@ class Entry:
     width: int = 560
 
 
-def _over(shape: str, figure: int, text: str) -> Entry:
-    return Entry(
+def _over(shape: str, figure: int, text: str) -> GalleryEntry:
+    return GalleryEntry(
         f"truth-{shape}",
         f"Eight methods over the known truth: {shape}",
         f"{text} After Figure {figure} of {_PAPER}: 10,000 rows, error 0.1. The area between each map and the diagonal "
@@ -37,7 +37,7 @@ def _over(shape: str, figure: int, text: str) -> Entry:
 
 
 PAPERS = (
-    Entry(
+    GalleryEntry(
         "row-errors",
         "The calibration error of rows, and of bins",
         f'Figure 1 of {_PAPER}, with the paper\'s rows: `calibrant.shaped_predictions(3000, shape="beta2", '
@@ -47,14 +47,14 @@ PAPERS = (
         truth.row_errors,
         720,
     ),
-    Entry(
+    GalleryEntry(
         "pl3-logit",
         "PL3 on logit axes",
         f"`logit-logit` with the method `pl3`: Figure 2c of {_PAPER}, with the paper's rows, of which cross-validation "
         "chooses two pieces, as in the paper. The map is piecewise linear on these axes.",
         maps.pl3_on_logit_axes,
     ),
-    Entry(
+    GalleryEntry(
         "chosen",
         "Bins and pieces by cross-validation",
         f"Figures 2a and 2b of {_PAPER}, and the map of 2c, with the paper's rows. The paper prints 14 bins, 0.0024 "
@@ -62,7 +62,7 @@ PAPERS = (
         truth.chosen_maps,
         820,
     ),
-    Entry(
+    GalleryEntry(
         "slopes",
         "Why a bin's roof has slope 1",
         f"After Figure 3 of {_PAPER}, with the rows and bins of the first picture. Binning is a map fitted to the "
@@ -71,7 +71,7 @@ PAPERS = (
         truth.slopes,
         720,
     ),
-    Entry(
+    GalleryEntry(
         "same-bars",
         "The same bars, three different errors",
         f"After Figure 4 of {_PAPER}, with numbers of our own: bars only, bars with mean predictions, the rows of each "
@@ -79,7 +79,7 @@ PAPERS = (
         same_bars.equal_bars,
         720,
     ),
-    Entry(
+    GalleryEntry(
         "two-spaces",
         "Maps of predictions near 0 and 1",
         f"After Figure 4 of the arXiv version of {_PAPER}, on synthetic rows whose true map is bent far from 1/2, "
@@ -87,7 +87,7 @@ PAPERS = (
         maps.two_spaces,
         720,
     ),
-    Entry(
+    GalleryEntry(
         "beta-map",
         "Beta calibration in both spaces",
         f"After Figure E7 of the arXiv version of {_PAPER}: on logit axes the slope is a at the lower end and b at the "
@@ -95,7 +95,7 @@ PAPERS = (
         maps.beta_map,
         720,
     ),
-    Entry(
+    GalleryEntry(
         "base-shapes",
         "The shapes of the synthetic data",
         f"After Figure D1 of the arXiv version of {_PAPER}: the true calibration maps of the pictures below, drawn by "
@@ -108,7 +108,7 @@ PAPERS = (
     _over("beta1", 11, "Underconfident predictions: too close to one half."),
     _over("beta2", 12, "Overconfident predictions: too far from one half."),
     _over("stairs", 13, "A map that Platt scaling and beta calibration cannot represent."),
-    Entry(
+    GalleryEntry(
         "orders",
         "How measures order calibrated models",
         f"After Figure 15 of {_PAPER}: three classifiers of the [experiment](../benchmarks/pseudo-real.md), each after "
@@ -117,7 +117,7 @@ PAPERS = (
         bumps.orders,
         760,
     ),
-    Entry(
+    GalleryEntry(
         "ece-by-size",
         "ECE of simulated models by number of rows",
         "After Figure 2 of Gruber & Buettner (2022), with the model of their appendix G.1: 100 classes, accuracy "
@@ -128,7 +128,7 @@ PAPERS = (
     ),
 )
 OWN = (
-    Entry(
+    GalleryEntry(
         "reliability",
         "Reliability diagram with diagonal filling",
         "`reliability`. The line of each bin has slope 1 and passes through its mean prediction and observed "
@@ -136,33 +136,33 @@ OWN = (
         "histogram below shows the rows.",
         own.reliability,
     ),
-    Entry(
+    GalleryEntry(
         "before-after",
         "Before and after a map",
         "`reliability` with `map`: the map `averaged`, fitted to 3,000 other rows.",
         own.before_and_after,
     ),
-    Entry(
+    GalleryEntry(
         "fit-on-test",
         "Fit-on-test diagram",
         "`fit-on-test`: PL fitted to the evaluated rows, with the knots of the curves of its folds, and with its band. "
         "The rows are those of the first picture.",
         own.fit_on_test,
     ),
-    Entry(
+    GalleryEntry(
         "corp",
         "CORP",
         "`corp`: isotonic regression, and the band in which it would lie if the predictions were calibrated.",
         own.corp,
     ),
-    Entry(
+    GalleryEntry(
         "logit-logit",
         "Logit axes",
         "`logit-logit`: on logit axes, predictions near 0 and 1 have as much room as the others; Platt scaling is a "
         "line.",
         own.logit_logit,
     ),
-    Entry(
+    GalleryEntry(
         "ks-graphs",
         "The four graphs of the KS error",
         "`ks-graphs`, after Figure 1 of Gupta et al. (2021): cumulative score and label, and score and probability, "
@@ -170,7 +170,7 @@ OWN = (
         own.ks_graphs,
         640,
     ),
-    Entry(
+    GalleryEntry(
         "ks-graphs-after",
         "The four graphs before and after a spline",
         "`ks-graphs` with `map`, after Figures 1 and 2 of Gupta et al. (2021): the map `spline`, fitted to 3,000 other "
@@ -178,15 +178,17 @@ OWN = (
         own.ks_graphs_after,
         640,
     ),
-    Entry("several", "Several models", "`reliability` of four classifiers of the same digits.", own.several, 640),
-    Entry(
+    GalleryEntry(
+        "several", "Several models", "`reliability` of four classifiers of the same digits.", own.several, 640
+    ),
+    GalleryEntry(
         "by-size",
         "A measure against the size of the test",
         "`calibrant.measure_by_size` of calibrated predictions, whose true error is 0. A curve that falls with the "
         "size shows bias (Gruber & Buettner 2022; Roelofs et al. 2022).",
         own.by_size,
     ),
-    Entry(
+    GalleryEntry(
         "cost-plane",
         "Whose decisions cost less",
         "`calibrant.cost_plane`, after Figure 12 of Minderer et al. (2021): the cost of the decisions of one model "
@@ -195,7 +197,7 @@ OWN = (
     ),
 )
 FORECASTS = tuple(
-    Entry(
+    GalleryEntry(
         f"forecasts-{name}",
         diagram.title,
         f"`{name}`. {CAPTIONS[name]}",

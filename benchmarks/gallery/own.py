@@ -9,9 +9,9 @@ from typing import Any
 
 import calibrant
 from benchmarks.by_size import ECE
-from benchmarks.compare.data import Predictions, shipped
+from benchmarks.compare.data import FilePredictions, shipped
 from benchmarks.gallery.worlds import example
-from benchmarks.tables.datasets import Dataset, dataset
+from benchmarks.tables.datasets import SimulatedData, dataset
 from calibrant.by_size import MeasuresBySize
 from calibrant.measures.measure import MeasureResult
 from calibrant.plots.by_size import draw_by_size
@@ -25,7 +25,7 @@ _REPETITIONS = 2_000
 
 
 @cache
-def models() -> dict[str, Predictions]:
+def models() -> dict[str, FilePredictions]:
     """Four classifiers of digits, and what they predict of 1,079 digits that they were not trained on."""
     return {name.removeprefix("digits-"): found for name, found in shipped() if name.startswith("digits-")}
 
@@ -162,7 +162,7 @@ def _ece(measures: Mapping[str, MeasureResult]) -> tuple[str, float]:
 
 
 def diagram_of(
-    asked: dict[str, Any], form: Format, theme: Theme, width: int, rows: Callable[[], Dataset] = example
+    asked: dict[str, Any], form: Format, theme: Theme, width: int, rows: Callable[[], SimulatedData] = example
 ) -> Drawn:
     """A diagram of rows, by default of those of the first picture of the papers."""
     data = rows()

@@ -8,8 +8,8 @@ import numpy as np
 
 import calibrant
 from benchmarks.gallery.layout import Grid
-from benchmarks.gallery.worlds import Fitted, fitted, of_the_paper, strong, truth
-from benchmarks.tables.datasets import Dataset
+from benchmarks.gallery.worlds import GalleryFit, fitted, of_the_paper, strong, truth
+from benchmarks.tables.datasets import SimulatedData
 from calibrant.plots.canvas import Canvas, Drawn, Format, Theme
 from calibrant.plots.panel import CALIBRATED, UNIT, Key, Panel, decimal, evenly, heading, values
 
@@ -174,7 +174,7 @@ def over_the_truth(shape: str, form: Format, theme: Theme, width: int) -> Drawn:
     return canvas.drawn(grid.top, title, alt)
 
 
-def _over(panel: Panel, data: Dataset, found: Fitted) -> None:
+def _over(panel: Panel, data: SimulatedData, found: GalleryFit) -> None:
     panel.between(found.p, found.p, found.calibrated, "first-tint")
     panel.diagonal()
     panel.line(*truth(data), "ink", width=1.2)
@@ -186,7 +186,7 @@ def _over(panel: Panel, data: Dataset, found: Fitted) -> None:
     panel.line(found.p, found.calibrated, "first", width=2.0)
 
 
-def _bins(data: Dataset) -> dict[str, Any]:
+def _bins(data: SimulatedData) -> dict[str, Any]:
     asked = [{"name": "reliability", **_CUT}]
     found: dict[str, Any] = calibrant.evaluate(data.p, data.y, measures=["ks"], diagrams=asked).diagrams["reliability"][
         "data"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
-from benchmarks.tables.datasets import SHAPES, Dataset, Floats, dataset, emitted
+from benchmarks.tables.datasets import SHAPES, Floats, SimulatedData, dataset, emitted
 from calibrant.core.synthetic import FULL_ERRORS
 
 #: Places at which a curve is drawn.
@@ -19,7 +19,7 @@ _FULL = "full"
 
 
 @dataclass(frozen=True)
-class Fitted:
+class GalleryFit:
     """What a method says of the rows: its map at ``p``, and the calibration error that it reports.
 
     ``away`` is the mean distance of the map from the true one over the rows, and ``parts`` the number of its bins or
@@ -34,34 +34,34 @@ class Fitted:
     parts: int | None = None
 
 
-def truth(data: Dataset) -> tuple[Floats, Floats]:
+def truth(data: SimulatedData) -> tuple[Floats, Floats]:
     """The true calibration map of a dataset: predictions, ascending, and the true probability at each."""
     c = np.linspace(0.0, 1.0, _GRID)[1:-1]
     return SHAPES[data.shape](c) if data.derivate == _FULL else emitted(data.shape, data.derivate, c), c
 
 
-def fitted(data: Dataset, method: str, options: Mapping[str, Any] | None = None) -> Fitted:
+def fitted(data: SimulatedData, method: str, options: Mapping[str, Any] | None = None) -> GalleryFit:
     """A method's map of the rows that it was fitted to, which is what fit-on-test evaluation looks at."""
     found = calibrant.fit(method, data.p, data.y, **dict(options or {}))
     parts = found.diagnostics.get("bins", found.diagnostics.get("pieces"))
     at = np.linspace(data.p[0], data.p[-1], _GRID)
     on_rows = found.apply(data.p)
     error, away = (float(np.abs(on_rows - other).mean()) for other in (data.p, data.c))
-    return Fitted(method, at, found.apply(at), error, away, parts)
+    return GalleryFit(method, at, found.apply(at), error, away, parts)
 
 
-def example() -> Dataset:
+def example() -> SimulatedData:
     """3,000 rows of an overconfident classifier, true calibration error 0.05 in expectation."""
     return dataset("beta2", "0.050", 3_000, 0)
 
 
-def of_the_paper() -> Dataset:
+def of_the_paper() -> SimulatedData:
     """The rows of the paper's Figures 1 and 2: 3,000 of the shape beta2, whose draw has the numbers that it prints."""
     p, y, c = calibrant.shaped_predictions(3_000, shape="beta2", error=FULL_ERRORS["beta2"], seed=1)
-    return Dataset("beta2", _FULL, len(p), 1, c, p, y.astype(np.int8))
+    return SimulatedData("beta2", _FULL, len(p), 1, c, p, y.astype(np.int8))
 
 
-def strong(shape: str) -> Dataset:
+def strong(shape: str) -> SimulatedData:
     """10,000 rows of a shape, true calibration error 0.1 in expectation: those of the paper's Figures 9 to 13."""
     return dataset(shape, "0.100", 10_000, 0)
 

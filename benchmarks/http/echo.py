@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
 
-class Body(BaseModel):
+class EchoBody(BaseModel):
     """The body of ``POST /calibrate``."""
 
     map: str
@@ -20,7 +20,7 @@ app = FastAPI()
 
 
 @app.post("/echo")
-async def echo(body: Body) -> Body:
+async def echo(body: EchoBody) -> EchoBody:
     return body
 
 

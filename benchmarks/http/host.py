@@ -20,7 +20,7 @@ import orjson
 
 import calibrant
 from backend.store.processes import spawn, stop
-from benchmarks.http.load import Rate, version, wrk
+from benchmarks.http.load import RequestRate, version, wrk
 from benchmarks.http.run import SCORES, echo_server
 from benchmarks.records import publish
 from benchmarks.timing import machine
@@ -78,7 +78,7 @@ def rates(echo: str, url: str, connections: int) -> list[str]:
     bodies = {path: orjson.dumps(body).decode() for path, body in BODIES.items()}
     targets = {"echo": (f"{echo}/echo", bodies["/calibrate"])}
     targets |= {path: (url + path, body) for path, body in bodies.items()}
-    found: dict[str, list[Rate]] = {name: [] for name in targets}
+    found: dict[str, list[RequestRate]] = {name: [] for name in targets}
     for _ in range(_ROUNDS):
         for name, (target, body) in targets.items():
             found[name].append(wrk(target, body, seconds=_SECONDS, connections=connections))

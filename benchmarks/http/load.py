@@ -18,14 +18,14 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 @dataclass(frozen=True)
-class Rate:
+class RequestRate:
     """Requests per second, and the 99th percentile of latency in seconds."""
 
     per_second: float
     p99: float
 
 
-def wrk(url: str, body: str, *, seconds: int, connections: int = 8) -> Rate:
+def wrk(url: str, body: str, *, seconds: int, connections: int = 8) -> RequestRate:
     """Load a route with a JSON body; raises ``RuntimeError`` for any answer other than success."""
     script = f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = [==[{body}]==]\n"
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
@@ -38,7 +38,7 @@ def wrk(url: str, body: str, *, seconds: int, connections: int = 8) -> Rate:
     rate, p99 = re.search(r"Requests/sec:\s+([\d.]+)", output), re.search(r"99%\s+([\d.]+)(us|ms|s)", output)
     if rate is None or p99 is None:
         raise RuntimeError(output)
-    return Rate(float(rate[1]), float(p99[1]) * _UNITS[p99[2]])
+    return RequestRate(float(rate[1]), float(p99[1]) * _UNITS[p99[2]])
 
 
 def version() -> str:

@@ -21,7 +21,7 @@ import orjson
 
 import calibrant
 from backend.store.processes import spawn, stop
-from benchmarks.http.load import Rate, median_seconds, p99_meanwhile, peak_bytes, reset_peak, version, wrk
+from benchmarks.http.load import RequestRate, median_seconds, p99_meanwhile, peak_bytes, reset_peak, version, wrk
 from benchmarks.records import publish
 from benchmarks.timing import machine
 from service.stack import Stack, stack
@@ -114,7 +114,7 @@ def vector_rows(running: Stack) -> list[str]:
 
 def loaded(contenders: dict[str, tuple[str, str]], connections: int = 8) -> list[str]:
     """A table of contenders, each a URL and a body, relative to the first; medians of interleaved rounds."""
-    rates: dict[str, list[Rate]] = {name: [] for name in contenders}
+    rates: dict[str, list[RequestRate]] = {name: [] for name in contenders}
     for _ in range(_ROUNDS):
         for name, (url, body) in contenders.items():
             rates[name].append(wrk(url, body, seconds=_SECONDS, connections=connections))

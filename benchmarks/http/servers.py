@@ -22,7 +22,7 @@ import httpx
 import uvicorn
 
 from benchmarks.http.echo import app
-from benchmarks.http.load import Rate, wrk
+from benchmarks.http.load import RequestRate, wrk
 from service.connections import ServedConnection
 from service.observe import RequestMetrics
 from service.settings import Settings
@@ -143,7 +143,7 @@ def main() -> None:
         for name, command in _commands(port).items()
         if name not in ("granian", "hypercorn") or importlib.util.find_spec(name) is not None
     }
-    rates: dict[str, list[Rate]] = {name: [] for name in commands}
+    rates: dict[str, list[RequestRate]] = {name: [] for name in commands}
     attacked = {}
     for number in range(_ROUNDS):
         for name, command in commands.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.calibration_test import SHAPES, Array
-from benchmarks.checks import Check, Comparison, Part
+from benchmarks.checks import CellComparison, PageCheck, PagePart
 from benchmarks.markdown import figures, tables
 from benchmarks.monitors.streams import SPREADS
 from benchmarks.records import publish
@@ -103,7 +103,7 @@ def line(title: str, found: list[tuple[dict[str, float], dict[str, float]]]) -> 
     return f"| {title} | {' | '.join(cells)} |"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return both tables: their rows are drawn by one generator, one after the other."""
     del data
 
@@ -116,12 +116,12 @@ def checks(data: Path | None = None) -> list[Part]:
 
 
 @dataclass(frozen=True)
-class TallyCheck(Check):
+class TallyCheck(PageCheck):
     """Figures below a thousandth of the goal are differences of rounding, of which only the size is compared."""
 
-    def compare(self, page: str) -> Comparison:
+    def compare(self, page: str) -> CellComparison:
         """Compare the tables, with small figures as zero."""
-        comparison = Comparison()
+        comparison = CellComparison()
         for printed, computed in zip(tables(page), tables("\n".join(self.compute())), strict=True):
             for old, new in zip(printed.rows, computed.rows, strict=True):
                 for name, one, other in zip(printed.head[1:], old[1:], new[1:], strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks.calibration_test import SHAPES, calibrated, miscalibrated
-from benchmarks.checks import Check, Part
+from benchmarks.checks import PageCheck, PagePart
 from benchmarks.monitors.streams import SPREADS, Stream
 from benchmarks.monitors.watching import BATCH, BUCKET, Betting, Windows
 from benchmarks.provenance import Pool
@@ -104,7 +104,7 @@ def delay_row(shape: str, error: float, rows: Delays) -> str:
     return f"| {error:.2f} | {shape} | " + " | ".join(delay_cell(rows[name]) for name in names) + " |"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the rows of delays, each of which can be computed alone; the others need every stream."""
     del data
 
@@ -112,7 +112,7 @@ def checks(data: Path | None = None) -> list[Part]:
         return [*delay_head(), delay_row(shape, error, delays(shape, error, sound))]
 
     return [
-        Check(f"{title}, {error}, {shape}", partial(lines, shape, error, sound), title, keys=2)
+        PageCheck(f"{title}, {error}, {shape}", partial(lines, shape, error, sound), title, keys=2)
         for title, sound in ((_SOON, 0), (_LATE, DRIFT))
         for error, shape in product(ERRORS, SHAPES)
     ]

@@ -41,7 +41,7 @@ _REFERENCE = 50_000
 _DRAWN = 200_000
 
 
-class Case(NamedTuple):
+class ReadingTimes(NamedTuple):
     """Response times in milliseconds for a number of rows and buckets; ``counted`` is the rows in the window."""
 
     rows: int
@@ -64,7 +64,7 @@ def main() -> None:
     publish(PAGE, page(cases))
 
 
-def page(cases: Sequence[Case]) -> str:
+def page(cases: Sequence[ReadingTimes]) -> str:
     """The page of the figures."""
     lines = [
         "# Monitor queries: response time",
@@ -100,7 +100,7 @@ def service() -> Iterator[tuple[httpx.Client, Redis]]:
             redis.close()
 
 
-def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> Case:
+def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> ReadingTimes:
     seconds = HOUR if buckets <= 720 else 60
     name = f"m-{rows}-{buckets}"
     asked = {
@@ -129,7 +129,7 @@ def _case(http: httpx.Client, redis: Redis, rows: int, buckets: int) -> Case:
         answer.raise_for_status()
     counted = answer.json()["windows"][0]["rows"]
     later = sorted(times[1:])
-    return Case(rows, buckets, counted, times[0], statistics.median(later), later[int(0.95 * len(later))])
+    return ReadingTimes(rows, buckets, counted, times[0], statistics.median(later), later[int(0.95 * len(later))])
 
 
 def fill(ledger: Ledger, rows: int, buckets: int, seconds: int, now: float) -> None:

@@ -25,7 +25,7 @@ _ROWS_OF_JSON = 20_000
 _AWAY = 503
 
 
-class Rate(NamedTuple):
+class RowRate(NamedTuple):
     """Rows per second: the median, slowest and fastest round."""
 
     median: float
@@ -74,7 +74,7 @@ def main() -> None:
     publish(PAGE, page(rates, began))
 
 
-def measured(served: Served, ingest: Ingest, at: int) -> Rate:
+def measured(served: Served, ingest: Ingest, at: int) -> RowRate:
     """The rate of one case into a new monitor."""
     name, per_second = f"monitor-{at}", []
     with httpx.Client(base_url=served.url, timeout=300) as http:
@@ -88,7 +88,7 @@ def measured(served: Served, ingest: Ingest, at: int) -> Rate:
             per_second.append(send(http, name, ingest.call, bodies, ingest.rows))
         http.delete(f"/monitors/{name}").raise_for_status()
     kept = per_second[1:]  # the first round is a warm-up
-    return Rate(statistics.median(kept), min(kept), max(kept))
+    return RowRate(statistics.median(kept), min(kept), max(kept))
 
 
 def send(http: httpx.Client, name: str, call: str, bodies: Sequence[Body], rows: int) -> float:
@@ -108,7 +108,7 @@ def _post(http: httpx.Client, path: str, rows: int, body: Body) -> None:
         raise RuntimeError(f"{path}: {answer}")
 
 
-def page(rates: Sequence[tuple[Ingest, Rate]], load: float) -> str:
+def page(rates: Sequence[tuple[Ingest, RowRate]], load: float) -> str:
     """The page of the figures."""
     lines = [
         "# Ingestion speed of monitors",

@@ -33,7 +33,7 @@ _WITHIN = 0.02
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CountedRows:
     """Rows sent and counted; ``off_by`` is the error of the sum of predictions, which may be rounding."""
 
     rows: int
@@ -51,7 +51,7 @@ class Outcome:
         return self.counted == self.predictions == self.rows and self.wrong_labels == 0 and self.off_by < 1e-6
 
 
-def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> Outcome:
+def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> CountedRows:
     """Send ``rows`` distinct rows from clients with one API each, which is killed at this share of the bodies."""
     began = time.monotonic()
     everything = columns(0, rows)
@@ -68,7 +68,7 @@ def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> Ou
         store = Store.of(connect(served[0].redis_url))
         ledger = Ledger(store.redis, store.keys, store.monitors.get("m"))
         tally, totals = ledger.buckets.tally(0, 2**31), ledger.totals()
-    return Outcome(
+    return CountedRows(
         rows=rows,
         sent=rows + processes * (rows // processes // _TWICE),
         kills=kills,
@@ -142,7 +142,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def page(of: Outcome) -> str:
+def page(of: CountedRows) -> str:
     """The page of the figures."""
     lines = [
         "# Ingestion under process kills: exactly-once test",

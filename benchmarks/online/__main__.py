@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
-from benchmarks.checks import Part, Rendering, Stored
+from benchmarks.checks import PagePart, Rendering, StoredRecord
 from benchmarks.online.streams import BEFORE, GAMES, ROWS, Floats, Stream, games, simulated
 from benchmarks.provenance import Pool
 from benchmarks.records import load, publish, save
@@ -81,11 +81,13 @@ def measured(name: str, before: Stream, stream: Stream) -> dict[str, Any]:
     }
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the stored streams, of games only with their files, and the page of all of them."""
     stored = load(RESULTS, "make online DATA=folder", older=True)
     cases = [*real(data), *simulated()] if data else list(simulated())
-    streams: list[Part] = [Stored(case[0], stored[case[0]], partial(measured, *case), tolerance=1e-6) for case in cases]
+    streams: list[PagePart] = [
+        StoredRecord(case[0], stored[case[0]], partial(measured, *case), tolerance=1e-6) for case in cases
+    ]
     return [Rendering("the page of the stored results", lambda: page(list(stored.values()))), *streams]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import calibrant
-from benchmarks.checks import Part, Rendering, Stored
+from benchmarks.checks import PagePart, Rendering, StoredRecord
 from benchmarks.online.streams import Floats
 from benchmarks.records import load, publish, save
 from calibrant.monitoring.evidence import evidence, log_factors
@@ -97,12 +97,12 @@ def line(drift: str, results: list[list[float] | None]) -> str:
     return f"| {' | '.join(figures)} |\n"
 
 
-def checks(data: Path | None = None) -> list[Part]:
+def checks(data: Path | None = None) -> list[PagePart]:
     """Return the stored runs, each of which can be computed alone, and the page of all of them."""
     del data
     stored = load(RESULTS, "make change-time", older=True)
-    runs: list[Part] = [
-        Stored(f"{drift}, {seed}", result, partial(run, drift, seed))
+    runs: list[PagePart] = [
+        StoredRecord(f"{drift}, {seed}", result, partial(run, drift, seed))
         for drift, results in stored.items()
         for seed, result in enumerate(results)
     ]

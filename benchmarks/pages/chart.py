@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from backend.settings import settings_of
-from benchmarks.pages.chart_values import Section, SettingsSection, Values
+from benchmarks.pages.chart_values import ChartValues, Section, SettingsSection
 from service.settings import Settings
 
 CHART = Path(__file__).parents[2] / "deploy/helm/calibrant"
@@ -25,7 +25,7 @@ _HEAD = """# The values of the chart with their defaults. Guide: docs/how-to/hel
 def files() -> dict[str, str]:
     """The text of each generated file by its path in the chart."""
     return {
-        "values.yaml": _HEAD + "".join(f"{line}\n" for line in _lines(Values())),
+        "values.yaml": _HEAD + "".join(f"{line}\n" for line in _lines(ChartValues())),
         "values.schema.json": json.dumps(_schema(), indent=2) + "\n",
         "templates/_defaults.tpl": _defaults(),
     }
@@ -44,7 +44,7 @@ def _defaults() -> str:
 
 
 def _schema() -> dict[str, Any]:
-    schema: dict[str, Any] = _without_titles(Values.model_json_schema(by_alias=True))
+    schema: dict[str, Any] = _without_titles(ChartValues.model_json_schema(by_alias=True))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Values of the chart calibrant",

@@ -285,7 +285,7 @@ class Dashboards(Section):
     labels: Texts = Field({"grafana_dashboard": "1"}, description="by which Grafana's sidecar finds it")
 
 
-class Metrics(Section):
+class ChartMetrics(Section):
     """Monitoring of the service."""
 
     existing_secret: str = Field(
@@ -323,7 +323,7 @@ class Network(Section):
     prometheus_namespace: str = Field("monitoring", description="whose pods may read the metrics if there is a monitor")
 
 
-class Values(Section):
+class ChartValues(Section):
     """The values of the chart."""
 
     fullname_override: Annotated[str, Field(pattern="^([a-z]([a-z0-9-]*[a-z0-9])?)?$")] = Field(
@@ -352,7 +352,7 @@ class Values(Section):
         description="workers with a GPU each; the cluster needs NVIDIA's device plugin",
     )
     host: MapHost = MapHost()
-    metrics: Metrics = Metrics()
+    metrics: ChartMetrics = ChartMetrics()
     network_policy: Network = Network()
     # Helm adds these to the values of a chart that another one contains.
     globals: Raw = Field({}, alias="global", description="values of a chart that contains this one; not read")

@@ -19,7 +19,7 @@ N, ROUNDING = 100_000, 1e-9
 Number = Callable[[], Any]
 
 
-class Shared(NamedTuple):
+class SharedDefinition(NamedTuple):
     """A shared definition: our measure, the library's value, and the reason for a difference."""
 
     what: str
@@ -45,7 +45,7 @@ def rows() -> list[str]:
     return [*found, *(compared(shared, *data) for shared, data in _of_kernels(p, y, small, few))]
 
 
-def _of_binary(p: Array, y: Labels) -> list[Shared]:
+def _of_binary(p: Array, y: Labels) -> list[SharedDefinition]:
     import calibration
     import torch
     from calibration.utils import get_equal_prob_bins, lower_bound_scaling_ce
@@ -68,15 +68,17 @@ def _of_binary(p: Array, y: Labels) -> list[Shared]:
     error, root, largest = {"name": "ece", **width}, {"name": "rmsce", **width}, {"name": "mce", **width}
     mass = {"name": "ece", "n_bins": BINS}
     return [
-        Shared("ECE, equal-width", error, "netcal", lambda: ECE(BINS).measure(p, y)),
-        Shared("ECE, equal-width", error, "torchmetrics", by_torchmetrics("l1")),
-        Shared("ECE, equal-width", error, "uncertainty-calibration", lambda: calibration.get_ece(p, y, num_bins=BINS)),
-        Shared("MCE, equal-width", largest, "netcal", lambda: MCE(BINS).measure(p, y)),
-        Shared("MCE, equal-width", largest, "torchmetrics", by_torchmetrics("max")),
-        Shared("RMSCE, equal-width", root, "torchmetrics", by_torchmetrics("l2")),
-        Shared("RMSCE, equal-width", root, "uncertainty-calibration", by_square(debias=False)),
-        Shared("RMSCE, debiased", root, "uncertainty-calibration", by_square(debias=True), debiased=True),
-        Shared(
+        SharedDefinition("ECE, equal-width", error, "netcal", lambda: ECE(BINS).measure(p, y)),
+        SharedDefinition("ECE, equal-width", error, "torchmetrics", by_torchmetrics("l1")),
+        SharedDefinition(
+            "ECE, equal-width", error, "uncertainty-calibration", lambda: calibration.get_ece(p, y, num_bins=BINS)
+        ),
+        SharedDefinition("MCE, equal-width", largest, "netcal", lambda: MCE(BINS).measure(p, y)),
+        SharedDefinition("MCE, equal-width", largest, "torchmetrics", by_torchmetrics("max")),
+        SharedDefinition("RMSCE, equal-width", root, "torchmetrics", by_torchmetrics("l2")),
+        SharedDefinition("RMSCE, equal-width", root, "uncertainty-calibration", by_square(debias=False)),
+        SharedDefinition("RMSCE, debiased", root, "uncertainty-calibration", by_square(debias=True), debiased=True),
+        SharedDefinition(
             "ECE, debiased",
             error,
             "uncertainty-calibration",
@@ -84,8 +86,10 @@ def _of_binary(p: Array, y: Labels) -> list[Shared]:
             "they use the mean of 1,000 normal draws, we use its closed form",
             debiased=True,
         ),
-        Shared("ECE, equal-mass", mass, "uncertainty-calibration", lambda: calibration.get_ece_em(p, y, num_bins=BINS)),
-        Shared(
+        SharedDefinition(
+            "ECE, equal-mass", mass, "uncertainty-calibration", lambda: calibration.get_ece_em(p, y, num_bins=BINS)
+        ),
+        SharedDefinition(
             "ECE, equal-mass",
             mass,
             "netcal",
@@ -95,7 +99,7 @@ def _of_binary(p: Array, y: Labels) -> list[Shared]:
     ]
 
 
-def _on_borders(p: Array, y: Labels) -> list[Shared]:
+def _on_borders(p: Array, y: Labels) -> list[SharedDefinition]:
     import torch
     from calibration.utils import get_equal_prob_bins, lower_bound_scaling_ce
     from torchmetrics.functional.classification import binary_calibration_error
@@ -111,13 +115,15 @@ def _on_borders(p: Array, y: Labels) -> list[Shared]:
 
     own = "p = 1 has a bin of its own, and 0.3 is below torch's edge"
     return [
-        Shared(what, root, "torchmetrics", by_torchmetrics, own),
-        Shared(what, root, "uncertainty-calibration", by_pairs, "its bins are closed on the right"),
-        Shared(f"{what}, closed on the right", {**root, "closed": "right"}, "uncertainty-calibration", by_pairs),
+        SharedDefinition(what, root, "torchmetrics", by_torchmetrics, own),
+        SharedDefinition(what, root, "uncertainty-calibration", by_pairs, "its bins are closed on the right"),
+        SharedDefinition(
+            f"{what}, closed on the right", {**root, "closed": "right"}, "uncertainty-calibration", by_pairs
+        ),
     ]
 
 
-def _of_matrix(p: Array, labels: Labels) -> list[Shared]:
+def _of_matrix(p: Array, labels: Labels) -> list[SharedDefinition]:
     import calibration
     import torch
     from calibration.utils import get_equal_prob_bins, lower_bound_scaling_ce
@@ -133,42 +139,48 @@ def _of_matrix(p: Array, labels: Labels) -> list[Shared]:
     class_wise = {"name": "cwce", "p": 2, "form": "mean", "binning": "equal-width", "n_bins": BINS}
     what = "ECE of the confidence, equal-width"
     return [
-        Shared(what, error, "netcal", lambda: ECE(BINS).measure(p, labels)),
-        Shared(
+        SharedDefinition(what, error, "netcal", lambda: ECE(BINS).measure(p, labels)),
+        SharedDefinition(
             what,
             error,
             "torchmetrics",
             lambda: multiclass_calibration_error(*tensors, num_classes=p.shape[1], n_bins=BINS).item(),
             "it always sums in float32",
         ),
-        Shared(what, error, "uncertainty-calibration", lambda: calibration.get_ece(p, labels, num_bins=BINS)),
-        Shared(
+        SharedDefinition(what, error, "uncertainty-calibration", lambda: calibration.get_ece(p, labels, num_bins=BINS)),
+        SharedDefinition(
             "SCE, equal-width",
             {"name": "sce", "n_bins": BINS},
             "uncertainty-calibration",
             by_class(1),
             reduction="classwise",
         ),
-        Shared("CWCE_2, mean form", class_wise, "uncertainty-calibration", by_class(2), reduction="classwise"),
+        SharedDefinition(
+            "CWCE_2, mean form", class_wise, "uncertainty-calibration", by_class(2), reduction="classwise"
+        ),
     ]
 
 
-def _of_kernels(p: Array, y: Labels, probs: Array, labels: Labels) -> list[tuple[Shared, tuple[Array, Labels]]]:
+def _of_kernels(
+    p: Array, y: Labels, probs: Array, labels: Labels
+) -> list[tuple[SharedDefinition, tuple[Array, Labels]]]:
     import relplot
     from netcal.metrics import MMCE
 
-    smooth = Shared(
+    smooth = SharedDefinition(
         "smooth ECE",
         {"name": "smooth-ece"},
         "relplot",
         lambda: relplot.smECE(p, y),
         "they evaluate the kernel on a grid and find the bandwidth to 1/1000",
     )
-    kernel = Shared("MMCE of the confidence", {"name": "mmce"}, "netcal", lambda: MMCE().measure(probs, labels))
+    kernel = SharedDefinition(
+        "MMCE of the confidence", {"name": "mmce"}, "netcal", lambda: MMCE().measure(probs, labels)
+    )
     return [(smooth, (p, y)), (kernel, (probs, labels))]
 
 
-def compared(shared: Shared, p: Array, y: Labels) -> str:
+def compared(shared: SharedDefinition, p: Array, y: Labels) -> str:
     """The row of one shared definition; larger differences have a reason or are marked as unexplained."""
     theirs = float(shared.theirs())
     if shared.measure["name"] not in calibrant.MEASURES:

@@ -27,7 +27,7 @@ RECALIBRATION = ("calibration-slope", "logistic-intercept", "calibration-interce
 Array = npt.NDArray[Any]
 
 
-class Contest(NamedTuple):
+class TimedMeasure(NamedTuple):
     """What was timed: seconds of both, and the largest difference of their values."""
 
     what: str
@@ -53,7 +53,7 @@ def rows() -> tuple[Array, Array, Array]:
     return logits, labels, random.integers(0, CLUSTERS, N)
 
 
-def decision_curves(logits: Array, labels: Array) -> Contest:
+def decision_curves(logits: Array, labels: Array) -> TimedMeasure:
     """The decision curve at 99 thresholds; that of dcurves has no intervals."""
     import pandas as pd
     from dcurves import dca
@@ -73,10 +73,10 @@ def decision_curves(logits: Array, labels: Array) -> Contest:
         clock=time.process_time,
     )
     what = "Decision curve, 99 thresholds: with intervals; dcurves: without"
-    return Contest(what, seconds["ours"], seconds["peer"], float(np.abs(ours - theirs).max()))
+    return TimedMeasure(what, seconds["ours"], seconds["peer"], float(np.abs(ours - theirs).max()))
 
 
-def recalibration(logits: Array, labels: Array) -> Contest:
+def recalibration(logits: Array, labels: Array) -> TimedMeasure:
     """Slope, its intercept, and the intercept with the slope fixed at 1: statsmodels has Wald intervals."""
     import statsmodels.api as sm
 
@@ -95,10 +95,10 @@ def recalibration(logits: Array, labels: Array) -> Contest:
 
     seconds = medians({"ours": ours, "peer": peer}, rounds=ROUNDS, clock=time.process_time)
     what = "Slope and both intercepts: with profile intervals and p-values; statsmodels: with Wald intervals"
-    return Contest(what, seconds["ours"], seconds["peer"], float(np.abs(np.subtract(ours(), peer())).max()))
+    return TimedMeasure(what, seconds["ours"], seconds["peer"], float(np.abs(np.subtract(ours(), peer())).max()))
 
 
-def clustered(logits: Array, labels: Array, clusters: Array) -> Contest:
+def clustered(logits: Array, labels: Array, clusters: Array) -> TimedMeasure:
     """The standard error of the slope for rows in clusters, with the correction of statsmodels."""
     import statsmodels.api as sm
 
@@ -116,7 +116,7 @@ def clustered(logits: Array, labels: Array, clusters: Array) -> Contest:
 
     seconds = medians({"ours": ours, "peer": peer}, rounds=ROUNDS, clock=time.process_time)
     what = f"Slope with the error of {CLUSTERS} clusters"
-    return Contest(what, seconds["ours"], seconds["peer"], abs(ours() - peer()))
+    return TimedMeasure(what, seconds["ours"], seconds["peer"], abs(ours() - peer()))
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, log_softmax, logit, softmax
 
 import calibrant
-from benchmarks.compare.data import Predictions, classifiers, read_file
+from benchmarks.compare.data import FilePredictions, classifiers, read_file
 from benchmarks.records import publish
 from benchmarks.timing import machine
 from calibrant.core.batch import read_batch
@@ -72,7 +72,7 @@ def event_contenders(p: Array, y: Array) -> dict[str, dict[str, Fitted]]:
     }
 
 
-def vector_contenders(given: Predictions) -> dict[str, dict[str, Fitted]]:
+def vector_contenders(given: FilePredictions) -> dict[str, dict[str, Fitted]]:
     """The same for the whole vector, on the given logits or the logarithms of the probabilities."""
     from netcal.scaling import TemperatureScaling
     from sklearn.linear_model import LogisticRegression

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.provenance import Pool
 from benchmarks.pseudo_real import experiment, model
-from benchmarks.pseudo_real.experiment import FOLDER, SEEDS, Job, Record, jobs
+from benchmarks.pseudo_real.experiment import FOLDER, SEEDS, ExperimentPart, Record, jobs
 from benchmarks.pseudo_real.page import page
 from benchmarks.records import append, current, publish, read
 
@@ -25,9 +25,9 @@ RECORDS = "pseudo-real/records"
 PROCESSES = min(os.cpu_count() or 1, 4)
 
 
-def stored() -> dict[Job, list[Record]]:
+def stored() -> dict[ExperimentPart, list[Record]]:
     """The records of an earlier run of the same code."""
-    return {Job(*job): records for job, records in read(current(RECORDS, __file__))}
+    return {ExperimentPart(*job): records for job, records in read(current(RECORDS, __file__))}
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from scipy.stats import rankdata, spearmanr
 
 from benchmarks.laws import possible
 from benchmarks.pseudo_real.calibrators import CALIBRATORS
-from benchmarks.pseudo_real.experiment import EVENTS, SEEDS, SIZES, Job, Record, jobs
+from benchmarks.pseudo_real.experiment import EVENTS, SEEDS, SIZES, ExperimentPart, Record, jobs
 from benchmarks.pseudo_real.model import MODELS
 from benchmarks.pseudo_real.truth import TRUTHS
 from calibrant.core.cells import Floats
@@ -19,7 +19,7 @@ _MODELS = tuple(MODELS)
 
 
 @dataclass(frozen=True)
-class Results:
+class EvaluatorArrays:
     """Values of every evaluator, with the axes evaluator, model, event, calibrator, size and seed.
 
     ``distance``, ``ece`` and ``ce`` hold these arrays by (estimate of the true map, norm); ``ece`` by norm alone.
@@ -65,7 +65,7 @@ class Results:
         return found
 
 
-def complete_seeds(results: Mapping[Job, Sequence[Record]], kind: str) -> int:
+def complete_seeds(results: Mapping[ExperimentPart, Sequence[Record]], kind: str) -> int:
     """The number of seeds, from 0 on, of which every job of a kind has records."""
     for seed in range(SEEDS):
         if any(job not in results for job in jobs(seed + 1) if job.kind == kind):
@@ -74,8 +74,8 @@ def complete_seeds(results: Mapping[Job, Sequence[Record]], kind: str) -> int:
 
 
 def arrays(
-    results: Mapping[Job, Sequence[Record]], kind: str, evaluators: Sequence[str], calibrators: Sequence[str]
-) -> Results:
+    results: Mapping[ExperimentPart, Sequence[Record]], kind: str, evaluators: Sequence[str], calibrators: Sequence[str]
+) -> EvaluatorArrays:
     """The records of a kind of job, of complete seeds."""
     seeds = complete_seeds(results, kind)
     if seeds == 0:
@@ -95,10 +95,12 @@ def arrays(
                 ce[truth, norm][at] = record["ce"][truth][norm - 1]
             for norm in ece:
                 ece[norm][at] = record["ece"][norm - 1]
-    return Results(tuple(evaluators), tuple(calibrators), distance, ece, ce)
+    return EvaluatorArrays(tuple(evaluators), tuple(calibrators), distance, ece, ce)
 
 
-def calibrator_distances(results: Mapping[Job, Sequence[Record]], calibrators: Sequence[str] = CALIBRATORS) -> Floats:
+def calibrator_distances(
+    results: Mapping[ExperimentPart, Sequence[Record]], calibrators: Sequence[str] = CALIBRATORS
+) -> Floats:
     """|c_hat - c*| of some calibrators, in thousandths: ``(calibrator, model, event)``, mean over complete seeds."""
     seeds = complete_seeds(results, "calibrators")
     found = np.zeros((len(calibrators), len(_MODELS), len(EVENTS)))

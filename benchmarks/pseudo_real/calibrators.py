@@ -57,15 +57,15 @@ FIVE = ("TempS", "VecS", "MSODIR", "dirL2", "dirODIR")
 
 
 @dataclass(frozen=True)
-class Rows:
+class ModelRows:
     """Logits ``(n, K)`` of a model and labels ``(n,)``."""
 
     logits: Floats
     labels: Labels
 
-    def __getitem__(self, chosen: slice) -> Rows:
+    def __getitem__(self, chosen: slice) -> ModelRows:
         """Some of the rows."""
-        return Rows(self.logits[chosen], self.labels[chosen])
+        return ModelRows(self.logits[chosen], self.labels[chosen])
 
     def event(self, name: str) -> Event:
         """The event ``confidence`` or ``class:k`` under the softmax of the logits."""
@@ -81,7 +81,7 @@ def event_of(probs: Floats, labels: Labels, name: str) -> Event:
     return Event(np.ascontiguousarray(probs[:, k]), (labels == k).astype(np.int8))
 
 
-def fitted_vector(method: str, training: Rows) -> CalibrationMap:
+def fitted_vector(method: str, training: ModelRows) -> CalibrationMap:
     """A map of the whole vector, of logits."""
     batch = read_batch(training.logits, training.labels, scale="logit")
     return Fitting.read(method, {}, "canonical").run(batch, FitContext())
@@ -94,7 +94,7 @@ def fitted_curve(name: str, training: Event) -> Callable[[Floats], Floats]:
     return lambda p: np.clip(curve(p), 0.0, 1.0)
 
 
-def calibrated(name: str, training: Rows, rows: Rows, event: str) -> Event:
+def calibrated(name: str, training: ModelRows, rows: ModelRows, event: str) -> Event:
     """Fit a calibrator to ``training`` and return its output on ``rows``, as the event's probability.
 
     Calibrators of the vector may predict another class, so ``confidence`` is then about that class; the others
@@ -106,7 +106,7 @@ def calibrated(name: str, training: Rows, rows: Rows, event: str) -> Event:
     return Event(fitted_curve(name, training.event(event))(before.p), before.y)
 
 
-def calibrated_events(name: str, training: Rows, rows: Rows, events: tuple[str, ...]) -> dict[str, Event]:
+def calibrated_events(name: str, training: ModelRows, rows: ModelRows, events: tuple[str, ...]) -> dict[str, Event]:
     """The output of a calibrator for several events; calibrators of the vector are fitted once."""
     if name not in VECTOR:
         return {event: calibrated(name, training, rows, event) for event in events}

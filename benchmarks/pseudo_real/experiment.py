@@ -18,7 +18,7 @@ from benchmarks.pseudo_real.calibrators import (
     FINER,
     FIVE,
     SIX,
-    Rows,
+    ModelRows,
     calibrated,
     calibrated_events,
     fitted_curve,
@@ -41,7 +41,7 @@ NINE = ("ES_15", "ES_sweep", "ES_CV", "PL3 CE", "PL MSE", "PL_DE", "beta", "isot
 Record = dict[str, Any]
 
 
-class Job(NamedTuple):
+class ExperimentPart(NamedTuple):
     """One part of the experiment: ``kind`` is ``calibrators``, ``evaluators`` or ``biases``.
 
     ``event`` is empty for the calibrators, whose fits cover all events.
@@ -54,19 +54,19 @@ class Job(NamedTuple):
     seed: int
 
 
-def jobs(repetitions: int) -> list[Job]:
+def jobs(repetitions: int) -> list[ExperimentPart]:
     """Every job of the first ``repetitions`` seeds; those of one seed come before those of the next."""
     return [job for seed in range(repetitions) for job in _of_seed(seed)]
 
 
-def _of_seed(seed: int) -> list[Job]:
-    found = [Job("calibrators", *names, "", seed) for names in product(model.MODELS, (*CALIBRATORS, FINER))]
-    found += [Job("evaluators", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, SIX)]
+def _of_seed(seed: int) -> list[ExperimentPart]:
+    found = [ExperimentPart("calibrators", *names, "", seed) for names in product(model.MODELS, (*CALIBRATORS, FINER))]
+    found += [ExperimentPart("evaluators", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, SIX)]
     # Real predictions, beside which these stand, are evaluated under confidence alone.
-    return found + [Job("biases", m, c, "confidence", seed) for m, c in product(model.MODELS, FIVE)]
+    return found + [ExperimentPart("biases", m, c, "confidence", seed) for m, c in product(model.MODELS, FIVE)]
 
 
-def run(job: Job) -> list[Record]:
+def run(job: ExperimentPart) -> list[Record]:
     """The records of a job."""
     if job.kind == "calibrators":
         return calibrator_records(job, held_out(job.model))
@@ -87,10 +87,10 @@ def predict(name: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def held_out(name: str) -> Rows:
+def held_out(name: str) -> ModelRows:
     """The held-out rows of a model: for the calibrators, then for the evaluators, then for the truth."""
     with np.load(_stored(name)) as arrays:
-        return Rows(arrays["logits"].astype(np.float64), arrays["labels"])
+        return ModelRows(arrays["logits"].astype(np.float64), arrays["labels"])
 
 
 def _stored(name: str) -> Path:
@@ -130,7 +130,7 @@ def evaluated_rows(n: int, seed: int) -> slice:
     return slice(start, start + n)
 
 
-def calibrator_records(job: Job, rows: Rows, truth_rows: int = TRUTH_ROWS) -> list[Record]:
+def calibrator_records(job: ExperimentPart, rows: ModelRows, truth_rows: int = TRUTH_ROWS) -> list[Record]:
     """Tables 1 and F1: the distance of the calibrator's output from the true map of the uncalibrated predictions."""
     truth = rows[-truth_rows:]
     tested = truth[:DISTANCE_ROWS]
@@ -144,7 +144,11 @@ def calibrator_records(job: Job, rows: Rows, truth_rows: int = TRUTH_ROWS) -> li
 
 
 def evaluator_records(
-    job: Job, rows: Rows, names: Sequence[str], truth_rows: int = TRUTH_ROWS, sizes: Sequence[int] = SIZES
+    job: ExperimentPart,
+    rows: ModelRows,
+    names: Sequence[str],
+    truth_rows: int = TRUTH_ROWS,
+    sizes: Sequence[int] = SIZES,
 ) -> list[Record]:
     """Tables 2, 3, F2 to F19 and F24: every evaluator on the output of a calibrator, for every size.
 

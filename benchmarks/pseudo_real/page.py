@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from benchmarks.provenance import uses
 from benchmarks.pseudo_real.arrays import (
-    Results,
+    EvaluatorArrays,
     agreement,
     arrays,
     calibrator_distances,
@@ -27,7 +27,7 @@ from benchmarks.pseudo_real.experiment import (
     SEEDS,
     SIZES,
     TRUTH_ROWS,
-    Job,
+    ExperimentPart,
     Record,
 )
 from benchmarks.pseudo_real.model import CLASSES, MODELS, TRAINING_ROWS
@@ -112,7 +112,7 @@ def _deviations(values: Floats) -> list[Row]:
     return _by_pair(values.mean(axis=(3, 4)).std(axis=-1, ddof=1)[..., None])
 
 
-def calibrator_tables(results: Mapping[Job, Sequence[Record]]) -> list[str]:
+def calibrator_tables(results: Mapping[ExperimentPart, Sequence[Record]]) -> list[str]:
     """Tables 1 and F1."""
     distances = calibrator_distances(results)
     fifteen = [CALIBRATORS.index(name) for name in FIFTEEN]
@@ -127,7 +127,7 @@ def calibrator_tables(results: Mapping[Job, Sequence[Record]]) -> list[str]:
     ]  # fmt: skip
 
 
-def _main_tables(found: Results) -> list[str]:
+def _main_tables(found: EvaluatorArrays) -> list[str]:
     """Tables 2, 3, F8 and F9."""
     published = list(PUBLISHED["T2"].values())
     parts = [
@@ -157,7 +157,7 @@ def _main_tables(found: Results) -> list[str]:
     return parts
 
 
-def _tables(found: Results) -> list[str]:
+def _tables(found: EvaluatorArrays) -> list[str]:
     """Tables F2 to F7 and F10 to F19."""
     paper = PUBLISHED["mean ranks"]
     distance, error = "|c_hat - c*|", "|ECE - CE|"
@@ -198,7 +198,7 @@ def _number(name: str) -> str:
     return f"Table {int(name[1:]) + 4} (arXiv: {name})"
 
 
-def _beside(found: Results) -> str:
+def _beside(found: EvaluatorArrays) -> str:
     """Our own columns beside the paper's best."""
     names = (*OURS, "PL CE", "PL3 CE", "beta", "ES_15")
     lines = [_line(["", *names]), _line(["---"] * (len(names) + 1))]
@@ -225,7 +225,7 @@ def models_table(facts: Mapping[str, Record]) -> str:
     return "\n".join(lines)
 
 
-def remaining_errors(found: Results) -> str:
+def remaining_errors(found: EvaluatorArrays) -> str:
     """True calibration error after each of the six calibrators, mean over models, sizes and seeds."""
     lines = [_line(["calibrator", *map(event_name, EVENTS)]), _line(["---"] * (len(EVENTS) + 1))]
     means = 1e3 * found.ce["isotonic", 1][0].mean(axis=(0, 3, 4))
@@ -234,7 +234,7 @@ def remaining_errors(found: Results) -> str:
     return "\n".join(lines)
 
 
-def order(found: Results) -> str:
+def order(found: EvaluatorArrays) -> str:
     """The order of Table 2, the paper's beside ours."""
     values = found.distances(TEN).mean(axis=(1, 2, 3, 4, 5))
     ours = [f"{TEN[i]} {values[i]:.2f}" for i in np.argsort(values)]
@@ -244,7 +244,7 @@ def order(found: Results) -> str:
     return "\n".join(lines)
 
 
-def calibrator_order(results: Mapping[Job, Sequence[Record]]) -> str:
+def calibrator_order(results: Mapping[ExperimentPart, Sequence[Record]]) -> str:
     """The mean ranks of Table F1, the paper's beside ours."""
     ranks = mean_ranks(np.array([values for _, values in _by_pair(calibrator_distances(results))]))
     published = PUBLISHED["mean ranks"]["F1"]
@@ -255,7 +255,9 @@ def calibrator_order(results: Mapping[Job, Sequence[Record]]) -> str:
     return "\n".join(lines)
 
 
-def explanation(found: Results, results: Mapping[Job, Sequence[Record]], facts: Mapping[str, Record]) -> str:
+def explanation(
+    found: EvaluatorArrays, results: Mapping[ExperimentPart, Sequence[Record]], facts: Mapping[str, Record]
+) -> str:
     """Why the orders differ, with the figures that show it."""
     identity, best = found.distances(("identity", "PL CE")).mean(axis=(1, 2, 3, 4, 5))
     coarse, fine = calibrator_distances(results, ("Scaling-Binning", FINER)).mean(axis=(1, 2))
@@ -282,7 +284,7 @@ def explanation(found: Results, results: Mapping[Job, Sequence[Record]], facts: 
 """
 
 
-def page(results: Mapping[Job, Sequence[Record]], facts: Mapping[str, Record]) -> str:
+def page(results: Mapping[ExperimentPart, Sequence[Record]], facts: Mapping[str, Record]) -> str:
     """The whole page."""
     found = arrays(results, "evaluators", EVALUATORS, SIX)
     fits = complete_seeds(results, "calibrators")

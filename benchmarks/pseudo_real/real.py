@@ -42,7 +42,7 @@ PAPER = (
 )  # fmt: skip
 
 
-class Task(NamedTuple):
+class RealTask(NamedTuple):
     """One calibrator of one file."""
 
     file: str
@@ -79,7 +79,7 @@ def errors_of_subsets(event: Event, size: int, count: int) -> dict[str, list[flo
     return found
 
 
-def page(answers: Mapping[Task, Answer], pseudo: Floats, seeds: int, wanted: Sequence[str]) -> str:
+def page(answers: Mapping[RealTask, Answer], pseudo: Floats, seeds: int, wanted: Sequence[str]) -> str:
     """The page, with the files of ``wanted`` that have answers for every calibrator.
 
     ``pseudo (size, evaluator)`` are the biases on the pseudo-real data, in thousandths.
@@ -136,10 +136,10 @@ def _seeds(seeds: int) -> str:
     return "one seed" if seeds == 1 else f"{seeds} seeds"
 
 
-def _means(answers: Mapping[Task, Answer], files: Sequence[str]) -> Floats:
+def _means(answers: Mapping[RealTask, Answer], files: Sequence[str]) -> Floats:
     """The mean calibration error ``(size, evaluator)`` over files, calibrators and subsets, in thousandths."""
     means = [
-        [np.mean([answers[Task(file, c)][str(size)][name] for file in files for c in FIVE]) for name in NINE]
+        [np.mean([answers[RealTask(file, c)][str(size)][name] for file in files for c in FIVE]) for name in NINE]
         for size, _ in SUBSETS
     ]
     return 1e3 * possible(np.array(means), "mean calibration error")
@@ -176,13 +176,13 @@ def _verdict(real: Floats, pseudo: Floats) -> str:
     )
 
 
-def order_of(answers: Mapping[Task, Answer], file: str, evaluator: str) -> list[str]:
+def order_of(answers: Mapping[RealTask, Answer], file: str, evaluator: str) -> list[str]:
     """The calibrators from the smallest to the largest calibration error."""
-    errors = [answers[Task(file, c)][str(SUBSETS[-1][0])][evaluator][0] for c in FIVE]
+    errors = [answers[RealTask(file, c)][str(SUBSETS[-1][0])][evaluator][0] for c in FIVE]
     return [FIVE[i] for i in np.argsort(errors, kind="stable")]
 
 
-def order_table(answers: Mapping[Task, Answer], file: str) -> str:
+def order_table(answers: Mapping[RealTask, Answer], file: str) -> str:
     """One panel of Figure F8."""
     lines = [f"### {file}", "", "| evaluator | " + " | ".join(map(str, range(1, len(FIVE) + 1))) + " |"]
     lines.append("|---|" + "---|" * len(FIVE))
@@ -190,7 +190,7 @@ def order_table(answers: Mapping[Task, Answer], file: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def order_summary(answers: Mapping[Task, Answer], files: Sequence[str]) -> str:
+def order_summary(answers: Mapping[RealTask, Answer], files: Sequence[str]) -> str:
     """How far the evaluators agree on the order."""
     same = sum(len({tuple(order_of(answers, file, name)) for name in NINE}) == 1 for file in files)
     best = sum(len({order_of(answers, file, name)[0] for name in NINE}) == 1 for file in files)
@@ -216,12 +216,12 @@ def main() -> None:
     found = arrays(stored(), "biases", NINE, FIVE)
     pseudo = found.biases(NINE)[:, :, EVENTS.index("confidence")].mean(axis=(1, 2, 4)).T
     kept = current("pseudo-real/real", __file__)
-    answers: dict[Task, Answer] = {Task(*task): answer for task, answer in read(kept)}
+    answers: dict[RealTask, Answer] = {RealTask(*task): answer for task, answer in read(kept)}
     every = classifiers(asked.folder)
     paths = [path for path in every if asked.most_classes is None or _classes(path) <= asked.most_classes]
     for path in paths:
         for calibrator in FIVE:
-            task = Task(path.stem, calibrator)
+            task = RealTask(path.stem, calibrator)
             if task not in answers:
                 answers[task] = run(path, calibrator)
                 append(kept, [task, answers[task]])

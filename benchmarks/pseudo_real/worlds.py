@@ -80,7 +80,7 @@ STEPS, LEVELS, SHRUNK = (0.25, 0.5, 0.8), (0.125, 0.375, 0.65, 0.9), 0.7
 MAPS = (*SLOPES, "steps")
 
 
-class World(NamedTuple):
+class SimulatedWorld(NamedTuple):
     """A distribution of predictions and a true map."""
 
     predictions: str
@@ -115,7 +115,7 @@ class World(NamedTuple):
         return value
 
 
-WORLDS = tuple(World(*names) for names in product(PREDICTIONS, MAPS))
+WORLDS = tuple(SimulatedWorld(*names) for names in product(PREDICTIONS, MAPS))
 
 
 @cache
@@ -124,7 +124,7 @@ def _many(predictions: str) -> Floats:
 
 
 @cache
-def _offset(world: World) -> float:
+def _offset(world: SimulatedWorld) -> float:
     z = _many(world.predictions)
     shape, mean = world._shape(z), float(expit(z).mean())
     return float(brentq(lambda offset: float(_shifted(shape, offset, world.map).mean()) - mean, -10.0, 10.0))
@@ -134,7 +134,7 @@ def _shifted(shape: Floats, offset: float, map: str) -> Floats:
     return np.clip(shape + offset, 0.0, 1.0) if map in OF_PROBABILITIES else expit(shape + offset)
 
 
-class Task(NamedTuple):
+class WorldTask(NamedTuple):
     """``kind`` is ``calibrators`` or ``evaluators``."""
 
     kind: str
@@ -143,15 +143,15 @@ class Task(NamedTuple):
     seed: int
 
 
-def tasks(seeds: int) -> list[Task]:
+def tasks(seeds: int) -> list[WorldTask]:
     """Those of a seed come before those of the next."""
-    return [Task(kind, *world, seed) for seed in range(seeds) for kind in ("calibrators", "evaluators")
+    return [WorldTask(kind, *world, seed) for seed in range(seeds) for kind in ("calibrators", "evaluators")
             for world in WORLDS]  # fmt: skip
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(task: WorldTask) -> dict[str, Any]:
     """Distances from the truth by calibrator, or by size and evaluator with the reported and true errors."""
-    world = World(task.predictions, task.map)
+    world = SimulatedWorld(task.predictions, task.map)
     points, c = world.draw(1_000_000, POINTS)
     if task.kind == "calibrators":
         training, _ = world.draw(task.seed, CALIBRATION_ROWS)
@@ -175,7 +175,7 @@ def _curve(name: str, training: Event) -> Callable[[Floats], Floats]:
     return fitted_curve(name, training)
 
 
-Answers = Mapping[Task, Mapping[str, Any]]
+Answers = Mapping[WorldTask, Mapping[str, Any]]
 
 
 def distances(answers: Answers, names: Sequence[str]) -> Floats:
@@ -303,7 +303,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=SEEDS, choices=range(1, SEEDS + 1), help="samples")
     seeds = parser.parse_args().repetitions
     path = current(RECORDS, __file__)
-    answers = {Task(*task): answer for task, answer in read(path)}
+    answers = {WorldTask(*task): answer for task, answer in read(path)}
     for task in tasks(seeds):
         if task not in answers:
             answers[task] = run(task)

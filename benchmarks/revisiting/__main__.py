@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks.provenance import here
 from benchmarks.records import KEPT, publish
-from benchmarks.revisiting.measures import Figures, decisions, figures
-from benchmarks.revisiting.models import Predictions, Train, families, predictions, smoothed
-from benchmarks.revisiting.page import Results, page, pictures
+from benchmarks.revisiting.measures import SeverityFigures, decisions, figures
+from benchmarks.revisiting.models import SeverityLogits, Train, families, predictions, smoothed
+from benchmarks.revisiting.page import SeverityResults, page, pictures
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -33,27 +33,29 @@ def main() -> None:
     }
     measured = {family: {name: _measured(each) for name, each in own.items()} for family, own in kept.items()}
     smoothing = measured.pop("label smoothing")
-    found = Results(measured, smoothing, decisions(kept))
+    found = SeverityResults(measured, smoothing, decisions(kept))
     drawn = pictures(found)
     for name, picture in drawn.items():
         (DOCS / "pictures" / f"revisiting-{name}.svg").write_bytes(picture.content)
     publish(DOCS / "benchmarks" / "revisiting.md", page(found, drawn))
 
 
-def _predicted(path: Path, train: Train) -> list[Predictions]:
+def _predicted(path: Path, train: Train) -> list[SeverityLogits]:
     """The predictions of every severity, from the file if it exists."""
     if not path.exists():
         each = predictions(train)
         part = path.with_suffix(".part.npz")
-        arrays: dict[str, Any] = {name: np.stack([getattr(one, name) for one in each]) for name in Predictions._fields}
+        arrays: dict[str, Any] = {
+            name: np.stack([getattr(one, name) for one in each]) for name in SeverityLogits._fields
+        }
         np.savez(part, **arrays)
         part.rename(path)
         print(path.stem, flush=True)
     with np.load(path) as stored:
-        return [Predictions(*each) for each in zip(*(stored[name] for name in Predictions._fields), strict=True)]
+        return [SeverityLogits(*each) for each in zip(*(stored[name] for name in SeverityLogits._fields), strict=True)]
 
 
-def _measured(given: list[Predictions]) -> list[Figures]:
+def _measured(given: list[SeverityLogits]) -> list[SeverityFigures]:
     return [figures(each) for each in given]
 
 

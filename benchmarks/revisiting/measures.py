@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import calibrant
-from benchmarks.revisiting.models import Predictions, temperature_of
+from benchmarks.revisiting.models import SeverityLogits, temperature_of
 
 #: The variants of ECE of the paper's Figures 15 to 17, the first of which is that of its other figures: reduction,
 #: measure.
@@ -38,7 +38,7 @@ PAIRS: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
 )
 
 
-class Figures(NamedTuple):
+class SeverityFigures(NamedTuple):
     """Numbers of one classifier at one severity; ECE by variant is after temperature scaling.
 
     ``debiased`` is the debiased ECE of the main variant before temperature scaling, whose plain values are ``before``
@@ -70,7 +70,7 @@ class Decisions(NamedTuple):
     settings: int
 
 
-def decisions(found: Mapping[str, Mapping[str, Sequence[Predictions]]]) -> dict[str, list[Decisions]]:
+def decisions(found: Mapping[str, Mapping[str, Sequence[SeverityLogits]]]) -> dict[str, list[Decisions]]:
     """The costs of the decisions of every pair, before temperature scaling (Figure 12)."""
     return {
         " and ".join(f"{family} ({name})" for family, name in pair): [
@@ -81,7 +81,7 @@ def decisions(found: Mapping[str, Mapping[str, Sequence[Predictions]]]) -> dict[
     }
 
 
-def _decisions(severity: int, one: Predictions, other: Predictions) -> Decisions:
+def _decisions(severity: int, one: SeverityLogits, other: SeverityLogits) -> Decisions:
     plane = calibrant.cost_plane(one.before, other.before, one.labels, scale="logit")
     reduction, measure = VARIANTS[MAIN]
     errors, eces = [], []
@@ -100,7 +100,7 @@ def _decisions(severity: int, one: Predictions, other: Predictions) -> Decisions
     )
 
 
-def figures(given: Predictions) -> Figures:
+def figures(given: SeverityLogits) -> SeverityFigures:
     """Measure the predictions of a classifier at one severity."""
     reduction, measure = VARIANTS[MAIN]
     plain = calibrant.evaluate(given.before, given.labels, scale="logit", reduction=reduction, measures=[measure])[
@@ -110,7 +110,7 @@ def figures(given: Predictions) -> Figures:
         given.after, given.labels, scale="logit", reduction="canonical", measures=["log-loss", "brier"]
     )
     variants = {name: _value(given, *of) for name, of in VARIANTS.items()}
-    return Figures(
+    return SeverityFigures(
         float(np.mean(given.before.argmax(axis=1) != given.labels)),
         float(plain.value or 0.0),
         float(plain.debiased or 0.0),
@@ -122,6 +122,6 @@ def figures(given: Predictions) -> Figures:
     )
 
 
-def _value(given: Predictions, reduction: str, measure: dict[str, Any]) -> float:
+def _value(given: SeverityLogits, reduction: str, measure: dict[str, Any]) -> float:
     report = calibrant.evaluate(given.after, given.labels, scale="logit", reduction=reduction, measures=[measure])
     return float(report[measure["name"]].value or 0.0)

@@ -27,7 +27,7 @@ _EPOCHS, _BATCH, _RATE = 60, 64, 0.01
 _LEAST = 1e-6
 
 
-class Predictions(NamedTuple):
+class SeverityLogits(NamedTuple):
     """Logits ``(n, K)`` of one severity before and after the temperature of clean digits, and labels ``(n,)``."""
 
     before: Floats
@@ -105,11 +105,11 @@ def smoothed() -> Mapping[str, Train]:
     return {f"{smoothing:g}": network(128, smoothing) for smoothing in SMOOTHINGS}
 
 
-def predictions(train: Train, splits: int = SPLITS) -> list[Predictions]:
+def predictions(train: Train, splits: int = SPLITS) -> list[SeverityLogits]:
     """The predictions of every severity, with the test rows of all splits."""
     parts = [list(_of_split(train, seed)) for seed in range(splits)]
     return [
-        Predictions(*(np.concatenate(arrays) for arrays in zip(*each, strict=True)))
+        SeverityLogits(*(np.concatenate(arrays) for arrays in zip(*each, strict=True)))
         for each in zip(*parts, strict=True)
     ]
 
@@ -120,7 +120,7 @@ def temperature_of(logits: Floats, labels: npt.NDArray[np.int64]) -> float:
     return float(fitted.function.parameters()["temperature"])
 
 
-def _of_split(train: Train, seed: int) -> Iterator[Predictions]:
+def _of_split(train: Train, seed: int) -> Iterator[SeverityLogits]:
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
@@ -132,4 +132,4 @@ def _of_split(train: Train, seed: int) -> Iterator[Predictions]:
     noise = random.standard_normal(X[tested].shape)
     for severity in SEVERITIES:
         found = logits(np.clip(X[tested] + _NOISE * severity * noise, 0.0, 1.0))
-        yield Predictions(found, found / temperature, y[tested])
+        yield SeverityLogits(found, found / temperature, y[tested])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
-from benchmarks.revisiting.measures import MAIN, VARIANTS, Decisions, Figures
+from benchmarks.revisiting.measures import MAIN, VARIANTS, Decisions, SeverityFigures
 from benchmarks.revisiting.models import SMOOTHINGS, SPLITS
 from benchmarks.revisiting.pictures import by_severity, laws
 from benchmarks.timing import machine
@@ -22,15 +22,15 @@ _SHOWN = 2
 _LOSSES = (("log loss", "log_loss"), ("Brier score", "brier"))
 
 
-class Results(NamedTuple):
+class SeverityResults(NamedTuple):
     """Figures by severity: of each classifier of each family, and of each amount of label smoothing; pairs' costs."""
 
-    families: Mapping[str, Mapping[str, Sequence[Figures]]]
-    smoothing: Mapping[str, Sequence[Figures]]
+    families: Mapping[str, Mapping[str, Sequence[SeverityFigures]]]
+    smoothing: Mapping[str, Sequence[SeverityFigures]]
     decisions: Mapping[str, Sequence[Decisions]]
 
     @property
-    def classifiers(self) -> dict[str, Sequence[Figures]]:
+    def classifiers(self) -> dict[str, Sequence[SeverityFigures]]:
         """The classifiers of all families."""
         return {f"{family} ({name})": each for family, own in self.families.items() for name, each in own.items()}
 
@@ -45,7 +45,7 @@ tested on the remaining 797, in {splits} random splits whose test rows are poole
 """
 
 
-def pictures(found: Results) -> dict[str, Drawn]:
+def pictures(found: SeverityResults) -> dict[str, Drawn]:
     """The pictures by name."""
     by_family = {family: [one for each in own.values() for one in each] for family, own in found.families.items()}
     names = {name: each[0] for name, each in found.classifiers.items()}
@@ -74,7 +74,7 @@ def pictures(found: Results) -> dict[str, Drawn]:
     }
 
 
-def page(found: Results, drawn: Mapping[str, Drawn]) -> str:
+def page(found: SeverityResults, drawn: Mapping[str, Drawn]) -> str:
     """The page: each experiment with its picture, its table and what the paper finds."""
     return "\n".join(
         [
@@ -120,12 +120,15 @@ def page(found: Results, drawn: Mapping[str, Drawn]) -> str:
 
 
 def _over_severities(
-    title: str, what: str, lines: Mapping[str, Sequence[Figures]], values: Mapping[str, Sequence[Sequence[float]]]
+    title: str,
+    what: str,
+    lines: Mapping[str, Sequence[SeverityFigures]],
+    values: Mapping[str, Sequence[Sequence[float]]],
 ) -> Drawn:
     return by_severity(title, what, list(lines), values)
 
 
-def _calibration(lines: Mapping[str, Sequence[Figures]]) -> dict[str, list[list[float]]]:
+def _calibration(lines: Mapping[str, Sequence[SeverityFigures]]) -> dict[str, list[list[float]]]:
     return {
         "ECE before temperature scaling": [[one.before for one in each] for each in lines.values()],
         "ECE after it": [[one.after for one in each] for each in lines.values()],
@@ -133,20 +136,20 @@ def _calibration(lines: Mapping[str, Sequence[Figures]]) -> dict[str, list[list[
     }
 
 
-def _laws(found: Results, of: str) -> dict[str, PowerLaw]:
+def _laws(found: SeverityResults, of: str) -> dict[str, PowerLaw]:
     return {
         family: power_law([Point(one.error, getattr(one, of)) for each in own.values() for one in each], over="batches")
         for family, own in found.families.items()
     }
 
 
-def _front(found: Results, of: str = "before") -> tuple[str, ...]:
+def _front(found: SeverityResults, of: str = "before") -> tuple[str, ...]:
     clean = {name: each[0] for name, each in found.classifiers.items()}
     errors = {name: one.error for name, one in clean.items()}
     return pareto_front(errors, {name: getattr(one, of) for name, one in clean.items()})
 
 
-def _law_table(found: Results) -> str:
+def _law_table(found: SeverityResults) -> str:
     lines = [
         "| family | plain ECE | interval | debiased ECE | plain ECE after temperature scaling |",
         "|---|---|---|---|---|",
@@ -164,7 +167,7 @@ def _law_table(found: Results) -> str:
     return "\n".join([*lines, ""])
 
 
-def _decision_table(found: Results) -> str:
+def _decision_table(found: SeverityResults) -> str:
     head = "pair | severity | classification errors | ECE | more accurate is cheaper | better calibrated is cheaper"
     lines = [f"| {head} |", "|---|---|---|---|---|---|"]
     for letter, (pair, each) in zip(ascii_lowercase, found.decisions.items(), strict=False):
@@ -175,7 +178,7 @@ def _decision_table(found: Results) -> str:
     return "\n".join([*lines, ""])
 
 
-def _decision_text(found: Results) -> str:
+def _decision_text(found: SeverityResults) -> str:
     planes = [one for each in found.decisions.values() for one in each]
     most = sum(2 * one.accurate > one.settings for one in planes)
     apart = [one for one in planes if (one.errors[0] < one.errors[1]) != (one.eces[0] < one.eces[1])]
@@ -188,7 +191,7 @@ def _decision_text(found: Results) -> str:
     )
 
 
-def _correlations(found: Results) -> str:
+def _correlations(found: SeverityResults) -> str:
     texts = []
     for family, own in found.families.items():
         points = [(one.error, one.after) for each in own.values() for one in each]
@@ -196,7 +199,7 @@ def _correlations(found: Results) -> str:
     return ", ".join(texts) + ", after temperature scaling"
 
 
-def _severity_text(found: Results) -> str:
+def _severity_text(found: SeverityResults) -> str:
     last = {family: list(own.values())[-1] for family, own in found.families.items()}
     rising = [family for family, each in last.items() if each[-1].after > 2.0 * each[0].after]
     under = [family for family, each in last.items() if each[0].temperature < 1.0]
@@ -209,7 +212,7 @@ def _severity_text(found: Results) -> str:
     )
 
 
-def _smoothing_table(found: Results) -> str:
+def _smoothing_table(found: SeverityResults) -> str:
     severities = range(len(next(iter(found.smoothing.values()))))
     parts = []
     for title, of, digits in (
@@ -230,7 +233,7 @@ def _smoothing_table(found: Results) -> str:
     return "\n".join(parts)
 
 
-def _smoothing_text(found: Results) -> str:
+def _smoothing_text(found: SeverityResults) -> str:
     names = list(found.smoothing)
     before, after = (
         np.array([[getattr(one, of) for one in each] for each in found.smoothing.values()])
@@ -255,21 +258,21 @@ def _smoothing_text(found: Results) -> str:
     )
 
 
-def _ranks(found: Results, severity: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def _ranks(found: SeverityResults, severity: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     return {
         variant: rankdata([each[severity].variants[variant] for each in found.classifiers.values()])
         for variant in VARIANTS
     }
 
 
-def _agreements(found: Results) -> dict[str, float]:
+def _agreements(found: SeverityResults) -> dict[str, float]:
     """The mean over the severities of Spearman's correlation with the main variant."""
     severities = range(len(next(iter(found.classifiers.values()))))
     ranks = [_ranks(found, severity) for severity in severities]
     return {name: float(np.mean([spearmanr(of[MAIN], of[name]).statistic for of in ranks])) for name in VARIANTS}
 
 
-def _rank_table(found: Results) -> str:
+def _rank_table(found: SeverityResults) -> str:
     ranks, agreements = _ranks(found, _SHOWN), _agreements(found)
     lines = [f"| classifier | {' | '.join(VARIANTS)} |", "|---|" + "---|" * len(VARIANTS)]
     for i, name in enumerate(found.classifiers):
@@ -278,7 +281,7 @@ def _rank_table(found: Results) -> str:
     return "\n".join([*lines, ""])
 
 
-def _rank_text(found: Results) -> str:
+def _rank_text(found: SeverityResults) -> str:
     fronts = {}
     errors = {name: each[_SHOWN].error for name, each in found.classifiers.items()}
     for variant in VARIANTS:
@@ -292,7 +295,7 @@ def _rank_text(found: Results) -> str:
     )
 
 
-def _residuals(shown: Mapping[str, Sequence[Figures]], found: Results) -> dict[str, list[list[float]]]:
+def _residuals(shown: Mapping[str, Sequence[SeverityFigures]], found: SeverityResults) -> dict[str, list[list[float]]]:
     everything = [one for each in found.classifiers.values() for one in each]
     errors = [one.error for one in everything]
     residuals = {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.gallery.layout import Grid
-from benchmarks.revisiting.measures import Figures
+from benchmarks.revisiting.measures import SeverityFigures
 from calibrant.comparison import PowerLaw
 from calibrant.plots.canvas import SERIES, Canvas, Drawn
 from calibrant.plots.panel import Key, Range, decimal, evenly, heading
@@ -17,7 +17,9 @@ _WIDTH, _TALL = 820, 230.0
 _DASHES = (None, (6.0, 2.5))
 
 
-def laws(families: Mapping[str, Sequence[Figures]], found: Mapping[str, PowerLaw], front: Sequence[Figures]) -> Drawn:
+def laws(
+    families: Mapping[str, Sequence[SeverityFigures]], found: Mapping[str, PowerLaw], front: Sequence[SeverityFigures]
+) -> Drawn:
     """ECE against classification error with the power law of each family and the Pareto front (Figure 11)."""
     canvas = Canvas(_WIDTH, theme="auto", form="svg")
     title = "ECE and classification error of noisy digits"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.tables.binnings import Kind, cross_validated, roof, swept
-from benchmarks.tables.datasets import Dataset, Floats, unseen_predictions, unseen_truth
+from benchmarks.tables.datasets import Floats, SimulatedData, unseen_predictions, unseen_truth
 from calibrant.averaging.fitting import average
 from calibrant.averaging.process import fit_process
 from calibrant.core.cells import cells_of, sort_rows
@@ -41,7 +41,7 @@ _AFTER_CELLS = 2_000
 
 
 @dataclass(frozen=True)
-class Column:
+class MethodColumn:
     """A method's map, its reported calibration errors, and the step of its test points."""
 
     map: Map
@@ -50,12 +50,12 @@ class Column:
     pieces: int | None = None
 
 
-def answers(data: Dataset) -> dict[str, dict[str, Any]]:
+def answers(data: SimulatedData) -> dict[str, dict[str, Any]]:
     """For each method: distances of its map from the truth and its calibration errors; and the true errors."""
     return {"truth": _true_errors(data)} | {name: _answer(data, column) for name, column in _columns(data).items()}
 
 
-def _true_errors(data: Dataset) -> dict[str, Any]:
+def _true_errors(data: SimulatedData) -> dict[str, Any]:
     return {
         "error": float(np.abs(data.p - data.c).mean()),
         "squared": float(((data.p - data.c) ** 2).mean()),
@@ -63,7 +63,7 @@ def _true_errors(data: Dataset) -> dict[str, Any]:
     }
 
 
-def later_answers(data: Dataset) -> dict[str, dict[str, Any]]:
+def later_answers(data: SimulatedData) -> dict[str, dict[str, Any]]:
     """PL by differential evolution, and the squared kernel calibration error, which has no map."""
     rows, p = sort_rows(data.p, data.y), data.p
     curve, found = fit_pl_de(
@@ -71,12 +71,12 @@ def later_answers(data: Dataset) -> dict[str, dict[str, Any]]:
     )
     kernel = {"name": "skce", "label_kernel": "gaussian"}
     return {
-        "PL-DE": _answer(data, Column(curve, _plain(curve, p), pieces=found["segments"])),
+        "PL-DE": _answer(data, MethodColumn(curve, _plain(curve, p), pieces=found["segments"])),
         "KCE": {"squared": evaluate(p, data.y, measures=[kernel])["skce"].value},
     }
 
 
-def _answer(data: Dataset, column: Column) -> dict[str, Any]:
+def _answer(data: SimulatedData, column: MethodColumn) -> dict[str, Any]:
     p, truth = (all_of[:: column.step] for all_of in (unseen_predictions(data.shape, data.derivate), unseen_truth()))
     calibrated = column.map(p)
     return {
@@ -99,17 +99,17 @@ def error_after(calibrated: Floats, truth: Floats) -> float:
     return float(sizes @ gap**2 / len(values))
 
 
-def _columns(data: Dataset) -> dict[str, Column]:
+def _columns(data: SimulatedData) -> dict[str, MethodColumn]:
     p, y = data.p, data.y.astype(np.float64)
-    columns: dict[str, Column] = {}
+    columns: dict[str, MethodColumn] = {}
     for kind in _KINDS:
         found = {"15": roof(kind, p, y, 15), "sweep": swept(kind, p, y), "CV": cross_validated(kind, p, y)}
         for name, bins in found.items():
-            columns[f"{kind}_{name}"] = Column(bins, (bins.error(1), bins.error(2)), pieces=len(bins.bins))
+            columns[f"{kind}_{name}"] = MethodColumn(bins, (bins.error(1), bins.error(2)), pieces=len(bins.bins))
     rows = sort_rows(p, data.y)
     cells = cells_of(rows)
     for name, curve in (("Platt", fit_platt(cells)), ("beta", fit_beta(cells)), ("isotonic", fit_isotonic(cells))):
-        columns[name] = Column(curve, _plain(curve, p))
+        columns[name] = MethodColumn(curve, _plain(curve, p))
     return columns | _fitted(data, fold_cells(rows, 10, 0))
 
 
@@ -118,9 +118,9 @@ def _plain(curve: Map, p: Floats) -> tuple[float, float]:
     return float(np.abs(off).mean()), float((off * off).mean())
 
 
-def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
+def _fitted(data: SimulatedData, cells: FoldCells) -> dict[str, MethodColumn]:
     """All variants of PL and PL3, and the average."""
-    columns: dict[str, Column] = {}
+    columns: dict[str, MethodColumn] = {}
     counts = PiecewiseOptions().piece_counts(data.n)
     fits: list[CrossFit] = []
     for family, loss, label, step in _PIECEWISE:
@@ -129,34 +129,34 @@ def _fitted(data: Dataset, cells: FoldCells) -> dict[str, Column]:
         chosen, freely = simplest(counts, scores), int(scores.argmin())
         refined = fit.refined(range(len(counts)) if loss == "log-loss" else [chosen])
         curve = refined.curve(chosen)
-        columns[label] = Column(curve, _plain(curve, data.p), step, counts[chosen])
+        columns[label] = MethodColumn(curve, _plain(curve, data.p), step, counts[chosen])
         if loss == "log-loss":
             fits.append(fit)
             belief = piecewise_belief(family, cells, curve, counts[chosen])
-            columns[f"{label} debiased"] = Column(curve, (debiased(belief, 1), debiased(belief, 2)), step)
+            columns[f"{label} debiased"] = MethodColumn(curve, (debiased(belief, 1), debiased(belief, 2)), step)
             free, mixed = refined.curve(freely), refined.weighted(cells)
-            columns[f"{label} no rule"] = Column(free, _plain(free, data.p), step, counts[freely])
-            columns[f"{label} weighted"] = Column(mixed, _plain(mixed, data.p), SLOW_STEP)
+            columns[f"{label} no rule"] = MethodColumn(free, _plain(free, data.p), step, counts[freely])
+            columns[f"{label} weighted"] = MethodColumn(mixed, _plain(mixed, data.p), SLOW_STEP)
     return columns | averages(data.p, cells, fits)
 
 
-def averages(p: Floats, cells: FoldCells, fits: Sequence[CrossFit]) -> dict[str, Column]:
+def averages(p: Floats, cells: FoldCells, fits: Sequence[CrossFit]) -> dict[str, MethodColumn]:
     """The average of PL and PL3 fits in order and without order, its debiased error, and its Gaussian process."""
-    columns: dict[str, Column] = {}
+    columns: dict[str, MethodColumn] = {}
     process = fit_process(cells)
     belief = process_belief(process)
     for in_order, name in ((True, "averaged"), (False, "averaged free")):
         averaged, diagnostics = average(cells, fits, process, in_order=in_order)
         # As in the library: the map is the identity without a cross-fitted gain, and measures use the average itself.
         shipped = averaged if diagnostics["held_out_gain"]["log_loss"] > 0.0 else Identity()
-        columns[name] = Column(shipped, _plain(averaged, p), SLOW_STEP)
+        columns[name] = MethodColumn(shipped, _plain(averaged, p), SLOW_STEP)
     errors = debiased(belief, 1), debiased(belief, 2)
-    columns["averaged debiased"] = Column(columns["averaged"].map, errors, SLOW_STEP)
-    columns["process"] = Column(process.mean, _plain(process.mean, p), SLOW_STEP)
+    columns["averaged debiased"] = MethodColumn(columns["averaged"].map, errors, SLOW_STEP)
+    columns["process"] = MethodColumn(process.mean, _plain(process.mean, p), SLOW_STEP)
     return columns
 
 
-def averaged_answers(data: Dataset) -> dict[str, dict[str, Any]]:
+def averaged_answers(data: SimulatedData) -> dict[str, dict[str, Any]]:
     """The answers of ``averages``, with the AUROC of the test points before and after each map; and the true errors."""
     cells = fold_cells(sort_rows(data.p, data.y), 10, 0)
     counts = PiecewiseOptions().piece_counts(data.n)
@@ -177,7 +177,7 @@ def auroc(predictions: Floats, truth: Floats) -> float:
     return float(positives @ below / (positives.sum() * negatives.sum()))
 
 
-def debiased_errors(data: Dataset) -> dict[str, Any]:
+def debiased_errors(data: SimulatedData) -> dict[str, Any]:
     """The true error, the debiased errors of the average and of ES_15, and of an oracle that knows every sign."""
     belief = process_belief(fit_process(fold_cells(sort_rows(data.p, data.y), 10, 0)))
     return {

@@ -29,7 +29,7 @@ DERIVATES = tuple(sorted(name for name in _WEIGHTS["square"] if name != "full_sh
 
 
 @dataclass(frozen=True)
-class Dataset:
+class SimulatedData:
     """One dataset: the true probabilities ``c``, the predictions ``p`` and the labels ``y``, ascending in p."""
 
     shape: str
@@ -41,10 +41,10 @@ class Dataset:
     y: npt.NDArray[np.int8]
 
 
-def dataset(shape: str, derivate: str, n: int, seed: int) -> Dataset:
+def dataset(shape: str, derivate: str, n: int, seed: int) -> SimulatedData:
     """Draw a dataset as in the paper's code: labels depend only on n and the seed."""
     c, y = _truth(n, seed)
-    return Dataset(shape, derivate, n, seed, c, emitted(shape, derivate, c), y)
+    return SimulatedData(shape, derivate, n, seed, c, emitted(shape, derivate, c), y)
 
 
 def emitted(shape: str, derivate: str, c: Floats) -> Floats:

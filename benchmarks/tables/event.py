@@ -17,13 +17,13 @@ from scipy.special import expit, logit
 from benchmarks.laws import possible
 from benchmarks.records import publish
 from benchmarks.tables.binnings import roof
-from benchmarks.tables.columns import Column, averages, debiased_errors
+from benchmarks.tables.columns import MethodColumn, averages, debiased_errors
 from benchmarks.tables.datasets import (
     DERIVATES,
     SHAPES,
     SIZES,
-    Dataset,
     Floats,
+    SimulatedData,
     dataset,
     unseen_predictions,
     unseen_truth,
@@ -99,7 +99,7 @@ def truth(shape: str, derivate: str, p: Floats) -> Floats:
     return np.clip(p + strength * (g(p) - p), 0.0, 1.0)
 
 
-def fresh(key: Key) -> tuple[Dataset, Floats, Floats]:
+def fresh(key: Key) -> tuple[SimulatedData, Floats, Floats]:
     """A dataset, and predictions with true probabilities of test points. A draw is the same for all derivates."""
     shape, derivate, n, seed = key
     if shape in SHAPES:
@@ -108,7 +108,7 @@ def fresh(key: Key) -> tuple[Dataset, Floats, Floats]:
     random = np.random.default_rng([seed, n])
     p, u = np.sort(random.random(n)), random.random(n)
     c = truth(shape, derivate, p)
-    return Dataset(shape, derivate, n, seed, c, p, (u < c).astype(np.int8)), _GRID, truth(shape, derivate, _GRID)
+    return SimulatedData(shape, derivate, n, seed, c, p, (u < c).astype(np.int8)), _GRID, truth(shape, derivate, _GRID)
 
 
 def answers(key: Key) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def answers(key: Key) -> dict[str, Any]:
         columns[label] = _plain(fits[family].refined([chosen]).curve(chosen), data.p)
     columns["beta"] = _plain(fit_beta(cells_of(sort_rows(data.p, data.y))), data.p)
     bins = roof("ES", data.p, data.y.astype(np.float64), 15)
-    columns["ES_15"] = Column(bins, (bins.error(1), bins.error(2)))
+    columns["ES_15"] = MethodColumn(bins, (bins.error(1), bins.error(2)))
     return {name: float(np.abs(columns[name].map(points) - c).mean()) for name in METHODS}
 
 
@@ -132,9 +132,9 @@ def errors(key: Key) -> dict[str, Any]:
     return debiased_errors(fresh(key)[0])
 
 
-def _plain(curve: Callable[[Floats], Floats], p: Floats) -> Column:
+def _plain(curve: Callable[[Floats], Floats], p: Floats) -> MethodColumn:
     off = curve(p) - p
-    return Column(curve, (float(np.abs(off).mean()), float((off * off).mean())))
+    return MethodColumn(curve, (float(np.abs(off).mean()), float((off * off).mean())))
 
 
 class Mean(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.gallery.entries import PAPERS, Entry
+from benchmarks.gallery.entries import PAPERS, GalleryEntry
 from tests.unit.plots.likeness import GOLDEN, halved
 
 FOLDER = GOLDEN.with_name("gallery")
@@ -10,7 +10,7 @@ FOLDER = GOLDEN.with_name("gallery")
 SHOWN = {entry.name: entry for entry in PAPERS if not entry.name.startswith("truth-") or entry.name == "truth-stairs"}
 
 
-def drawn(entry: Entry) -> bytes:
+def drawn(entry: GalleryEntry) -> bytes:
     """The picture as a PNG."""
     return entry.draw("png", "light", entry.width).content
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.arena import boards, results
 from benchmarks.arena.contenders import Contender, base, ours
 from benchmarks.arena.datasets import read_frame
-from benchmarks.arena.experiments import Experiment, Key, find, read, rows_of
+from benchmarks.arena.experiments import Experiment, ExperimentKey, find, read, rows_of
 from benchmarks.arena.page import Board, leaderboard, others, representatives
 from benchmarks.arena.run import in_rounds, play
 from benchmarks.arena.scores import brier, ece, losses, score
@@ -130,7 +130,7 @@ def test_rows_are_renormalised_and_probabilities_of_class_1_completed() -> None:
 
 
 def test_experiments_come_in_rounds_over_data_sets() -> None:
-    keys = [Key(Path("f.h5"), dataset, model) for dataset in "abc" for model in "xyz"]
+    keys = [ExperimentKey(Path("f.h5"), dataset, model) for dataset in "abc" for model in "xyz"]
     order = in_rounds(keys)
     assert sorted(order) == sorted(keys)
     assert all({key.dataset for key in order[at : at + 3]} == set("abc") for at in (0, 3, 6))

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.arena import boards
 from benchmarks.arena.experiments import calibration_shape, find, read
 from benchmarks.arena.generated import Generated, draw
-from benchmarks.arena.networks import Network
+from benchmarks.arena.networks import ArenaNetwork
 from benchmarks.arena.page import Board
 from benchmarks.arena.scores import losses, refinement
 from benchmarks.arena.sizes import CLASSES, parts_of_loss, verdicts
@@ -114,7 +114,7 @@ def test_a_network_learns_and_smoothed_labels_make_it_less_confident(residual: b
     labels = random.integers(3, size=600)
     X = random.standard_normal((600, 4)) + 3.0 * np.eye(3, 4)[labels]
     plain, smoothed = (
-        Network(smoothing=share, residual=residual, steps=100).fit(X, labels).logits(X) for share in (0.0, 0.2)
+        ArenaNetwork(smoothing=share, residual=residual, steps=100).fit(X, labels).logits(X) for share in (0.0, 0.2)
     )
     assert plain.shape == (600, 3)
     assert np.mean(plain.argmax(axis=1) == labels) > 0.95

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.checks import CHECKS, faults
-from benchmarks.chaos.evidence import Change, Evidence, Job, Map
-from benchmarks.chaos.ledger import Ledger, Promise
+from benchmarks.chaos.evidence import AcknowledgedJob, Change, ChaosEvidence, Map
+from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.page import PAGE, page
-from benchmarks.chaos.recovery import Harm, Outage, recoveries, summary
+from benchmarks.chaos.recovery import InjectedFault, Outage, recoveries, summary
 from benchmarks.chaos.schedule import paced, shuffled
 
 pytestmark = pytest.mark.slow
 
 RAN = (Change(1.0, "queued"), Change(2.0, "running"), Change(3.0, "succeeded"))
 ABANDONED = (Change(1.0, "queued"), Change(2.0, "running"), Change(7.5, "queued"), Change(7.6, "running"))
-FIT = Job(Promise("job_1", "fit", "name", at=1.0), "succeeded", "succeeded", "map_1", RAN)
-EVALUATION = Job(Promise("job_2", "evaluate", at=1.0), "succeeded", "succeeded", None, RAN)
+FIT = AcknowledgedJob(Promise("job_1", "fit", "name", at=1.0), "succeeded", "succeeded", "map_1", RAN)
+EVALUATION = AcknowledgedJob(Promise("job_2", "evaluate", at=1.0), "succeeded", "succeeded", None, RAN)
 MAP = Map("map_1", b"{}", b"{}", applies=True)
-SOUND = Evidence(
+SOUND = ChaosEvidence(
     jobs=(FIT, EVALUATION),
     maps=(MAP,),
     stored_jobs=frozenset({"job_1", "job_2"}),
@@ -34,11 +34,11 @@ SOUND = Evidence(
 )
 
 
-def with_fit(**changes: object) -> Evidence:
+def with_fit(**changes: object) -> ChaosEvidence:
     return replace(SOUND, jobs=(replace(FIT, **changes), EVALUATION))  # type: ignore[arg-type]
 
 
-def broken(found: Evidence) -> set[str]:
+def broken(found: ChaosEvidence) -> set[str]:
     return {name for name, said in faults(found).items() if said}
 
 
@@ -95,7 +95,7 @@ def test_a_sound_run_has_no_violation() -> None:
         (replace(SOUND, answers={500: 1}), "every answer was documented"),
     ],
 )
-def test_every_violation_of_a_run_is_detected(found: Evidence, what: str) -> None:
+def test_every_violation_of_a_run_is_detected(found: ChaosEvidence, what: str) -> None:
     assert what in broken(found)
 
 
@@ -105,7 +105,7 @@ def test_every_check_can_fail() -> None:
 
 
 def test_a_job_that_two_requests_are_given_is_noted() -> None:
-    ledger = Ledger()
+    ledger = ChaosLedger()
     for _ in range(2):
         ledger.promise(Promise("job_1", "fit"))
     assert ledger.doubled == ["job_1"]
@@ -116,7 +116,7 @@ def test_a_job_that_two_requests_are_given_is_noted() -> None:
 
 
 def test_a_recovery_lasts_from_the_kill_to_the_next_change() -> None:
-    harm = Harm("worker", 5.0, "worker-1/10", ("job_1", "job_2"))
+    harm = InjectedFault("worker", 5.0, "worker-1/10", ("job_1", "job_2"))
     (found,) = recoveries([harm], {"job_1": ABANDONED, "job_2": RAN}, [], 2)
     assert (found.job, found.seconds, found.disturbed) == ("job_1", 2.5, False)
 
@@ -140,7 +140,7 @@ def test_a_recovery_is_measured_from_when_the_store_and_a_supervisor_were_there(
     outages: list[Outage], seconds: float
 ) -> None:
     """The victim's own absence is no excuse while another supervisor lives."""
-    harm = Harm("supervisor", 5.0, "worker-1", ("job_1",))
+    harm = InjectedFault("supervisor", 5.0, "worker-1", ("job_1",))
     (found,) = recoveries([harm], {"job_1": ABANDONED}, outages, 2)
     assert (found.seconds, found.after_disturbance) == (2.5, seconds)
     assert found.disturbed == (seconds < 2.5)

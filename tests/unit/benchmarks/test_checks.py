@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks import agreement, records
-from benchmarks.checks import Check, Comparison, NotChecked, Rendering, Stored, __main__, recorded, states
-from benchmarks.checks.__main__ import Report, cells_of, check, main
+from benchmarks.checks import CellComparison, NotChecked, PageCheck, Rendering, StoredRecord, __main__, recorded, states
+from benchmarks.checks.__main__ import PageReport, cells_of, check, main
 from benchmarks.checks.catalogue import CHECKED, UNCHECKED, WITHOUT_FIGURES
 from benchmarks.checks.comparison import same
 from benchmarks.online import change
@@ -71,12 +71,12 @@ def test_a_tolerance_is_relative() -> None:
     assert not same("100.00", "101.10", 0.01)
 
 
-PART = Check("part", lambda: [*TABLE[:2], TABLE[3]], "Section", keys=2)
+PART = PageCheck("part", lambda: [*TABLE[:2], TABLE[3]], "Section", keys=2)
 
 
 def test_a_part_of_a_table_is_compared_with_its_row_and_not_with_its_times() -> None:
     page = "\n".join(["## Section", "", *TABLE]).replace("4 s", "9 s")
-    assert PART.compare(page) == Comparison(1, [])
+    assert PART.compare(page) == CellComparison(1, [])
 
 
 @pytest.mark.parametrize(
@@ -95,32 +95,32 @@ def test_a_planted_wrong_cell_is_found(old: str, new: str, message: str) -> None
 
 def test_columns_with_the_same_head_are_compared_in_their_order() -> None:
     lines = ["| n | after | after |", "|---|---|---|", "| 1 | 0.1 | 0.2 |"]
-    part = Check("twice", lambda: lines)
-    assert part.compare("\n".join(lines)) == Comparison(2, [])
+    part = PageCheck("twice", lambda: lines)
+    assert part.compare("\n".join(lines)) == CellComparison(2, [])
     assert len(part.compare("\n".join(lines).replace("0.1 | 0.2", "0.2 | 0.1")).differences) == 0
     assert len(part.compare("\n".join(lines).replace("0.1 | 0.2", "0.9 | 0.2")).differences) == 1
 
 
 @pytest.mark.parametrize("value", [{"a": [1.0, {"b": 3}], "seconds": 2.0}, [float("nan"), None, "x"]])
 def test_a_stored_record_is_compared_number_by_number(value: Any) -> None:
-    assert Stored("record", value, lambda: value).compare("").differences == []
+    assert StoredRecord("record", value, lambda: value).compare("").differences == []
 
 
 @pytest.mark.parametrize(
     ("old", "new"), [([1.0], [1.1]), ([1.0], [1.0, 2.0]), ({"a": 1}, {"b": 1}), ("x", "y"), (None, 0.0), (1.0, None)]
 )
 def test_a_planted_wrong_record_is_found(old: Any, new: Any) -> None:
-    assert len(Stored("record", old, lambda: new).compare("").differences) == 1
+    assert len(StoredRecord("record", old, lambda: new).compare("").differences) == 1
 
 
 def test_a_page_that_is_not_that_of_its_results_is_found() -> None:
-    assert Rendering("page", lambda: "# A\n\ntext\n").compare("# A\n\ntext") == Comparison()
+    assert Rendering("page", lambda: "# A\n\ntext\n").compare("# A\n\ntext") == CellComparison()
     assert len(Rendering("page", lambda: "# A\n\ntext\n").compare("# A\n\nother\nmore").differences) == 2
 
 
 def test_a_page_of_stored_results_is_the_one_in_the_repository() -> None:
     rendering, *runs = change.checks()
-    assert rendering.compare(body(change.PAGE)) == Comparison()
+    assert rendering.compare(body(change.PAGE)) == CellComparison()
     assert len(runs) == 1500
 
 
@@ -147,7 +147,7 @@ def test_the_check_of_a_page_prints_each_part_and_repeats_with_its_seed(
     for seed in (1, 1, 2):
         check("agreement", share=0.02, seed=seed, seconds=60.0, data=None)
         runs.append(capsys.readouterr().out)
-    report = Report(runs[0])
+    report = PageReport(runs[0])
     assert report.cells >= 0.02 * cells_of(body(agreement.PAGE)) > 1
     assert report.differences == []
     assert runs[0] == runs[1] != runs[2]
@@ -160,7 +160,7 @@ def test_a_planted_wrong_cell_of_a_page_is_found(
     first = agreement.answers()[:5]
     monkeypatch.setattr(agreement, "answers", lambda: first)
     check("agreement", share=1.0, seed=1, seconds=60.0, data=None)
-    report = Report(capsys.readouterr().out)
+    report = PageReport(capsys.readouterr().out)
     assert len(report.differences) == 1
     assert "the page has 0.007932960, computed is 0.007932860" in report.differences[0]
     assert "agreement: DIFFERS in 1 of " in report.line("agreement", 1.0, code=0)
@@ -171,12 +171,12 @@ def test_the_command_ends_with_1_if_a_cell_differs_and_names_the_page(
 ) -> None:
     _pages(tmp_path, monkeypatch, "", "")
     wrong = json.dumps({"part": "x", "cells": 1, "differences": ["a cell"]})
-    monkeypatch.setattr(__main__, "_run", lambda *_: (Report(f"{wrong}\n{{incomplete"), 0))
+    monkeypatch.setattr(__main__, "_run", lambda *_: (PageReport(f"{wrong}\n{{incomplete"), 0))
     assert main(["agreement", "--seed", "3"]) == 1
     assert "pages that differ or cannot be computed: agreement" in capsys.readouterr().out
-    monkeypatch.setattr(__main__, "_run", lambda *_: (Report(""), -9))
+    monkeypatch.setattr(__main__, "_run", lambda *_: (PageReport(""), -9))
     assert main(["agreement"]) == 1
-    monkeypatch.setattr(__main__, "_run", lambda *_: (Report(""), None))
+    monkeypatch.setattr(__main__, "_run", lambda *_: (PageReport(""), None))
     assert main(["agreement"]) == 0
     assert "agreement: not checked: no part is computed within its time" in capsys.readouterr().out
 
@@ -198,9 +198,9 @@ def test_wrong_options_are_refused(arguments: list[str]) -> None:
 
 def test_pages_of_records_say_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     check("tables", share=0.02, seed=1, seconds=1.0, data=None)
-    assert "there are none of this code; run make tables" in Report(capsys.readouterr().out).reason
+    assert "there are none of this code; run make tables" in PageReport(capsys.readouterr().out).reason
     check("splines", share=0.02, seed=1, seconds=1.0, data=None)
-    assert Report(capsys.readouterr().out).reason == "it needs DATA=folder"
+    assert PageReport(capsys.readouterr().out).reason == "it needs DATA=folder"
 
 
 def test_records_of_an_earlier_run_are_computed_again() -> None:

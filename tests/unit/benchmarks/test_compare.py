@@ -10,7 +10,7 @@ import pytest
 import calibrant
 from benchmarks.compare.data import classifiers
 from benchmarks.compare.page import EVENT_TITLE, event_section, with_section
-from benchmarks.compare.run import ONE_EVENT, Task, run, tasks, tasks_of_one_event
+from benchmarks.compare.run import ONE_EVENT, CompareTask, run, tasks, tasks_of_one_event
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,9 @@ def test_event_methods_are_fitted_to_one_event_and_ranked(file: Path) -> None:
     assert {task.reduction for task in wanted} == {ONE_EVENT}
     assert "spline" in {task.method for task in wanted}
     assert ("spline", "classwise") in {(task.method, task.reduction) for task in tasks([file])}
-    chosen = [Task(file, method, ONE_EVENT, seed) for method in ("identity", "platt", "spline") for seed in (0, 1)]
+    chosen = [
+        CompareTask(file, method, ONE_EVENT, seed) for method in ("identity", "platt", "spline") for seed in (0, 1)
+    ]
     records = {task.key: run(task) for task in chosen}
     by_ks = [np.mean([records[f"small/{m}/{ONE_EVENT}/{s}"]["ks"] for s in (0, 1)]) for m in ("identity", "spline")]
     assert by_ks[1] < 0.5 * by_ks[0]

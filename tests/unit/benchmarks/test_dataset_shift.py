@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.dataset_shift import SHIFTS, World, experiment, page
+from benchmarks.dataset_shift import SHIFTS, ShiftedWorld, experiment, page
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("world", SHIFTS, ids=[shift.name for shift in SHIFTS])
-def test_the_truth_of_a_world_is_the_frequency_of_its_labels(world: World) -> None:
+def test_the_truth_of_a_world_is_the_frequency_of_its_labels(world: ShiftedWorld) -> None:
     p, y = world.drawn(200_000, np.random.default_rng(0))
     for rows in np.array_split(np.argsort(p), 10):
         spread = np.sqrt(0.25 / len(rows))

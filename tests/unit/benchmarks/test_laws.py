@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import laws
 from benchmarks.laws import ImpossibleFigure, check_page, possible
-from benchmarks.markdown import Figure, Table, figures, tables
+from benchmarks.markdown import CellFigure, PageTable, figures, tables
 from benchmarks.provenance import ROOT
 
 PAGES = sorted((ROOT / "docs" / "benchmarks").glob("*.md"))
@@ -127,24 +127,24 @@ def test_mean_ranks_of_a_page_must_sum() -> None:
 def test_tables_of_a_page_are_read_by_section() -> None:
     text = "# A\n\n| x | y |\n|---|---|\n| 1 | a \\| b |\n\n## B\n| z |\n|---|\n| 2 |\n"
     assert list(tables(text)) == [
-        Table("A", ("x", "y"), (("1", "a \\| b"),)),
-        Table("B", ("z",), (("2",),)),
+        PageTable("A", ("x", "y"), (("1", "a \\| b"),)),
+        PageTable("B", ("z",), (("2",),)),
     ]
 
 
 @pytest.mark.parametrize(
     ("cell", "values"),
     [
-        ("**0.1640**", [Figure(0.164, 0.00005)]),
-        ("96.8%", [Figure(96.8, 0.05, percent=True)]),
-        ("1,174", [Figure(1174.0, 0.5)]),
-        ("1.2e-04 (3e-03)", [Figure(0.00012, 0.000005), Figure(0.003, 0.0005)]),
-        ("+0.0002 (0.0011)", [Figure(0.0002, 0.00005), Figure(0.0011, 0.00005)]),
+        ("**0.1640**", [CellFigure(0.164, 0.00005)]),
+        ("96.8%", [CellFigure(96.8, 0.05, percent=True)]),
+        ("1,174", [CellFigure(1174.0, 0.5)]),
+        ("1.2e-04 (3e-03)", [CellFigure(0.00012, 0.000005), CellFigure(0.003, 0.0005)]),
+        ("+0.0002 (0.0011)", [CellFigure(0.0002, 0.00005), CellFigure(0.0011, 0.00005)]),
         ("`iop-2`", []),
         ("-", []),
     ],
 )
-def test_numbers_of_a_cell_are_read_with_their_precision(cell: str, values: list[Figure]) -> None:
+def test_numbers_of_a_cell_are_read_with_their_precision(cell: str, values: list[CellFigure]) -> None:
     for figure, expected in zip(figures(cell), values, strict=True):
         assert figure.value == pytest.approx(expected.value)
         assert figure.half == pytest.approx(expected.half)

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from benchmarks import optimality
-from benchmarks.optimality import CONVEX, GOAL, Convex, Problem, Rows, convex_table, fit, rows_of, searches, separable
+from benchmarks.optimality import (
+    CONVEX,
+    GOAL,
+    Convex,
+    LogitRows,
+    PieceFit,
+    convex_table,
+    fit,
+    rows_of,
+    searches,
+    separable,
+)
 from calibrant.maps.calibration_map import CalibrationMap
 
 ROWS = rows_of("beta1", optimality.STRENGTHS[1], 100, 0)
@@ -34,7 +45,7 @@ def test_a_fit_obeys_its_optimality_conditions_and_one_beside_it_does_not(family
 
 def test_beta_at_a_bound_obeys_its_conditions() -> None:
     rows = rows_of("sqrt", optimality.STRENGTHS[-1], 20, 0)
-    upside_down = Rows(rows.p, rows.z, 1.0 - rows.y)
+    upside_down = LogitRows(rows.p, rows.z, 1.0 - rows.y)
     fitted = fit("beta", upside_down.p, upside_down.y)
     assert min(fitted.function.parameters()[name] for name in "ab") == 0.0
     assert optimality.of_beta(fitted, upside_down) <= GOAL
@@ -46,7 +57,7 @@ def test_beta_at_a_bound_obeys_its_conditions() -> None:
 )
 def test_labels_that_a_threshold_separates_are_apart(labels: list[float], apart: bool) -> None:
     p = np.array([0.1, 0.2, 0.3, 0.4])
-    assert separable(Rows(p, np.log(p / (1.0 - p)), np.array(labels, dtype=np.float64))) is apart
+    assert separable(LogitRows(p, np.log(p / (1.0 - p)), np.array(labels, dtype=np.float64))) is apart
 
 
 def test_separable_labels_are_refused_where_there_is_no_optimum() -> None:
@@ -74,7 +85,7 @@ def test_no_search_for_one_piece_ends_below_the_library() -> None:
 
 
 def test_other_searches_find_what_a_bad_start_misses() -> None:
-    problem = Problem.of(ROWS, "pl", "brier", 2)
+    problem = PieceFit.of(ROWS, "pl", "brier", 2)
     knots, heights = problem.own("quantiles")
     bad = problem.loss(knots, np.full(len(heights), 0.5))
     random = np.random.default_rng(0)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.peers.agreement import EDGE_COLUMNS, EDGES, Shared, compared, shown
+from benchmarks.peers.agreement import EDGE_COLUMNS, EDGES, SharedDefinition, compared, shown
 from benchmarks.peers.data import binary, matrix
 from benchmarks.peers.run import Goal
 from calibrant.core.errors import EmptyBatch
@@ -33,9 +33,9 @@ def test_a_goal_says_whether_it_is_met(measured: float, verdict: str) -> None:
 def test_a_difference_that_nothing_explains_stands_out() -> None:
     p, y = binary(200)
     measure = {"name": "ece"}
-    assert "**unexplained**" in compared(Shared("ECE", measure, "peer", lambda: 0.9), p, y)
-    assert "why" in compared(Shared("ECE", measure, "peer", lambda: 0.9, "why"), p, y)
-    assert "not in the catalogue" in compared(Shared("x", {"name": "no-such"}, "peer", lambda: 0.9), p, y)
+    assert "**unexplained**" in compared(SharedDefinition("ECE", measure, "peer", lambda: 0.9), p, y)
+    assert "why" in compared(SharedDefinition("ECE", measure, "peer", lambda: 0.9, "why"), p, y)
+    assert "not in the catalogue" in compared(SharedDefinition("x", {"name": "no-such"}, "peer", lambda: 0.9), p, y)
 
 
 def test_an_error_of_a_library_is_reported_by_its_name() -> None:

@@ -17,7 +17,7 @@ from benchmarks.pseudo_real.calibrators import (
     FIVE,
     SIX,
     VECTOR,
-    Rows,
+    ModelRows,
     calibrated,
     calibrated_events,
     fitted_curve,
@@ -30,7 +30,7 @@ from benchmarks.pseudo_real.experiment import (
     SEEDS,
     SIZES,
     TRUTH_ROWS,
-    Job,
+    ExperimentPart,
     calibrator_records,
     evaluated_rows,
     evaluator_records,
@@ -51,11 +51,11 @@ def draw(n: int) -> tuple[Event, Any]:
     return Event(p, (random.random(n) < c).astype(np.int8)), c
 
 
-def draw_classes(n: int, scales: Any, shifts: Any) -> Rows:
+def draw_classes(n: int, scales: Any, shifts: Any) -> ModelRows:
     random = np.random.default_rng(0)
     logits = 2.0 * random.standard_normal((n, len(scales)))
     cumulative = softmax(logits * scales + shifts, axis=1).cumsum(axis=1)
-    return Rows(logits, (random.random((n, 1)) > cumulative).sum(axis=1))
+    return ModelRows(logits, (random.random((n, 1)) > cumulative).sum(axis=1))
 
 
 def test_a_binned_map_is_flat_or_has_slope_one_around_the_bins_means() -> None:
@@ -102,7 +102,7 @@ def test_table_f1_has_the_papers_20_calibrators() -> None:
 @pytest.mark.parametrize("event", ["class:1", "confidence"])
 def test_every_calibrator_brings_a_wrong_scale_closer_to_the_truth(name: str, event: str) -> None:
     rows = draw_classes(6_000, np.full(3, 0.4), np.zeros(3))
-    true = Rows(0.4 * rows.logits, rows.labels).event(event).p
+    true = ModelRows(0.4 * rows.logits, rows.labels).event(event).p
     after = calibrated(name, rows[:3_000], rows, event)
     before = rows.event(event)
     assert np.abs(after.p - true)[3_000:].mean() < 0.5 * np.abs(before.p - true)[3_000:].mean()
@@ -167,7 +167,7 @@ def test_without_the_rule_the_best_score_decides() -> None:
 
 def test_evaluators_get_a_record_for_every_size_and_truth() -> None:
     rows = draw_classes(CALIBRATION_ROWS + 20_000, np.full(3, 0.6), np.zeros(3))
-    job = Job("evaluators", "network", "Platt", "class:1", 0)
+    job = ExperimentPart("evaluators", "network", "Platt", "class:1", 0)
     records = evaluator_records(job, rows, ("ES_15", "identity"), truth_rows=10_000, sizes=SIZES[:2])
     assert [(record["n"], record["evaluator"]) for record in records] == [
         (n, name) for n in SIZES[:2] for name in ("ES_15", "identity")
@@ -182,7 +182,10 @@ def test_evaluators_get_a_record_for_every_size_and_truth() -> None:
 def test_a_calibrator_is_compared_with_the_true_map_of_the_model() -> None:
     rows = draw_classes(30_000, np.full(3, 0.4), np.zeros(3))
     distances = {
-        name: [r["distance"] for r in calibrator_records(Job("calibrators", "network", name, "", 0), rows, 20_000)]
+        name: [
+            r["distance"]
+            for r in calibrator_records(ExperimentPart("calibrators", "network", name, "", 0), rows, 20_000)
+        ]
         for name in ("isotonic", "ES_sweep")
     }
     assert all(len(values) == len(EVENTS) for values in distances.values())
@@ -207,9 +210,9 @@ def test_orders_are_compared_over_the_columns_that_the_paper_has() -> None:
     assert agreement(np.array([1.0, 9.0, 2.0, 3.0]), [10.0, None, 20.0, 30.0]) == pytest.approx(1.0)
 
 
-def synthetic(seeds: int) -> dict[Job, list[dict[str, Any]]]:
+def synthetic(seeds: int) -> dict[ExperimentPart, list[dict[str, Any]]]:
     """Records in which evaluator i is i + 1 thousandths away, and calibrator k has an error of k + 1 thousandths."""
-    found: dict[Job, list[dict[str, Any]]] = {}
+    found: dict[ExperimentPart, list[dict[str, Any]]] = {}
     for job in jobs(seeds):
         if job.kind == "calibrators":
             i = (*CALIBRATORS, FINER).index(job.calibrator)

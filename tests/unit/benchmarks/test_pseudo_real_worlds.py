@@ -16,8 +16,8 @@ from benchmarks.pseudo_real.worlds import (
     PREDICTIONS,
     WORLDS,
     Answers,
-    Task,
-    World,
+    SimulatedWorld,
+    WorldTask,
     claim,
     page,
     run,
@@ -32,7 +32,7 @@ def test_there_are_twelve_worlds_and_a_task_for_each_part_of_them() -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=str)
-def test_the_predictions_of_a_world_are_right_on_average_and_miss_the_truth(world: World) -> None:
+def test_the_predictions_of_a_world_are_right_on_average_and_miss_the_truth(world: SimulatedWorld) -> None:
     event, c = world.draw(1, 50_000)
     assert c.min() >= 0.0
     assert c.max() <= 1.0
@@ -45,7 +45,7 @@ def test_the_predictions_of_a_world_are_right_on_average_and_miss_the_truth(worl
 @pytest.mark.parametrize(("map", "parts"), [("steps", 4), ("plateau", 1)])
 def test_a_true_map_is_monotone_and_flat_where_its_name_says(predictions: str, map: str, parts: int) -> None:
     z = np.sort(PREDICTIONS[predictions](np.random.default_rng(1), 5_000))
-    c = World(predictions, map).truth(z)
+    c = SimulatedWorld(predictions, map).truth(z)
     assert (np.diff(c) >= -1e-12).all()
     values, counts = np.unique(np.round(c, 12), return_counts=True)
     assert (counts > 500).sum() == parts
@@ -73,14 +73,14 @@ def test_the_page_says_whether_the_papers_best_calibrator_is_best() -> None:
 @pytest.mark.slow
 def test_the_page_is_written_from_one_seed() -> None:
     """The evaluators are fitted in one world, whose answers stand for the others'."""
-    evaluated = run(Task("evaluators", *WORLDS[0], 0))
+    evaluated = run(WorldTask("evaluators", *WORLDS[0], 0))
     assert set(evaluated) == set(map(str, SIZES))
     assert set(evaluated["1000"]) == {"truth", *TEN, *OURS}
-    answers: dict[Task, Any] = {
-        Task("calibrators", *world, 0): run(Task("calibrators", *world, 0)) if at == 0 else _distances(at)
+    answers: dict[WorldTask, Any] = {
+        WorldTask("calibrators", *world, 0): run(WorldTask("calibrators", *world, 0)) if at == 0 else _distances(at)
         for at, world in enumerate(WORLDS)
     }
-    whole: Answers = answers | {Task("evaluators", *world, 0): evaluated for world in WORLDS}
+    whole: Answers = answers | {WorldTask("evaluators", *world, 0): evaluated for world in WORLDS}
     text = page(whole)
     assert "1 of 5 samples for calibrators" in text
     assert "| kinks, one of ten |" in text

@@ -11,7 +11,7 @@ from benchmarks.pseudo_real.real import (
     PAPER,
     SUBSETS,
     Answer,
-    Task,
+    RealTask,
     errors_of_subsets,
     order_of,
     order_summary,
@@ -37,10 +37,10 @@ def answer(*errors: float) -> Answer:
     }
 
 
-def answers(file: str) -> dict[Task, Answer]:
+def answers(file: str) -> dict[RealTask, Answer]:
     """Calibrator k has some k + 1 thousandths, but the last evaluator sees the opposite order."""
     return {
-        Task(file, c): answer(*(1e-3 * (k + 1) + 1e-5 * i for i in range(len(NINE) - 1)), 1e-3 * (len(FIVE) - k))
+        RealTask(file, c): answer(*(1e-3 * (k + 1) + 1e-5 * i for i in range(len(NINE) - 1)), 1e-3 * (len(FIVE) - k))
         for k, c in enumerate(FIVE)
     }
 
@@ -90,8 +90,8 @@ def test_calibrators_are_ordered_by_the_error_of_the_whole_half() -> None:
 def test_the_page_names_what_has_not_been_measured() -> None:
     found = {
         **answers("net"),
-        Task("other", "TempS"): answer(*[0.01] * len(NINE)),
-        Task("bad", "VecS"): {"problem": "x"},
+        RealTask("other", "TempS"): answer(*[0.01] * len(NINE)),
+        RealTask("bad", "VecS"): {"problem": "x"},
     }
     text = page(found, np.arange(27.0).reshape(3, 9), 1, ["bad", "large", "net", "other"])
     assert "1 published classifiers" in text
@@ -102,4 +102,4 @@ def test_the_page_names_what_has_not_been_measured() -> None:
     assert "nan" not in text
     assert len(PAPER) == len(SUBSETS)
     with pytest.raises(ValueError, match="no file"):
-        page({Task("other", "TempS"): answer(*[0.01] * len(NINE))}, np.zeros((3, 9)), 1, ["other"])
+        page({RealTask("other", "TempS"): answer(*[0.01] * len(NINE))}, np.zeros((3, 9)), 1, ["other"])

@@ -7,13 +7,13 @@ import pytest
 
 from benchmarks.revisiting.measures import DECIDED, VARIANTS, decisions, figures
 from benchmarks.revisiting.models import SEVERITIES, families, network, predictions, temperature_of
-from benchmarks.revisiting.page import Results, page, pictures
+from benchmarks.revisiting.page import SeverityResults, page, pictures
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
+def results() -> SeverityResults:
     drawn = {
         family: {name: predictions(train, splits=1) for name, train in own.items()}
         for family, own in families().items()
@@ -26,10 +26,10 @@ def results() -> Results:
     smoothing = {
         f"{amount:g}": [figures(each) for each in predictions(network(16, amount), splits=1)] for amount in (0.0, 0.2)
     }
-    return Results(chosen, smoothing, decisions(drawn))
+    return SeverityResults(chosen, smoothing, decisions(drawn))
 
 
-def test_noise_raises_the_errors_and_smoothing_lowers_the_temperature(results: Results) -> None:
+def test_noise_raises_the_errors_and_smoothing_lowers_the_temperature(results: SeverityResults) -> None:
     plain, smoothed = results.smoothing.values()
     assert len(plain) == len(SEVERITIES)
     assert plain[-1].error > plain[0].error + 0.2
@@ -45,7 +45,7 @@ def test_the_temperature_after_scaling_is_near_one_without_noise() -> None:
     assert np.array_equal(found.before.argmax(axis=1), found.after.argmax(axis=1))
 
 
-def test_a_pair_of_classifiers_is_compared_at_each_setting(results: Results) -> None:
+def test_a_pair_of_classifiers_is_compared_at_each_setting(results: SeverityResults) -> None:
     assert len(results.decisions) == 2
     for each in results.decisions.values():
         assert [one.severity for one in each] == list(DECIDED)
@@ -54,7 +54,7 @@ def test_a_pair_of_classifiers_is_compared_at_each_setting(results: Results) -> 
     assert (naive.errors[0] < naive.errors[1]) == (naive.eces[0] < naive.eces[1]) or naive.accurate != naive.calibrated
 
 
-def test_the_page_has_every_figure(results: Results) -> None:
+def test_the_page_has_every_figure(results: SeverityResults) -> None:
     drawn = pictures(results)
     text = page(results, drawn)
     for figure in ("Figure 11", "Figure 12", "Figure 13", "Figure 14", "Figures 15 to 17", "Figure 18"):

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import calibrant
-from benchmarks.weights import CANONICAL, EVENTS, Job, Setting, jobs, names_of, of_setting
+from benchmarks.weights import CANONICAL, EVENTS, WeightedCase, WeightsColumn, jobs, names_of, of_setting
 from calibrant.core.batch import Fractional, read_batch
 from calibrant.core.errors import InvalidOption, InvalidWeight
 from calibrant.distributions.evaluation import read_rows
@@ -162,7 +162,7 @@ CHECKED = frozenset(
 )
 
 
-def assert_kept(job: Job) -> None:
+def assert_kept(job: WeightsColumn) -> None:
     """Assert the size and the coverage of every measure of a job."""
     for key, counts in job.counts([job.compute(range(RUNS))]).items():
         assert counts.covered >= LEAST or not counts.intervals, key
@@ -171,7 +171,7 @@ def assert_kept(job: Job) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", [EVENTS[1], EVENTS[3], CANONICAL], ids=str)
-def test_importance_weights_keep_size_and_coverage(setting: Setting) -> None:
+def test_importance_weights_keep_size_and_coverage(setting: WeightedCase) -> None:
     assert_kept(of_setting(setting, [name for name in names_of(setting) if name in CHECKED], RUNS, "checked"))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from benchmarks.agreement import Answer, answers
+from benchmarks.agreement import ReferenceAnswer, answers
 from calibrant.core.errors import CalibrationError, InvalidOption, UnknownMeasure
 from calibrant.core.options import Option
 from calibrant.measures.catalogue import level_of, read_requests
@@ -247,6 +247,6 @@ def test_an_invalid_request_is_refused_at_its_place(measures: Any, error: type[C
 
 
 @pytest.mark.parametrize("answer", answers(), ids=lambda a: f"{a.producer}: {a.what} ({a.input}, {a.reduction})")
-def test_every_measure_agrees_with_its_reference(answer: Answer) -> None:
+def test_every_measure_agrees_with_its_reference(answer: ReferenceAnswer) -> None:
     assert answer.ours() == pytest.approx(answer.value, abs=answer.tolerance, rel=0.0)
     assert (answer.tolerance == 1e-9) == (answer.note is None)
