@@ -24,6 +24,7 @@ from calibrant.core.reductions import Event, Subject, Vector, reduce, resolve, r
 from calibrant.core.results import (
     ByMeasure,
     ByName,
+    PlainResult,
     Shown,
     Table,
     WithRows,
@@ -72,7 +73,7 @@ class Basis:
 
 
 @dataclass(frozen=True, repr=False)
-class Report(WithRows, Shown, ByMeasure[MeasureResult]):
+class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
     """Result of ``evaluate``; ``report["ece"]`` is the result of a measure.
 
     Attributes
@@ -248,25 +249,7 @@ class Report(WithRows, Shown, ByMeasure[MeasureResult]):
             ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain JSON, with the fields of an answer of ``POST /evaluate``.
-
-        Returns
-        -------
-        dict
-            Only numbers, strings, lists and dicts.
-
-        See Also
-        --------
-        to_frame : Returns the results as a frame.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> found = calibrant.evaluate([0.1, 0.4, 0.6, 0.9], [0, 1, 1, 1], measures=["ks"]).to_dict()
-        >>> found["n"], found["measures"]["ks"]["value"]
-        (4, 0.25)
-        """
+    def _document(self) -> dict[str, Any]:
         found: dict[str, Any] = above("reports.operations.report_document")(self, None)
         return found
 

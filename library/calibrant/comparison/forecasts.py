@@ -16,7 +16,7 @@ from calibrant.core.arrays import check_aligned
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, one_of
 from calibrant.core.options import plain
-from calibrant.core.results import Shown, Table, frame_of, interval_of, n_rows
+from calibrant.core.results import Framed, Table, interval_of, n_rows, plain_json
 from calibrant.distributions import scores
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
@@ -39,8 +39,11 @@ _ROW_SECONDS, _NUMBER_SECONDS = 3e-7, 3e-7
 
 
 @dataclass(frozen=True, repr=False)
-class ForecastComparison(Shown):
+class ForecastComparison(Framed):
     """Result of ``compare_distributions``.
+
+    ``to_frame`` has a row for each pair, with the columns ``first``, ``second``, ``value`` (the difference),
+    ``low`` and ``high`` (its interval), ``p_value`` and ``problem``.
 
     Attributes
     ----------
@@ -83,79 +86,19 @@ class ForecastComparison(Shown):
     pairs: tuple[Pair, ...]
     weights_kind: WeightsKind | None = None
 
-    def to_frame(self) -> Any:
-        """Return the pairs as a frame of pandas or polars.
+    def _records(self) -> list[dict[str, Any]]:
+        records = []
+        for pair in self.pairs:
+            low, high = pair.interval or (None, None)
+            whose = {"first": pair.between[0], "second": pair.between[1], "value": pair.difference}
+            records.append({**whose, "low": low, "high": high, "p_value": pair.p_value, "problem": pair.problem})
+        return records
 
-        Returns
-        -------
-        DataFrame
-            With the columns ``first``, ``second``, ``value``, ``low``, ``high``, ``p_value`` and ``problem``.
-
-        Raises
-        ------
-        MissingExtra
-            If neither library is installed.
-
-        See Also
-        --------
-        to_dict : Returns the comparison as plain JSON.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> one, two = {"mean": [0.0, 1.0], "std": [1.0, 1.0]}, {"mean": [0.5, 1.0], "std": [1.0, 1.0]}
-        >>> calibrant.compare_distributions([0.0, 1.5], {"one": one, "two": two}).to_frame().shape
-        (1, 7)
-        """
-        return frame_of(
-            [
-                {
-                    "first": pair.between[0],
-                    "second": pair.between[1],
-                    "value": pair.difference,
-                    "low": None if pair.interval is None else pair.interval[0],
-                    "high": None if pair.interval is None else pair.interval[1],
-                    "p_value": pair.p_value,
-                    "problem": pair.problem,
-                }
-                for pair in self.pairs
-            ]
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain JSON.
-
-        Returns
-        -------
-        dict
-            Only numbers, strings, lists and dicts.
-
-        See Also
-        --------
-        to_frame : Returns the pairs as a frame.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> one, two = {"mean": [0.0, 1.0], "std": [1.0, 1.0]}, {"mean": [0.5, 1.0], "std": [1.0, 1.0]}
-        >>> calibrant.compare_distributions([0.0, 1.5], {"one": one, "two": two}).to_dict()["score"]
-        'crps'
-        """
-        pairs = [
-            {
-                "between": list(pair.between),
-                "difference": _finite(pair.difference),
-                "interval": None if pair.interval is None else list(pair.interval),
-                "p_value": pair.p_value,
-                "unadjusted": pair.unadjusted,
-                "problem": pair.problem,
-            }
-            for pair in self.pairs
-        ]
-        names = ("n", "score", "level", "lags")
-        own = {name: getattr(self, name) for name in names}
-        means = {name: _finite(value) for name, value in self.means.items()}
-        return own | {"means": means, "ranking": list(self.ranking), "pairs": pairs}
+    def _document(self) -> dict[str, Any]:
+        document = plain_json(self)
+        del document["weights_kind"]
+        pairs = [{**pair, "difference": _finite(pair["difference"])} for pair in document["pairs"]]
+        return {**document, "means": {name: _finite(value) for name, value in self.means.items()}, "pairs": pairs}
 
     def _table(self) -> Table:
         columns = ("first", "second", "difference", "interval", "p-value")

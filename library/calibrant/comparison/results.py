@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from calibrant.comparison.pairs import Correction, Pair
-from calibrant.core.results import ByMeasure, Cell, Shown, Table, above, counted, frame_of, interval_of, n_rows
+from calibrant.core.results import ByMeasure, Cell, Framed, Shown, Table, above, counted, interval_of, n_rows
 from calibrant.evaluation import Report, Source
 from calibrant.measures.measure import MeasureResult
 
@@ -121,8 +121,13 @@ class MeasureComparison(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
+class ComparisonReport(Framed, ByMeasure[MeasureComparison]):
     """Result of ``compare``.
+
+    ``to_frame`` has a row for each contestant and measure, with the columns ``contestant``, ``in_sample``, ``measure``,
+    ``value``, ``debiased``, ``low`` and ``high`` (the interval), ``p_value``, ``rank`` (from 1; missing if it is not
+    ranked), and ``rank_low`` and ``rank_high``, the interval of the rank. If a map was fitted to these rows, also
+    ``cross_fitted`` and ``cross_fitted_debiased``.
 
     Attributes
     ----------
@@ -226,57 +231,11 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
             for one in self.contestants
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain JSON, with the fields of an answer of ``POST /compare``.
-
-        Returns
-        -------
-        dict
-            Only numbers, strings, lists and dicts.
-
-        See Also
-        --------
-        to_frame : Returns the results as a frame.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> models = {"coin": [0.5] * 4, "sharp": [0.2, 0.3, 0.7, 0.8]}
-        >>> found = calibrant.compare(models, [0, 0, 1, 1]).to_dict()["comparison"]
-        >>> found["rank_by"], found["measures"]["log-loss"]["ranking"]
-        ('log-loss', ['sharp', 'coin'])
-        """
+    def _document(self) -> dict[str, Any]:
         found: dict[str, Any] = above("reports.operations.comparison_document")(self, {})
         return found
 
-    def to_frame(self) -> Any:
-        """Return the results as a frame, one row for each contestant and measure.
-
-        Returns
-        -------
-        DataFrame
-            Of pandas or polars, with the columns ``contestant``, ``in_sample``, ``measure``, ``value``, ``debiased``,
-            ``low`` and ``high`` (the interval), ``p_value``, ``rank`` (from 1; missing if it is not ranked), and
-            ``rank_low`` and ``rank_high``, the interval of the rank. If a map was fitted to these rows, also
-            ``cross_fitted`` and ``cross_fitted_debiased``.
-
-        Raises
-        ------
-        MissingExtra
-            If neither library is installed.
-
-        See Also
-        --------
-        compare : Returns comparisons.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> maps = {"isotonic": calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])}
-        >>> report = calibrant.compare([0.2, 0.3, 0.7, 0.8], [0, 0, 1, 1], maps, measures=["brier"])
-        >>> list(report.to_frame()["contestant"])
-        ['uncalibrated', 'isotonic']
-        """
+    def _records(self) -> list[dict[str, Any]]:
         records = []
         again = ("cross_fitted", "cross_fitted_debiased") if any(one.in_sample for one in self.contestants) else ()
         for contestant in self.contestants:
@@ -294,7 +253,7 @@ class ComparisonReport(Shown, ByMeasure[MeasureComparison]):
                 numbers |= {name: found.parts.get(name) for name in again}
                 ranked = {"p_value": found.p_value, "rank": rank, "rank_low": first, "rank_high": last}
                 records.append(whose | numbers | ranked)
-        return frame_of(records)
+        return records
 
     def plot(self, measure: str | None = None, ax: Any = None) -> Any:
         """Draw a measure of every contestant with its interval.

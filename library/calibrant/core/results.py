@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -124,21 +125,28 @@ class Shown(Suggesting):
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
-class Framed(Shown):
-    """Base class of results with ``to_dict`` and ``to_frame``; a subclass defines ``_records``, its rows."""
+class PlainResult:
+    """Base class of results with ``to_dict``; a subclass may define ``_document``, by default its fields."""
 
-    def _records(self) -> Sequence[Mapping[str, Any]]:
-        raise NotImplementedError
+    def _document(self) -> dict[str, Any]:
+        fields: dict[str, Any] = plain_json(self)
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON, arrays as lists.
+        """Return the result as plain JSON: numbers, strings, lists and dicts, named as in answers of the HTTP API.
 
         >>> import calibrant
         >>> calibrant.decision_curve([0.1, 0.9], [0, 1], thresholds=[0.5]).to_dict()["net_benefit"]["model"]["value"]
         [0.5]
         """
-        fields: dict[str, Any] = plain_json(self)
-        return fields
+        return self._document()
+
+
+class Framed(PlainResult, Shown):
+    """Base class of results with ``to_dict`` and ``to_frame``; a subclass defines ``_records``, its rows."""
+
+    def _records(self) -> Sequence[Mapping[str, Any]]:
+        raise NotImplementedError
 
     def to_frame(self) -> Any:
         """Return the result as a frame of pandas or polars; raise ``MissingExtra`` if neither is installed.
@@ -177,11 +185,63 @@ def plain_json(value: Any) -> Any:
     return value.tolist() if hasattr(value, "dtype") else value
 
 
+#: Version of the documents of maps.
+FORMAT = 1
+
+
 class ShownMap(Shown):
-    """Base class of fitted maps, which have ``diagnostics``."""
+    """Base class of fitted maps, with their documents; a subclass defines ``_head``, the fields of its own."""
 
     if TYPE_CHECKING:
+        method: str
+        function: Any
         diagnostics: Mapping[str, Any]
+        training_digest: str | None
+
+    def _head(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the map as a document of plain JSON, which ``calibrant.load`` or its like reads.
+
+        It has the parameters, the diagnostics, and if they are known class names and the digest of the training.
+
+        >>> import calibrant
+        >>> document = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).to_document()
+        >>> document["family"], document["parameters"]["heights"]
+        ('isotonic', [0.0, 0.5, 0.5, 1.0])
+        """
+        names = getattr(self, "class_names", None)
+        known = {"class_names": None if names is None else list(names), "training_digest": self.training_digest}
+        return {
+            "format": FORMAT,
+            **self._head(),
+            "parameters": self.function.parameters(),
+            "diagnostics": dict(self.diagnostics),
+            **{name: value for name, value in known.items() if value is not None},
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the document of the map to a file, as JSON; an existing file is replaced.
+
+        >>> import calibrant, tempfile
+        >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fitted.save(folder + "/map.json")
+        ...     calibrant.load(folder + "/map.json") == fitted
+        True
+        """
+        write_text(path, json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n")
+
+    def _key(self) -> dict[str, Any]:
+        return {**self.to_document(), "diagnostics": None, "training_digest": None}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both maps apply the same function; diagnostics and training do not matter."""
+        return isinstance(other, ShownMap) and type(other) is type(self) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.function.family))
 
     @property
     def warning(self) -> str | None:

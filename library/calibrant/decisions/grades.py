@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, O
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import listing, read_rows
 from calibrant.core.options import read_fraction
-from calibrant.core.results import Shown, Table, counted, frame_of, n_rows
+from calibrant.core.results import Framed, Table, counted, n_rows, plain_json
 
 Light = Literal["green", "yellow", "red"]
 #: P-values up to which a light is yellow and red: confidence of 95 % and 99.9 % (Tasche 2003).
@@ -116,8 +116,8 @@ class GradeResult:
 
 
 @dataclass(frozen=True, repr=False)
-class GradeTests(Shown):
-    """Result of ``grade_tests``.
+class GradeTests(Framed):
+    """Result of ``grade_tests``; ``to_frame`` has a row for each grade, without columns that were not requested.
 
     Attributes
     ----------
@@ -152,45 +152,8 @@ class GradeTests(Shown):
     hosmer_lemeshow: dict[str, float] | None
     notes: list[str]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain JSON, with the fields of an answer of ``POST /grades``.
-
-        Returns
-        -------
-        dict
-            Only numbers, strings, lists and dicts.
-
-        See Also
-        --------
-        to_frame : Returns the grades as a frame.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.grade_tests([0.01], ["A"], [16], n=[1000]).to_dict()["total"]["defaults"]
-        16
-        """
-        return asdict(self)
-
-    def to_frame(self) -> Any:
-        """Return the grades as a frame of pandas or polars, without columns that were not requested.
-
-        Returns
-        -------
-        DataFrame
-            One row for each grade.
-
-        See Also
-        --------
-        to_dict : Returns everything.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> list(calibrant.grade_tests([0.01], ["A"], [16], n=[1000]).to_frame()["rate"])
-        [0.016]
-        """
-        return frame_of([{k: v for k, v in asdict(row).items() if v is not None} for row in self.grades])
+    def _records(self) -> list[dict[str, Any]]:
+        return [{name: value for name, value in plain_json(row).items() if value is not None} for row in self.grades]
 
     def _table(self) -> Table:
         columns = [field.name for field in fields(GradeResult)]

@@ -16,7 +16,7 @@ from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption, LengthMismatch
 from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import step
-from calibrant.core.results import ByMeasure, Shown, Table, WithRows, above, counted, frame_of, interval_of, n_rows
+from calibrant.core.results import ByMeasure, Framed, Table, WithRows, above, counted, interval_of, n_rows
 from calibrant.distributions.conditional import read_covariate
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
@@ -28,7 +28,7 @@ from calibrant.distributions.measures import (
     read_measure_requests,
 )
 from calibrant.distributions.pit import ForecastSize
-from calibrant.measures.measure import MeasureResult
+from calibrant.measures.measure import MeasureResult, plain_results
 
 if TYPE_CHECKING:
     from calibrant.plots.distribution_axes import DistributionPlotter
@@ -37,8 +37,11 @@ _MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True, repr=False)
-class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
+class DistributionReport(WithRows, Framed, ByMeasure[MeasureResult]):
     """Result of ``evaluate_distribution``; ``report["crps"]`` is the result of a measure.
+
+    ``to_frame`` has a row for each measure, and for each group, with the columns ``measure``, ``value``, ``debiased``,
+    ``low`` and ``high`` (the interval), ``p_value`` and ``problem``, and with groups also ``group`` and ``n``.
 
     Attributes
     ----------
@@ -102,72 +105,18 @@ class DistributionReport(WithRows, Shown, ByMeasure[MeasureResult]):
         found: DistributionPlotter = above("plots.distribution_axes.DistributionPlotter")(self)
         return found
 
-    def to_frame(self) -> Any:
-        """Return the results as a frame of pandas or polars, one row for each measure, and for each group.
-
-        Returns
-        -------
-        DataFrame
-            With the columns ``measure``, ``value``, ``debiased``, ``low``, ``high``, ``p_value`` and ``problem``, and
-            with groups also ``group`` and ``n``.
-
-        Raises
-        ------
-        MissingExtra
-            If neither library is installed.
-
-        See Also
-        --------
-        to_dict : Returns the results as plain JSON.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0, 1.0], lower=[-1.0, 0.5], upper=[1.0, 2.0], level=0.8)
-        >>> list(report.to_frame()["measure"])
-        ['interval-score', 'coverage', 'sharpness', 'quantile-calibration-error']
-        """
+    def _records(self) -> list[dict[str, Any]]:
         if self.groups is None:
-            return frame_of(_records(self))
-        return frame_of(
-            [{"group": name, "n": one.n, **record} for name, one in self.groups.items() for record in _records(one)]
-        )
+            return _records(self)
+        return [{"group": name, "n": one.n, **record} for name, one in self.groups.items() for record in _records(one)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain JSON.
-
-        Returns
-        -------
-        dict
-            Only numbers, strings, lists and dicts.
-
-        See Also
-        --------
-        to_frame : Returns the results as a frame.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate_distribution([0.0], mean=[0.0], variance=[1.0], measures=["rmse"])
-        >>> report.to_dict()["measures"]["rmse"]["value"]
-        0.0
-        """
-        names = ("value", "debiased", "interval", "p_value", "parts", "definition", "problem")
-        measures = {
-            key: {name: getattr(found, name) for name in names}
-            | {"interval": None if found.interval is None else list(found.interval)}
-            | {"parts": dict(found.parts), "definition": dict(found.definition)}
-            for key, found in self.measures.items()
-        }
-        groups = None if self.groups is None else {name: one.to_dict() for name, one in self.groups.items()}
-        return {
-            "prediction_kind": "regression",
-            "n": self.n,
-            "kind": self.kind,
-            "n_repaired": self.n_repaired,
-            "measures": measures,
-            "groups": groups,
-        } | ({} if self.weights_kind is None else {"weights_kind": self.weights_kind})
+    def _document(self) -> dict[str, Any]:
+        names = ("n", "kind", "n_repaired")
+        document: dict[str, Any] = {"prediction_kind": "regression", **{name: getattr(self, name) for name in names}}
+        document |= {"measures": plain_results(self.measures), "groups": None}
+        if self.groups is not None:
+            document["groups"] = {name: group.to_dict() for name, group in self.groups.items()}
+        return document | ({} if self.weights_kind is None else {"weights_kind": self.weights_kind})
 
     def _table(self) -> Table:
         columns = ("measure", "value", "debiased", "interval", "p-value")

@@ -27,10 +27,10 @@ from calibrant.core.inputs import (
     warn_of_probabilities,
 )
 from calibrant.core.reductions import event_logit, event_probability, resolve_event
-from calibrant.core.results import ShownMap, Table, above, map_table
+from calibrant.core.results import Plotted, ShownMap, Table, map_table
 from calibrant.maps.baselines import AccuracyConstant, PredictedClass
 from calibrant.maps.curves import Curve, calibrated, logit_of
-from calibrant.maps.documents import FORMAT, SETS, read_document, read_head, write_document
+from calibrant.maps.documents import SETS, read_document, read_head
 from calibrant.maps.ensemble import Ensemble, SmoothedVector, VectorIdentity
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.families import CURVES
@@ -86,8 +86,11 @@ def binned(reduction: str) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibrationMap(ShownMap):
+class CalibrationMap(ShownMap, Plotted):
     """Map the predictions of a model to calibrated probabilities.
+
+    ``plot`` draws the calibrated probability by the given one: a curve, or one for each class or rank. Maps of the
+    whole vector have no curve.
 
     ``fit`` and ``load`` create maps; the constructor is not meant to be called directly.
 
@@ -143,6 +146,7 @@ class CalibrationMap(ShownMap):
             "fit": "calibrant.fit(method, predictions, labels), which returns a fitted map",
         }
     )
+    _plot = "plots.results.plot_map"
 
     def __repr__(self) -> str:
         shown = {"method": self.method, "reduction": reduction_with_name(self.reduction, self.class_names)}
@@ -152,38 +156,6 @@ class CalibrationMap(ShownMap):
     def __call__(self, predictions: Any, *, clip: bool = True) -> Any:
         """Apply the map, as ``apply`` does."""
         return self.apply(predictions, clip=clip)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the calibrated probability by the given one: a curve, or one for each class or rank.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
-            The axes. Maps of the whole vector have no curve.
-
-        Raises
-        ------
-        CalibrationError
-            If ``ax`` is not axes, or there is nothing to draw.
-        MissingExtra
-            If matplotlib is not installed.
-
-        See Also
-        --------
-        Report.plot : Draws the effect of a map, as in ``evaluate(..., map=...).plot()``.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).plot().get_title()
-        'isotonic, binary'
-        """
-        return above("plots.results.plot_map")(self, ax)
 
     def _table(self) -> Table:
         of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"
@@ -195,16 +167,6 @@ class CalibrationMap(ShownMap):
             ("update", str(self.diagnostics.get("update", ""))),
         ]
         return map_table(self.method, rows, self.diagnostics)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both maps apply the same function; diagnostics and training do not matter."""
-        return isinstance(other, CalibrationMap) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash((self.method, self.reduction, self.scale, self.n_classes, self.class_names))
-
-    def _key(self) -> dict[str, Any]:
-        return {**self.to_document(), "diagnostics": None, "training_digest": None}
 
     @overload
     def apply(
@@ -523,65 +485,9 @@ class CalibrationMap(ShownMap):
         if isinstance(self.function, Segments):
             self.function.check_features(predictions.features, len(predictions))
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the map as a document of plain JSON.
-
-        Returns
-        -------
-        dict
-            Format, method, family, reduction, scale, number of classes, parameters and diagnostics, and if they are
-            known, class names and training digest.
-
-        See Also
-        --------
-        load : Reads the document.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> document = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).to_document()
-        >>> document["family"], document["parameters"]["heights"]
-        ('isotonic', [0.0, 0.5, 0.5, 1.0])
-        """
-        document = {
-            "format": FORMAT,
-            "method": self.method,
-            "family": self.function.family,
-            "reduction": self.reduction,
-            "scale": self.scale,
-            "n_classes": self.n_classes,
-            "parameters": self.function.parameters(),
-            "diagnostics": dict(self.diagnostics),
-        }
-        if self.class_names is not None:
-            document["class_names"] = list(self.class_names)
-        if self.training_digest is not None:
-            document["training_digest"] = self.training_digest
-        return document
-
-    def save(self, path: str | Path) -> None:
-        """Write the document of the map to a file, as JSON.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            File to write; an existing file is replaced.
-
-        See Also
-        --------
-        load : Reads the file.
-        to_document : Returns the document.
-
-        Examples
-        --------
-        >>> import calibrant, tempfile
-        >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     fitted.save(folder + "/map.json")
-        ...     calibrant.load(folder + "/map.json") == fitted
-        True
-        """
-        write_document(path, self.to_document())
+    def _head(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("reduction", "scale", "n_classes")}
+        return {"method": self.method, "family": self.function.family, **own}
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ from typing import Any, get_args
 
 from calibrant.core.batch import Scale, read_class_names
 from calibrant.core.errors import InvalidDocument, InvalidOption
-from calibrant.core.results import write_text
+from calibrant.core.results import FORMAT
 
-#: Version of the document format.
-FORMAT = 1
 #: In place of the reduction, in documents of maps to prediction sets.
 SETS = "sets"
 _DIGEST = re.compile("[0-9a-f]{32}")
@@ -78,11 +76,6 @@ def read_document(document: object) -> Mapping[str, Any]:
     if type(document.get("format")) is not int or document["format"] != FORMAT:
         raise InvalidDocument.at("/format", f"must be {FORMAT}, as in the documents of map.save(path)")
     return document
-
-
-def write_document(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write a document to a file."""
-    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def read_document_file(path: Path) -> Any:

@@ -15,6 +15,7 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import EmptyBatch, InvalidOption, LengthMismatch, NotANumber
 from calibrant.core.logistic import fit_logistic
 from calibrant.core.options import read_fraction
+from calibrant.core.results import PlainResult, plain_json
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.evidence import block_of_cell, log_bets, log_weights, shifts
 from calibrant.monitoring.tally import CELLS, Tally, merged
@@ -50,7 +51,7 @@ _FARTHEST = 6.0
 
 
 @dataclass(frozen=True)
-class ChangeTime:
+class ChangeTime(PlainResult):
     """When calibration changed, and how.
 
     Attributes
@@ -105,35 +106,10 @@ class ChangeTime:
         side = "low" if self.gap > 0.0 else "high"
         return f"since {when} predictions{of} are {points} point{'' if points == '1' else 's'} too {side}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the values as plain JSON; datetimes in ISO 8601.
-
-        Returns
-        -------
-        dict
-            ``time``, ``interval``, ``predictions``, ``gap``, ``rows`` and ``message``.
-
-        See Also
-        --------
-        message : The sentence.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.ChangeTime(9.5, (8.0, 11.0), (0.2, 0.4), 0.08, 1200).to_dict()["interval"]
-        [8.0, 11.0]
-        """
-        time, low, high = (
-            value.isoformat() if isinstance(value, dt.datetime) else value for value in (self.time, *self.interval)
-        )
-        return {
-            "time": time,
-            "interval": [low, high],
-            "predictions": list(self.predictions),
-            "gap": self.gap,
-            "rows": self.rows,
-            "message": self.message,
-        }
+    def _document(self) -> dict[str, Any]:
+        moments = (self.time, *self.interval)
+        time, low, high = (value.isoformat() if isinstance(value, dt.datetime) else value for value in moments)
+        return {**plain_json(self), "time": time, "interval": [low, high], "message": self.message}
 
 
 @explained

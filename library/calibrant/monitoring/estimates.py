@@ -20,7 +20,7 @@ from calibrant.core.errors import EmptyBatch, InvalidOption, ScaleMismatch, TooF
 from calibrant.core.inputs import predictions_for, read_rows, reduction_by_name
 from calibrant.core.options import plain, read_fraction, read_seed
 from calibrant.core.reductions import Event, event_probability, reduce, resolve_event
-from calibrant.core.results import Shown, Table, frame_of, n_rows
+from calibrant.core.results import Framed, Table, n_rows
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.evidence import evidence, log_factors
@@ -87,8 +87,11 @@ class EstimatedFigure:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PerformanceEstimate(Shown, Compared):
+class PerformanceEstimate(Framed, Compared):
     """Performance of a window, estimated from its predictions.
+
+    ``to_frame`` has a row for each figure, with the columns ``figure``, ``value``, ``low``, ``high``, ``sampling`` and
+    ``realised``; none if the estimate is withheld.
 
     Attributes
     ----------
@@ -127,61 +130,8 @@ class PerformanceEstimate(Shown, Compared):
     level: float
     withheld: str | None = None
 
-    def to_frame(self) -> Any:
-        """Return the figures as a frame of pandas or polars.
-
-        Returns
-        -------
-        DataFrame
-            With the columns ``figure``, ``value``, ``low``, ``high``, ``sampling`` and ``realised``; empty if the
-            estimate is withheld.
-
-        Raises
-        ------
-        MissingExtra
-            If neither library is installed.
-
-        See Also
-        --------
-        to_dict : Returns the estimate as plain JSON.
-
-        Examples
-        --------
-        >>> from calibrant.monitoring.estimates import EstimatedFigure, PerformanceEstimate
-        >>> brier = EstimatedFigure(0.2, 0.1, 0.3, 0.01)
-        >>> list(PerformanceEstimate(9, {"brier": brier}, None, None, None, 0.95).to_frame()["low"])
-        [0.1]
-        """
-        return frame_of([{"figure": name, **vars(figure)} for name, figure in self.figures.items()])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as plain JSON.
-
-        Returns
-        -------
-        dict
-            All fields.
-
-        See Also
-        --------
-        PerformanceEstimator.estimate : Creates the estimate.
-
-        Examples
-        --------
-        >>> from calibrant.monitoring.estimates import PerformanceEstimate
-        >>> PerformanceEstimate(9, {}, None, None, None, 0.95, "labels are late").to_dict()["withheld"]
-        'labels are late'
-        """
-        lists = {
-            name: None if of is None else of.tolist()
-            for name, of in (
-                ("confusion", self.confusion),
-                ("confusion_low", self.confusion_low),
-                ("confusion_high", self.confusion_high),
-            )
-        }
-        figures = {name: dict(vars(figure)) for name, figure in self.figures.items()}
-        return {"n": self.n, "level": self.level, "withheld": self.withheld, "figures": figures, **lists}
+    def _records(self) -> list[dict[str, Any]]:
+        return [{"figure": name, **vars(figure)} for name, figure in self.figures.items()]
 
     def _table(self) -> Table:
         title = f"Estimated performance of {n_rows(self.n)} without labels"

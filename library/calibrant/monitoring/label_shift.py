@@ -17,7 +17,7 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import TooFewRows, UnknownMethod, WrongShape
 from calibrant.core.inputs import predictions_for, read_rows
 from calibrant.core.options import read_fraction, read_seed
-from calibrant.core.results import Shown, Table, frame_of, n_rows
+from calibrant.core.results import Framed, Table, n_rows, plain_json
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.linear_softmax import MatrixScaling, VectorScaling
 from calibrant.maps.softmax_map import SoftmaxRegression
@@ -33,8 +33,11 @@ _EXPECTED = 10.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelShift(Shown, Compared):
+class LabelShift(Framed, Compared):
     """Class frequencies of an unlabelled window, under the assumption that only they differ from the reference.
+
+    ``to_frame`` has a row for each class, with the columns ``class`` (name, or number from 0), ``reference``,
+    ``estimated``, ``low``, ``high`` and ``bbse``; missing values if the estimate is withheld.
 
     Attributes
     ----------
@@ -100,65 +103,18 @@ class LabelShift(Shown, Compared):
         """
         return None if self.estimated is None else self.estimated / self.reference
 
-    def to_frame(self) -> Any:
-        """Return the frequencies as a frame of pandas or polars, one row for each class.
-
-        Returns
-        -------
-        DataFrame
-            With the columns ``class`` (name, or number from 0), ``reference``, ``estimated``, ``low``, ``high`` and
-            ``bbse``; missing values if the estimate is withheld.
-
-        Raises
-        ------
-        MissingExtra
-            If neither library is installed.
-
-        See Also
-        --------
-        to_dict : Returns the estimate as plain JSON.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from calibrant import LabelShift
-        >>> q = np.array([0.2, 0.8])
-        >>> list(LabelShift(9, np.array([0.4, 0.6]), q, q, q, None, 0.5, 0.95).to_frame()["estimated"])
-        [0.2, 0.8]
-        """
+    def _records(self) -> list[dict[str, Any]]:
         names = self.class_names or range(len(self.reference))
-        found = {name: getattr(self, name) for name in ("reference", "estimated", "low", "high", "bbse")}
-        return frame_of(
-            [
-                {"class": name, **{key: None if of is None else float(of[k]) for key, of in found.items()}}
-                for k, name in enumerate(names)
-            ]
-        )
+        columns = {name: getattr(self, name) for name in ("reference", "estimated", "low", "high", "bbse")}
+        return [
+            {"class": name, **{key: None if values is None else float(values[k]) for key, values in columns.items()}}
+            for k, name in enumerate(names)
+        ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as plain JSON, with the document of the map.
-
-        Returns
-        -------
-        dict
-            All fields.
-
-        See Also
-        --------
-        estimate_label_shift : Creates the estimate.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from calibrant.monitoring.label_shift import LabelShift
-        >>> LabelShift(9, np.array([0.5, 0.5]), None, None, None, None, 0.001, 0.95).to_dict()["reference"]
-        [0.5, 0.5]
-        """
-        arrays = ("reference", "estimated", "low", "high", "bbse")
-        lists = {name: None if getattr(self, name) is None else getattr(self, name).tolist() for name in arrays}
-        document = None if self.map is None else self.map.to_document()
-        rest = {"n": self.n, "p_value": self.p_value, "level": self.level, "withheld": self.withheld}
-        return {**rest, **lists, "map": document}
+    def _document(self) -> dict[str, Any]:
+        document = plain_json(replace(self, map=None))
+        del document["class_names"]
+        return {**document, "map": None if self.map is None else self.map.to_document()}
 
     def _table(self) -> Table:
         title = f"Class frequencies of {n_rows(self.n)} without labels"

@@ -16,6 +16,7 @@ from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import MANY
+from calibrant.core.results import plain_json
 from calibrant.decisions.costs import Costs
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
@@ -228,15 +229,8 @@ def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict
 def _compared(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
     return {
         "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
-        "measures": {key: plain_lists(asdict(each)) for key, each in found.measures.items()},
+        "measures": {key: plain_json(each) for key, each in found.measures.items()},
     }
-
-
-def plain_lists(value: Any) -> Any:
-    """Return plain JSON with lists in the place of tuples."""
-    if isinstance(value, Mapping):
-        return {name: plain_lists(part) for name, part in value.items()}
-    return [plain_lists(part) for part in value] if isinstance(value, tuple | list) else value
 
 
 def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:

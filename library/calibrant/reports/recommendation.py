@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from calibrant.core.arguments import explained
@@ -11,13 +11,14 @@ from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import CalibrationError
 from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
+from calibrant.core.results import PlainResult
 from calibrant.reports.advice import advice
-from calibrant.reports.operations import plain_lists, report_of_rows
+from calibrant.reports.operations import report_of_rows
 from calibrant.reports.verdict import verdict
 
 
 @dataclass(frozen=True, repr=False)
-class RecommendedMap:
+class RecommendedMap(PlainResult):
     """Result of ``recommend``, which prints as text.
 
     Attributes
@@ -58,27 +59,6 @@ class RecommendedMap:
     reasons: tuple[str, ...]
     python: str | None
     candidates: tuple[Mapping[str, Any], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the recommendation as plain JSON.
-
-        Returns
-        -------
-        dict
-            Only numbers, strings, lists and dicts.
-
-        See Also
-        --------
-        recommend : Returns recommendations.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> list(calibrant.recommend([0.1, 0.4, 0.6, 0.9] * 30, [0, 1, 0, 1] * 30).to_dict())[:3]
-        ['method', 'reduction', 'n']
-        """
-        found: dict[str, Any] = plain_lists(asdict(self))
-        return found
 
     def __str__(self) -> str:
         return "\n".join([self.verdict, self.headline, *self.reasons, *([] if self.python is None else [self.python])])

@@ -111,25 +111,7 @@ class PredictionSets(Framed):
         names = iter([self.classes[k] for k in np.nonzero(self.members)[1].tolist()])
         return [list(islice(names, size)) for size in self.sizes.tolist()]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the sets as plain JSON.
-
-        Returns
-        -------
-        dict
-            ``alpha``, ``classes``, and ``sets`` as ``to_lists`` returns them.
-
-        See Also
-        --------
-        to_lists : Returns the sets alone.
-
-        Examples
-        --------
-        >>> from calibrant import PredictionSets
-        >>> import numpy as np
-        >>> PredictionSets(np.array([[False, True]]), ("no", "yes"), alpha=0.1).to_dict()
-        {'alpha': 0.1, 'classes': ['no', 'yes'], 'sets': [['yes']]}
-        """
+    def _document(self) -> dict[str, Any]:
         return {"alpha": self.alpha, "classes": list(self.classes), "sets": self.to_lists()}
 
     def _records(self) -> Sequence[Mapping[str, Any]]:

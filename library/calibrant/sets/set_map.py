@@ -19,7 +19,7 @@ from calibrant.core.inputs import prediction_array
 from calibrant.core.options import read_seed
 from calibrant.core.results import ShownMap, Table, map_table, n_rows
 from calibrant.maps.calibration_map import MOST_CLASSES, check_scale
-from calibrant.maps.documents import FORMAT, SETS, read_document, read_head, write_document
+from calibrant.maps.documents import SETS, read_document, read_head
 from calibrant.sets.families import SET_FAMILIES, RiskControl, SetFamily, StoredScores
 from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.scores import blocks, uniform_numbers
@@ -325,74 +325,9 @@ class SetMap(ShownMap):
             )
         return uniform_numbers(read_seed(seed), n)
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both maps give the same sets; diagnostics and training do not matter."""
-        return isinstance(other, SetMap) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash((self.method, self.scale, self.n_classes, self.class_names))
-
-    def _key(self) -> dict[str, Any]:
-        return {**self.to_document(), "diagnostics": None, "training_digest": None}
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the map as a document of plain JSON.
-
-        Returns
-        -------
-        dict
-            Format, method, family, scale, number of classes, parameters and diagnostics, and if they are known, class
-            names and training digest. The reduction is ``sets``.
-
-        See Also
-        --------
-        load_sets : Reads the document.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> document = calibrant.fit_sets([k / 20 for k in range(20)], [0] * 10 + [1] * 10).to_document()
-        >>> document["family"], document["reduction"], document["parameters"]["alpha"]
-        ('lac', 'sets', 0.1)
-        """
-        document = {
-            "format": FORMAT,
-            "method": self.method,
-            "family": self.function.family,
-            "reduction": SETS,
-            "scale": self.scale,
-            "n_classes": self.n_classes,
-            "parameters": self.function.parameters(),
-            "diagnostics": dict(self.diagnostics),
-        }
-        if self.class_names is not None:
-            document["class_names"] = list(self.class_names)
-        if self.training_digest is not None:
-            document["training_digest"] = self.training_digest
-        return document
-
-    def save(self, path: str | Path) -> None:
-        """Write the document of the map to a file, as JSON.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            File to write; an existing file is replaced.
-
-        See Also
-        --------
-        load_sets : Reads the file.
-
-        Examples
-        --------
-        >>> import calibrant, tempfile
-        >>> fitted = calibrant.fit_sets([k / 20 for k in range(20)], [0] * 10 + [1] * 10)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     fitted.save(folder + "/sets.json")
-        ...     calibrant.load_sets(folder + "/sets.json") == fitted
-        True
-        """
-        write_document(path, self.to_document())
+    def _head(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("reduction", "scale", "n_classes")}
+        return {"method": self.method, "family": self.function.family, **own}
 
     def _table(self) -> Table:
         of_classes = "" if self.n_classes is None else f" of {self.n_classes} classes"

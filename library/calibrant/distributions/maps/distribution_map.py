@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from calibrant.core.arrays import group_names
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, InvalidDocument, LengthMismatch, WrongShape
 from calibrant.core.options import read_seed
-from calibrant.core.results import ShownMap, Table, map_table, n_rows, write_text
+from calibrant.core.results import FORMAT, ShownMap, Table, map_table, n_rows
 from calibrant.distributions.forecasts import ARGUMENTS, KINDS, ForecastKind, Forecasts, read_forecasts
 from calibrant.distributions.maps.combined import Groups, applied, needs_groups, read_function, result_of
 from calibrant.distributions.maps.tables import interval_of, quantiles_of
@@ -24,8 +23,6 @@ from calibrant.distributions.maps.trial import try_map
 from calibrant.maps.documents import read_digest, read_document_file
 from calibrant.maps.parameters import read_array
 
-#: Version of the document format.
-FORMAT = 1
 #: Lowest and highest possible outcome; None if there is no bound.
 Support = tuple[float | None, float | None]
 
@@ -78,16 +75,6 @@ class DistributionMap(ShownMap):
         low, high = ("" if end is None else f"{end:g}" for end in self.support)
         rows = [("takes", self.kind), ("support", f"{low} to {high}" if low or high else "")]
         return map_table(self.method, rows, self.diagnostics)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both maps apply the same function; diagnostics and training do not matter."""
-        return isinstance(other, DistributionMap) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash((self.method, self.kind, self.support))
-
-    def _key(self) -> dict[str, Any]:
-        return {**self.to_document(), "diagnostics": None, "training_digest": None}
 
     @explained
     def apply(self, *, by: Any = None, seed: int = 0, **forecasts: Any) -> Forecasts:
@@ -177,65 +164,15 @@ class DistributionMap(ShownMap):
         if by is not None and len(by) != len(forecasts):
             raise LengthMismatch.at("/by", f"must have {n_rows(len(forecasts))}, like the forecasts")
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the map as a document of plain JSON.
-
-        Returns
-        -------
-        dict
-            Format, prediction kind, method, family, kind, levels, support, parameters, diagnostics and, if it is known,
-            training digest.
-
-        See Also
-        --------
-        load_distribution : Reads the document.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> fitted = calibrant.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
-        >>> document = fitted.to_document()
-        >>> document["prediction_kind"], document["family"], document["parameters"]
-        ('regression', 'variance-line', {'factor': 5.0, 'offset': 0.0})
-        """
-        document = {
-            "format": FORMAT,
+    def _head(self) -> dict[str, Any]:
+        return {
             "prediction_kind": "regression",
             "method": self.method,
             "family": self.function.family,
             "kind": self.kind,
             "levels": None if self.levels is None else self.levels.tolist(),
             "support": list(self.support),
-            "parameters": self.function.parameters(),
-            "diagnostics": dict(self.diagnostics),
         }
-        if self.training_digest is not None:
-            document["training_digest"] = self.training_digest
-        return document
-
-    def save(self, path: str | Path) -> None:
-        """Write the document of the map to a file, as JSON.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            File to write; an existing file is replaced.
-
-        See Also
-        --------
-        load_distribution : Reads the file.
-
-        Examples
-        --------
-        >>> import calibrant, tempfile
-        >>> fitted = calibrant.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     fitted.save(folder + "/map.json")
-        ...     calibrant.load_distribution(folder + "/map.json") == fitted
-        True
-        """
-        text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
-        write_text(path, text)
 
 
 def _same(found: Floats, levels: Floats | None) -> bool:
