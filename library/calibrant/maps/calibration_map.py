@@ -86,7 +86,79 @@ def binned(reduction: str) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibrationMap(ShownMap, Plotted):
+class MapCore(ShownMap):
+    """The fields of a calibration map, and its methods for predictions and features that are checked already."""
+
+    method: str
+    function: Curve | Transform
+    reduction: str
+    scale: Scale
+    n_classes: int | None
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    class_names: tuple[str, ...] | None = None
+    training_digest: str | None = None
+
+    @property
+    def of_vector(self) -> bool:
+        """Whether this is a map of the whole vector, which returns ``(n, K)``."""
+        return self.reduction in VECTORS
+
+    @property
+    def curve(self) -> Curve:
+        """Curve of a map of one event; raises ``TypeError`` for a map of the whole vector."""
+        if self.of_vector:
+            raise TypeError("a map of the whole vector has no curve")
+        curve: Any = self.function
+        return curve  # type: ignore[no-any-return]
+
+    def check(self, predictions: Predictions) -> None:
+        """Raise ``ScaleMismatch``, ``WrongShape`` or ``InvalidOption`` unless predictions match the map."""
+        check_scale(predictions, self.scale)
+        fits = predictions.n_classes == self.n_classes or (predictions.n_classes is None and not self.of_vector)
+        if not fits:
+            wanted = (
+                "(n,)" if self.n_classes is None else f"{'' if self.of_vector else '(n,) or '}(n, {self.n_classes})"
+            )
+            hint = "; of two columns, pass the second" if (predictions.n_classes, self.n_classes) == (2, None) else ""
+            raise WrongShape.at(
+                "/predictions", f"must have shape {wanted}, like those that the map was fitted to{hint}"
+            )
+        if isinstance(self.function, Segments):
+            self.function.check_features(predictions.features, len(predictions))
+
+    def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
+        """Return the calibrated probabilities ``(n,)`` or ``(n, K)``, as ``apply`` does."""
+        self.check(predictions)
+        if self.of_vector:
+            function: Any = self.function
+            return transformed(function, predictions)
+        event = _event_of(predictions, self.reduction)
+        if isinstance(self.function, Segments):
+            return self.function.of_rows(logit_of(event, self.function.clip), predictions.features)
+        found = calibrated(self.curve, event)
+        return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
+
+    def bounds_checked(self, predictions: Predictions) -> tuple[Floats, Floats]:
+        """Return the lower and upper probabilities ``(n,)`` of a Venn-Abers map, as ``bounds`` does."""
+        self.check(predictions)
+        if not isinstance(self.function, VennAbers):
+            raise InvalidOption.at("/bounds", "need a venn-abers map of one event")
+        event = _event_of(predictions, self.reduction)
+        if event.logit is None:
+            return self.function.bounds(event.p)
+        return self.function.bounds_of_logits(event.logit)
+
+    def fallbacks_checked(self, features: Features | None) -> dict[str, Any]:
+        """Count the fallbacks of features, as ``fallbacks`` does."""
+        if not isinstance(self.function, Segments):
+            if self.method == Segments.family:  # the identity, as earlier fits without terms were stored
+                return {"rows": 0, "features": {}}
+            raise InvalidOption.at("/features", f"are not used by {self.method}")
+        return self.function.fallbacks(features, 0 if features is None else len(features))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationMap(MapCore, Plotted):
     """Map the predictions of a model to calibrated probabilities.
 
     ``plot`` draws the calibrated probability by the given one: a curve, or one for each class or rank. Maps of the
@@ -127,15 +199,6 @@ class CalibrationMap(ShownMap, Plotted):
     >>> fitted.method, fitted.reduction, fitted.scale, fitted.n_classes
     ('isotonic', 'binary', 'probability', None)
     """
-
-    method: str
-    function: Curve | Transform
-    reduction: str
-    scale: Scale
-    n_classes: int | None
-    diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    class_names: tuple[str, ...] | None = None
-    training_digest: str | None = None
 
     _familiar = MappingProxyType(
         {
@@ -223,43 +286,6 @@ class CalibrationMap(ShownMap, Plotted):
             remember(predictions, result, self.training_digest, self.class_names, self.scale)
         return result
 
-    def apply_checked(self, predictions: Predictions, *, clip: bool = True) -> Floats:
-        """Apply the map to predictions that are already checked.
-
-        Parameters
-        ----------
-        predictions : Predictions
-            Checked predictions.
-        clip : bool, default True
-            As for ``apply``.
-
-        Returns
-        -------
-        ndarray, shape (n,) or (n, K)
-            Calibrated probabilities, float64.
-
-        See Also
-        --------
-        apply : Checks the predictions first.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> from calibrant.core.batch import read_predictions
-        >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-        >>> fitted.apply_checked(read_predictions([0.5]))
-        array([0.5])
-        """
-        self.check(predictions)
-        if self.of_vector:
-            function: Any = self.function
-            return transformed(function, predictions)
-        event = _event_of(predictions, self.reduction)
-        if isinstance(self.function, Segments):
-            return self.function.of_rows(logit_of(event, self.function.clip), predictions.features)
-        found = calibrated(self.curve, event)
-        return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
-
     def fallbacks(self, features: Any) -> dict[str, Any]:
         """Count the rows whose features a map of segments does not know.
 
@@ -293,38 +319,6 @@ class CalibrationMap(ShownMap, Plotted):
         """
         return self.fallbacks_checked(read_features(features))
 
-    def fallbacks_checked(self, features: Features | None) -> dict[str, Any]:
-        """Count the fallbacks of features that are already checked.
-
-        Parameters
-        ----------
-        features : Features or None
-            Checked features.
-
-        Returns
-        -------
-        dict
-            As for ``fallbacks``.
-
-        See Also
-        --------
-        fallbacks : Checks the features first.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> from calibrant.core.features import read_features
-        >>> predictions, labels, x = [0.2, 0.7] * 50, [0, 1, 1, 1] * 25, ["a", "b", "b", "a"] * 25
-        >>> fitted = calibrant.fit("segments", predictions, labels, features={"x": x})
-        >>> fitted.fallbacks_checked(read_features({"x": ["a", "b"]}))["rows"]
-        0
-        """
-        if not isinstance(self.function, Segments):
-            if self.method == Segments.family:  # the identity, as earlier fits without terms were stored
-                return {"rows": 0, "features": {}}
-            raise InvalidOption.at("/features", f"are not used by {self.method}")
-        return self.function.fallbacks(features, 0 if features is None else len(features))
-
     def bounds(self, predictions: Any) -> tuple[Floats, Floats]:
         """Return the lower and upper probabilities of a Venn-Abers map.
 
@@ -357,133 +351,6 @@ class CalibrationMap(ShownMap, Plotted):
         ([0.333], [0.667])
         """
         return self.bounds_checked(predictions_for(predictions, self.scale, self.class_names))
-
-    def bounds_checked(self, predictions: Predictions) -> tuple[Floats, Floats]:
-        """Return the bounds for predictions that are already checked.
-
-        Parameters
-        ----------
-        predictions : Predictions
-            Checked predictions.
-
-        Returns
-        -------
-        p0 : ndarray, shape (n,)
-            Lower probabilities.
-        p1 : ndarray, shape (n,)
-            Upper probabilities.
-
-        See Also
-        --------
-        bounds : Checks the predictions first.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> from calibrant.core.batch import read_predictions
-        >>> fitted = calibrant.fit("venn-abers", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-        >>> low, high = fitted.bounds_checked(read_predictions([0.5]))
-        >>> bool(low <= high)
-        True
-        """
-        self.check(predictions)
-        if not isinstance(self.function, VennAbers):
-            raise InvalidOption.at("/bounds", "need a venn-abers map of one event")
-        event = _event_of(predictions, self.reduction)
-        if event.logit is None:
-            return self.function.bounds(event.p)
-        return self.function.bounds_of_logits(event.logit)
-
-    @property
-    def curve(self) -> Curve:
-        """Curve of a map of one event.
-
-        Returns
-        -------
-        Curve
-            Function of probabilities of shape (n,) in [0, 1].
-
-        Raises
-        ------
-        TypeError
-            If this is a map of the whole vector.
-
-        See Also
-        --------
-        of_vector : Whether this is a map of the whole vector.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).curve.heights.tolist()
-        [0.0, 0.5, 0.5, 1.0]
-        """
-        if self.of_vector:
-            raise TypeError("a map of the whole vector has no curve")
-        curve: Any = self.function
-        return curve  # type: ignore[no-any-return]
-
-    @property
-    def of_vector(self) -> bool:
-        """Whether this is a map of the whole vector.
-
-        Returns
-        -------
-        bool
-            True if ``apply`` returns an array of shape (n, K).
-
-        See Also
-        --------
-        curve : Curve of a map of one event.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).of_vector
-        False
-        """
-        return self.reduction in VECTORS
-
-    def check(self, predictions: Predictions) -> None:
-        """Check that checked predictions match the map.
-
-        Parameters
-        ----------
-        predictions : Predictions
-            Checked predictions.
-
-        Raises
-        ------
-        ScaleMismatch
-            If the predictions are on another scale than the map.
-        WrongShape
-            If the number of classes of the predictions differs from that of the map.
-        InvalidOption
-            If the map needs other features.
-
-        See Also
-        --------
-        apply : Checks and applies.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> from calibrant.core.batch import read_predictions
-        >>> fitted = calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-        >>> fitted.check(read_predictions([0.5]))
-        """
-        check_scale(predictions, self.scale)
-        fits = predictions.n_classes == self.n_classes or (predictions.n_classes is None and not self.of_vector)
-        if not fits:
-            wanted = (
-                "(n,)" if self.n_classes is None else f"{'' if self.of_vector else '(n,) or '}(n, {self.n_classes})"
-            )
-            hint = "; of two columns, pass the second" if (predictions.n_classes, self.n_classes) == (2, None) else ""
-            raise WrongShape.at(
-                "/predictions", f"must have shape {wanted}, like those that the map was fitted to{hint}"
-            )
-        if isinstance(self.function, Segments):
-            self.function.check_features(predictions.features, len(predictions))
 
     def _head(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("reduction", "scale", "n_classes")}
