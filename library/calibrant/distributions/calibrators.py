@@ -125,14 +125,6 @@ def _identity(_rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -
     return Unchanged(), {}
 
 
-def _scaling(rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
-    return variance.fit_scaling(rows.forecasts, rows.y, rows.share), {}
-
-
-def _platt(rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
-    return variance.fit_platt(rows.forecasts, rows.y, rows.share), {}
-
-
 def _isotonic(of: Literal["variance", "std"]) -> Fit:
     def fit(rows: ForecastFitRows, _options: Mapping[str, Any], _seed: int) -> tuple[Any, dict[str, Any]]:
         return variance.fit_isotonic(rows.forecasts, rows.y, rows.w, of), {}
@@ -207,7 +199,7 @@ def _entries() -> tuple[DistributionMethod, ...]:
             "Scaling of variances",
             "v -> w v, with w the mean of (y - mean)^2 / v, which minimises the Dawid-Sebastiani score",
             "Levi et al. (2022), for standard deviations",
-            fit=_scaling,
+            fit=lambda rows, _options, _seed: (variance.fit_scaling(rows.forecasts, rows.y, rows.share), {}),
             loss="dss",
             **variances,  # type: ignore[arg-type]
         ),
@@ -216,7 +208,7 @@ def _entries() -> tuple[DistributionMethod, ...]:
             "Platt scaling of variances",
             "v -> w v + b with w, b >= 0, by the Dawid-Sebastiani score",
             "Gruber & Buettner (2022), appendix G.5; there w and b may be negative",
-            fit=_platt,
+            fit=lambda rows, _options, _seed: (variance.fit_platt(rows.forecasts, rows.y, rows.share), {}),
             loss="dss",
             row_seconds=6e-5,
             number_seconds=0.0,

@@ -135,10 +135,6 @@ def _decomposition_seconds(size: pit.ForecastSize) -> float:
     return _seconds(row=3e-7 + thresholds * (6e-7 + 2e-9 * size.width))(size)
 
 
-def _kernel_seconds(size: pit.ForecastSize) -> float:
-    return _seconds()(size) + 4.0 * min(size.rows / spread.KERNEL_ROWS, 1.0) ** 2
-
-
 _ALL = ("normal", "quantiles", "samples", "interval")
 
 
@@ -254,10 +250,6 @@ def _of_level(values: Callable[..., MeasureResult]) -> Compute:
     return compute
 
 
-def _interval_score(rows: MeasuredForecasts, level: float) -> MeasureResult:
-    return rows.mean(scores.interval_score(rows.forecasts, rows.y, level=level))
-
-
 def _sharpness(rows: MeasuredForecasts, level: float) -> MeasureResult:
     low, high = scores.central(rows.forecasts, level)
     return rows.mean(high - low)
@@ -281,14 +273,6 @@ def _coverage(rows: MeasuredForecasts, level: float) -> MeasureResult:
 
 def _absolute(rows: MeasuredForecasts) -> MeasureResult:
     return rows.mean(np.abs(rows.y - scores.point(rows.forecasts, "median")))
-
-
-def _root_squared(rows: MeasuredForecasts) -> MeasureResult:
-    return rows.mean((rows.y - scores.point(rows.forecasts, "mean")) ** 2, root=True)
-
-
-def _bias(rows: MeasuredForecasts) -> MeasureResult:
-    return rows.mean(scores.point(rows.forecasts, "mean") - rows.y)
 
 
 def _calibration_error(rows: MeasuredForecasts, *, norm: float | str) -> MeasureResult:
@@ -467,7 +451,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "Width of the central interval plus 2 / (1 - level) times the distance of the outcome from it.",
                 _OUTCOME,
                 "Winkler 1972",
-                _of_level(_interval_score),
+                _of_level(lambda rows, level: rows.mean(scores.interval_score(rows.forecasts, rows.y, level=level))),
                 options={"level": _LEVEL},
             ),
             DistributionMeasure(
@@ -492,14 +476,14 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "Root mean squared error of the mean (of quantiles and intervals, of the median or the midpoint).",
                 _OUTCOME,
                 "Gneiting 2011",
-                _root_squared,
+                lambda rows: rows.mean((rows.y - scores.point(rows.forecasts, "mean")) ** 2, root=True),
             ),
             DistributionMeasure(
                 "bias",
                 "Mean of the point forecast minus the outcome: 0 is best.",
                 "any number, in the unit of the outcome",
                 "Murphy 1988",
-                _bias,
+                lambda rows: rows.mean(scores.point(rows.forecasts, "mean") - rows.y),
             ),
             DistributionMeasure(
                 "sharpness",
@@ -598,7 +582,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "Widmann, Lindsten & Zachariah 2021",
                 _skce,
                 ("normal",),
-                seconds=_kernel_seconds,
+                seconds=lambda size: _seconds()(size) + 4.0 * min(size.rows / spread.KERNEL_ROWS, 1.0) ** 2,
             ),
             DistributionMeasure(
                 "decomposition",

@@ -157,10 +157,6 @@ def _accuracy(subject: Event | Vector, _: Resampling) -> MeasureResult:
     return MeasureResult(mean_over_rows(right(_event(subject)), subject.w))
 
 
-def _accuracy_influence(subject: Event | Vector, _: Resampling) -> Floats:
-    return centred(right(_event(subject)), subject.w)
-
-
 def _gap(subject: Event | Vector, _: Resampling) -> MeasureResult:
     event = _event(subject)
     value = mean_over_rows(overconfidence(event), event.w)
@@ -172,10 +168,6 @@ def _gap(subject: Event | Vector, _: Resampling) -> MeasureResult:
     return MeasureResult(value, p_value=p_value, parts=parts)
 
 
-def _gap_influence(subject: Event | Vector, _: Resampling) -> Floats:
-    return centred(overconfidence(_event(subject)), subject.w)
-
-
 def _ranked(subject: Event | Vector, of: str) -> Event:
     event = _event(subject)
     return event.confidence() if of == "confidence" else event
@@ -183,10 +175,6 @@ def _ranked(subject: Event | Vector, of: str) -> Event:
 
 def _auroc(subject: Event | Vector, _: Resampling, *, of: str) -> MeasureResult:
     return MeasureResult(auroc(_ranked(subject, of).cells))
-
-
-def _auroc_influence(subject: Event | Vector, _: Resampling, *, of: str) -> Floats:
-    return auroc_influence(_ranked(subject, of))
 
 
 #: Verdicts of a temperature above and below 1 of an event, whose risk may be too high in both cases.
@@ -284,10 +272,6 @@ def _cost_influence(subject: Event | Vector, _: Resampling, *, abstention: float
     return selective_influence(subject.confidence(), float(abstention), float(cost_ratio))
 
 
-def _temperature_seconds(n: int, K: int, _: Mapping[str, Any]) -> float:
-    return 15 * _ROW_PASS * n + 10 * _PASS * n * (K if K > 1 else 0)
-
-
 def _scaled_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     matrix = _PASS * n * (K if K > 1 else 0)
     if options["temperature"] is not None:
@@ -316,7 +300,7 @@ MEASURES = (
         better="larger",
         event=_accuracy,
         vector=_accuracy,
-        influence=_accuracy_influence,
+        influence=lambda subject, _: centred(right(_event(subject)), subject.w),
     ),
     _entry(
         "confidence-gap",
@@ -329,7 +313,7 @@ MEASURES = (
         better="neither",
         event=_gap,
         vector=_gap,
-        influence=_gap_influence,
+        influence=lambda subject, _: centred(overconfidence(_event(subject)), subject.w),
         pooled_p_value=True,
     ),
     _entry(
@@ -345,7 +329,7 @@ MEASURES = (
         needs="both outcomes",
         event=_auroc,
         vector=_auroc,
-        influence=_auroc_influence,
+        influence=lambda subject, _, *, of: auroc_influence(_ranked(subject, of)),
         by_outcome=True,
         options={"of": Option("event", choices=("event", "confidence"))},
         pooled="logit",
@@ -366,7 +350,7 @@ MEASURES = (
         vector=_temperature,
         influence=_temperature_influence,
         clustered=("interval",),
-        seconds=_temperature_seconds,
+        seconds=lambda n, K, _: 15 * _ROW_PASS * n + 10 * _PASS * n * (K if K > 1 else 0),
     ),
     _entry(
         "ece-after-temperature",

@@ -307,10 +307,6 @@ def _mmce(event: Event, _: Resampling, *, bandwidth: float) -> MeasureResult:
     return MeasureResult(math.sqrt(sums.biased), p_value=event_p_value(event.cells, "laplacian", bandwidth))
 
 
-def _mmce_distance(event: Event, _: Resampling, *, bandwidth: float) -> Distance:
-    return kernel_distance(event, "laplacian", bandwidth, 1.0, root=True)
-
-
 def _of_vector(
     vector: Vector, resampling: Resampling, kernel: Kernel, bandwidth: float, estimator: str
 ) -> MeasureResult:
@@ -400,10 +396,6 @@ def _skce_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     return 3e-6 * min(n, 1000) + n * (3.6e-7 + 2e-9 / float(options["bandwidth"]) ** 2)
 
 
-def _distance_seconds(n: int, _classes: int, _options: Mapping[str, Any]) -> float:
-    return 6e-6 * min(n, 1000) + 3e-7 * n
-
-
 _H = Option(1.0, low=0.05, high=100.0, real=True)
 _LAW = "The p-value is from the distribution of a weighted sum of squares of normal variables, on at most 128 cells"
 
@@ -420,8 +412,8 @@ MEASURES = (
         "O(n log n)",
         event=_mmce,
         options={"bandwidth": Option(_MMCE, low=0.05, high=100.0, real=True)},
-        seconds=_distance_seconds,
-        distance=_mmce_distance,
+        seconds=lambda n, _classes, _options: 6e-6 * min(n, 1000) + 3e-7 * n,
+        distance=lambda event, _, *, bandwidth: kernel_distance(event, "laplacian", bandwidth, 1.0, root=True),
         triangle=True,
     ),
     Measure(

@@ -80,16 +80,8 @@ def _bound(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> Measu
     return MeasureResult(upper_bound(subject, score), parts=parts, definition=_form(subject, score))
 
 
-def _score_influence(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> Floats:
-    return centred(row_scores(subject, score), subject.w)
-
-
 def _sharpness(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> MeasureResult:
     return MeasureResult(mean_over_rows(spread(subject, score), subject.w))
-
-
-def _sharpness_influence(subject: Event | Vector, _: Resampling, *, score: ScoreName) -> Floats:
-    return centred(spread(subject, score), subject.w)
 
 
 def _terms(event: Event, method: str, score: DecomposedScore, binning: BinsOf, n_bins: int) -> Decomposition:
@@ -237,7 +229,7 @@ MEASURES = (
         "O(n K)",
         event=_bound,
         vector=_bound,
-        influence=_score_influence,
+        influence=lambda subject, _, *, score: centred(row_scores(subject, score), subject.w),
         options={"score": _SCORE},
         seconds=_by_elements,
     ),
@@ -285,7 +277,7 @@ MEASURES = (
         vector=_sharpness,
         better="neither",
         needs="predictions only",
-        influence=_sharpness_influence,
+        influence=lambda subject, _, *, score: centred(spread(subject, score), subject.w),
         options={"score": _SCORE},
         seconds=_by_elements,
     ),

@@ -212,10 +212,6 @@ def _smooth(event: Event, _: Resampling, *, bandwidth: float | str) -> MeasureRe
     return MeasureResult(value, parts={"bandwidth": sigma})
 
 
-def _smooth_distance(event: Event, _: Resampling, *, bandwidth: float | str) -> Distance:
-    return smooth_distance(event, _fixed(bandwidth))
-
-
 def _kde(event: Event, _: Resampling, *, form: Form, norm: int) -> MeasureResult:
     value, bandwidth = kde_ece(event, form, norm)
     return MeasureResult(value, parts={"bandwidth": bandwidth})
@@ -235,7 +231,7 @@ MEASURES = (
         event=_smooth,
         options={"bandwidth": Option("fixed-point", choices=("fixed-point",), low=NARROWEST, high=1, real=True)},
         seconds=lambda n, _classes, _options: 4e-8 * n + 5e-3,
-        distance=_smooth_distance,
+        distance=lambda event, _, *, bandwidth: smooth_distance(event, _fixed(bandwidth)),
         resample_seconds=lambda _n, _options: 5e-5,
     ),
     Measure(

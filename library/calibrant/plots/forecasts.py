@@ -74,10 +74,6 @@ def _show_pit(panel: Panel, data: Data, look: Look) -> None:
         panel.line(x, up, look.colour, width=1.6)
 
 
-def _pit_mark(_: Data, look: Look) -> Key:
-    return Key("", look.tint, "area") if look.hatch is None else mark_of(look, dots=False, dash=None)
-
-
 def _pit_keys(_: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     return [
         Key("outcomes", look.tint, "area"),
@@ -117,7 +113,7 @@ PIT = Plot(
     _describe_pit,
     _pit_window,
     diagonal=False,
-    mark=_pit_mark,
+    mark=lambda _, look: Key("", look.tint, "area") if look.hatch is None else mark_of(look, dots=False, dash=None),
 )
 
 
@@ -272,10 +268,6 @@ def _sharpness_keys(_: Data, __: Mapping[str, Any], look: Look) -> list[Key]:
     ]
 
 
-def _sharpness_window(shown: Sequence[Data]) -> tuple[Range, Range]:
-    return UNIT, (0.0, 1.06 * max(float(max(data["width"])) for data in shown) or 1.0)
-
-
 def _describe_sharpness(data: Data, _: Mapping[str, Any]) -> str:
     level, reached, width = (values(data[name]) for name in ("levels", "coverage", "width"))
     each = "; ".join(
@@ -295,7 +287,7 @@ SHARPNESS = Plot(
     _show_sharpness,
     _sharpness_keys,
     _describe_sharpness,
-    _sharpness_window,
+    lambda shown: (UNIT, (0.0, 1.06 * max(float(max(data["width"])) for data in shown) or 1.0)),
     diagonal=False,
     shared=(),
 )

@@ -143,10 +143,6 @@ def _bins(number: int, binning: str) -> str:
     return " ".join(part for part in (str(number), binning, "bin" if number == 1 else "bins") if part)
 
 
-def _rows(data: Data) -> tuple[Any, Any]:
-    return data["histogram"]["edges"], data["histogram"]["share"]
-
-
 RELIABILITY = Plot(
     "Reliability diagram",
     ("predicted probability", "observed frequency"),
@@ -155,6 +151,6 @@ RELIABILITY = Plot(
     keys,
     describe,
     window,
-    _rows,
+    lambda data: (data["histogram"]["edges"], data["histogram"]["share"]),
     mark=lambda _, look: mark_of(look),
 )

@@ -21,21 +21,9 @@ _BERTA = "Berta, Holzmueller, Jordan & Bach (2025), arXiv 2511.03685"
 _CLIPPED = "probabilities are clipped at 2^-52, logits are not"
 
 
-def _identity(event: Event, context: FitContext) -> FittedCurve:
-    return Identity(), {}
-
-
 def _platt(event: Event, context: FitContext, *, target_smoothing: bool) -> FittedCurve:
     found, gradient = fit_platt_event(event, target_smoothing=target_smoothing)
     return found, {"gradient": gradient}
-
-
-def _isotonic(event: Event, context: FitContext) -> FittedCurve:
-    return fit_isotonic(event.cells), {}
-
-
-def _centred_isotonic(event: Event, context: FitContext) -> FittedCurve:
-    return fit_centred_isotonic(event.cells), {}
 
 
 def _quadratic(*, squared: bool) -> Callable[..., FittedCurve]:
@@ -70,7 +58,7 @@ METHODS = (
         "",
         Traits(_EVENT, "unchanged", "yes", "yes", "yes"),
         maps=(Identity,),
-        event=_identity,
+        event=lambda event, context: (Identity(), {}),
         evaluates=False,
         improves=False,
     ),
@@ -151,7 +139,7 @@ METHODS = (
         "Oron & Flournoy (2017)",
         Traits(_EVENT, "constant", "yes", "for events only", "except at the thresholds"),
         maps=(Isotonic,),
-        event=_centred_isotonic,
+        event=lambda event, context: (fit_centred_isotonic(event.cells), {}),
     ),
     Method(
         "isotonic",
@@ -161,6 +149,6 @@ METHODS = (
         "Zadrozny & Elkan (2002)",
         Traits(_EVENT, "constant", "yes, in steps", "for events only", "no"),
         maps=(Isotonic,),
-        event=_isotonic,
+        event=lambda event, context: (fit_isotonic(event.cells), {}),
     ),
 )

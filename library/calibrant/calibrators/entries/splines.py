@@ -13,7 +13,7 @@ from calibrant.core.validation import TOLERANCE
 from calibrant.maps.averaged import Averaged
 from calibrant.maps.cumulative_spline import Boundary, Of
 from calibrant.maps.curves import check_outcomes
-from calibrant.maps.isotonic import Merge, VennAbers, fit_venn_abers
+from calibrant.maps.isotonic import VennAbers, fit_venn_abers
 from calibrant.maps.natural_spline import fit_mli_spline
 from calibrant.maps.piecewise_polynomial import MOST_SEGMENTS, Degree, PiecewisePolynomial, fit_pl_de
 from calibrant.maps.spline import CANDIDATES, Select, Spline, choose_knots, fit_spline
@@ -76,10 +76,6 @@ def _check_knots(knots: int | None, boundary: Boundary) -> None:
 def _spline_seconds(n: int, K: int, options: Mapping[str, Any]) -> float:
     fits = 1 if options["knots"] is not None else 1 + options["folds"] * len(CANDIDATES)
     return (1.5e-7 + 1e-7 * fits * (2 if options["constrained"] else 1)) * n * K
-
-
-def _venn_abers(event: Event, context: FitContext, *, merge: Merge) -> FittedCurve:
-    return fit_venn_abers(event.cells, merge=merge), {}
 
 
 def _pl_de(
@@ -162,7 +158,7 @@ METHODS = (
         "Vovk, Petej & Fedorova (2015)",
         Traits(_EVENT, "constant; p0 and p1 differ by the effect of one row", "yes, in steps", "for events only", "no"),
         maps=(VennAbers,),
-        event=_venn_abers,
+        event=lambda event, context, *, merge: (fit_venn_abers(event.cells, merge=merge), {}),
         options={"merge": Option("log-loss", choices=("log-loss", "brier"))},
         seconds=lambda n, K, _options: 6e-6 * n * K,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.calibrators.method import FitContext, Method, Traits
 from calibrant.core.reductions import Event, Vector
 from calibrant.maps.curves import Identity
 from calibrant.maps.linear_softmax import VectorScaling
@@ -17,10 +17,6 @@ _CLIPPED = "probabilities are clipped at 2^-52, logits are not"
 
 def _shifted(subject: Event | Vector, context: FitContext | None = None, *, options: PriorShift) -> Any:
     return options.fitted(None if isinstance(subject, Event) else subject.n_classes, subject), {}
-
-
-def _update(event: Event, context: FitContext) -> FittedCurve:
-    return fit_update(event)
 
 
 METHODS = (
@@ -67,7 +63,7 @@ METHODS = (
             "yes",
         ),
         maps=(Platt, Identity),
-        event=_update,
+        event=lambda event, context: fit_update(event),
         logarithms=True,
         evaluates=False,
     ),

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from calibrant.averaging.members import RegressionMember, choose, fit_structured, rows_of
-from calibrant.calibrators.method import FitContext, FittedCurve, Method, Traits
+from calibrant.calibrators.method import FitContext, Method, Traits
 from calibrant.calibrators.smoothing import FittedTransform
 from calibrant.core.errors import NotConverged
 from calibrant.core.options import Option
 from calibrant.core.progress import report
-from calibrant.core.reductions import Event, Vector
+from calibrant.core.reductions import Vector
 from calibrant.maps.baselines import (
     AccuracyConstant,
     PredictedClass,
@@ -155,10 +155,6 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
     return fit
 
 
-def _ets(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_ets(vector)
-
-
 def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
     def fit(
         vector: Vector, context: FitContext, *, n_knots: int, strength: float | None, folds: int
@@ -189,22 +185,6 @@ def _order_seconds(kind: Kind) -> Callable[[int, int, Mapping[str, Any]], float]
         return 1e-2 + 2e-7 * n * K + (1 + fits) * (6 * min(newton, 4.0) + gradients)
 
     return seconds
-
-
-def _accuracy_constant(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_accuracy_constant(vector), {}
-
-
-def _event_accuracy(event: Event, context: FitContext) -> FittedCurve:
-    return fit_event_accuracy(event), {}
-
-
-def _side_means(event: Event, context: FitContext) -> FittedCurve:
-    return fit_side_means(event.cells), {}
-
-
-def _predicted_class(vector: Vector, context: FitContext) -> FittedTransform:
-    return fit_predicted_class(vector), {}
 
 
 def _newton_seconds(n: int, parameters: int, per_product: int) -> float:
@@ -341,7 +321,7 @@ METHODS = (
         "Zhang, Kailkhura & Han (2020), section 3.2",
         Traits(_LOGITS, _UNBOUNDED, "yes", "yes", "yes"),
         maps=(EnsembleTemperature,),
-        vector=_ets,
+        vector=lambda vector, context: fit_ets(vector),
         logarithms=True,
         seconds=lambda n, K, _: 4e-8 * n * K + 1e-6 * n,
     ),
@@ -394,9 +374,9 @@ METHODS = (
             Sides,
             AccuracyConstant,
         ),
-        event=_event_accuracy,
+        event=lambda event, context: (fit_event_accuracy(event), {}),
         evaluates=False,
-        vector=_accuracy_constant,
+        vector=lambda vector, context: (fit_accuracy_constant(vector), {}),
         seconds=lambda n, K, _: 1e-8 * n * K + 1e-8 * n,
     ),
     Method(
@@ -407,7 +387,7 @@ METHODS = (
         f"{_GRUBER}, E.1.1",
         Traits(_EVENT, "constant", "if the means increase, in steps", "for events only", "no"),
         maps=(Sides,),
-        event=_side_means,
+        event=lambda event, context: (fit_side_means(event.cells), {}),
         evaluates=False,
     ),
     Method(
@@ -419,7 +399,7 @@ METHODS = (
         f"{_GRUBER}, E.1.2",
         Traits(_VECTOR, "constant", "no", "no", "no"),
         maps=(PredictedClass,),
-        vector=_predicted_class,
+        vector=lambda vector, context: (fit_predicted_class(vector), {}),
         evaluates=False,
         seconds=lambda n, K, _: 1e-8 * n * K + 1e-8 * n,
     ),
