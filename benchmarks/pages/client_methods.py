@@ -19,8 +19,6 @@ from pydantic.fields import FieldInfo
 import calibrant.client.calls as steps
 from benchmarks.pages.answers import models
 from benchmarks.pages.generated import formatted
-from calibrant.client.async_connection import AsyncConnection
-from calibrant.client.connection import Connection
 from calibrant.client.frames import DistributionRows, RowArguments
 from schemas.base import Instant
 from schemas.meanings import MEANINGS
@@ -66,7 +64,7 @@ class _Client(NamedTuple):
     """How one of the clients runs steps."""
 
     name: str
-    base: type
+    base: str
     module: str
     iterator: str
     define: str
@@ -74,9 +72,9 @@ class _Client(NamedTuple):
 
 
 _CLIENTS = {
-    "client": _Client("Calibrant", Connection, "connection", "Iterator", "def", "self._run({})"),
+    "client": _Client("Calibrant", "Connection", "connection", "Iterator", "def", "self._run({})"),
     "async_client": _Client(
-        "AsyncCalibrant", AsyncConnection, "async_connection", "AsyncIterator", "async def", "await self._run({})"
+        "AsyncCalibrant", "AsyncConnection", "async_connection", "AsyncIterator", "async def", "await self._run({})"
     ),
 }
 
@@ -89,13 +87,41 @@ def client_files() -> dict[str, str]:
     # The examples of other methods use the map that that of ``fit`` makes.
     of_rows.sort(key=lambda method: method.name != "fit")
     methods = [*of_rows, *_written(), *(method for method in declared if not method.of_rows)]
-    return {name: formatted(_text(client, methods), "I,F401") for name, client in _CLIENTS.items()}
+    texts = {name: _text(client, methods) for name, client in _CLIENTS.items()} | {"connection": _connection()}
+    return {name: formatted(text, "I,F401") for name, text in texts.items()}
 
 
 def write_clients() -> None:
     """Write the generated modules."""
     for name, text in client_files().items():
         (FOLDER / f"{name}.py").write_text(text, encoding="utf-8")
+
+
+# --- The connection of the synchronous client
+
+_OF_CONNECTION = "The connection of ``Calibrant``, generated from ``async_connection.py`` by `make reference`."
+#: Patterns of the asynchronous connection -> what the synchronous one has in their places.
+_SYNCHRONOUS = {
+    r'\A""".*?"""': f'"""{_OF_CONNECTION}"""',
+    r"    It has the methods of .*?\n\n": "",
+    r"\bAn asynchronous client\b": "A synchronous client",
+    r"\ban asynchronous context\b": "a context",
+    r"\basyncio\.run\((.*)\)\.": r"\1.",
+    r"\b(?:async|await) ": "",
+    r"(\b_?)Async(?=[A-Z])": r"\1",
+    r"\b(__)?a(?=(enter|exit)__|(close|read|iter_lines)\(|next\(self)": r"\1",
+    r"\benter_async_context\b": "enter_context",
+    r"\basyncio\b": "time",
+    r"str \| Awaitable\[str\]": "str",
+}
+
+
+@cache
+def _connection() -> str:
+    text = (FOLDER / "async_connection.py").read_text("utf-8")
+    for pattern, replacement in _SYNCHRONOUS.items():
+        text = re.sub(pattern, replacement, text, flags=re.DOTALL if ".*?" in pattern else 0)
+    return text
 
 
 # --- Methods whose steps are written by hand
@@ -539,7 +565,9 @@ def _examples(call: Call, method: ClientMethod) -> str:
 
 def _text(client: _Client, methods: Sequence[_Method]) -> str:
     body = "\n\n".join(_method(client, method) for method in methods)
-    about = textwrap.indent(inspect.getdoc(client.base) or "", "    ").strip()
+    connection = _connection() if client.base == "Connection" else (FOLDER / "async_connection.py").read_text("utf-8")
+    classes = {node.name: node for node in ast.parse(connection).body if isinstance(node, ast.ClassDef)}
+    about = textwrap.indent(ast.get_docstring(classes[client.base]) or "", "    ").strip()
     written = ", ".join(sorted(_MODULES))
     return f'''"""The client ``{client.name}``.
 
@@ -554,7 +582,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING, Unpack, overload
 
-from calibrant.client.{client.module} import {client.base.__name__}
+from calibrant.client.{client.module} import {client.base}
 from calibrant.client.calls import {written}
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.declared import pages, removal, result
@@ -564,7 +592,7 @@ from calibrant.client.rows import {_ROW_STEPS}
 {_imports()}
 
 
-class {client.name}({client.base.__name__}):
+class {client.name}({client.base}):
     """{about}
     """
 

@@ -1,4 +1,7 @@
-"""The connection of the asynchronous client, which runs the steps of calls; tasks may be cancelled at each step."""
+"""The connection of the asynchronous client, which runs the steps of calls; tasks may be cancelled at each step.
+
+That of the synchronous client is generated from it by `make reference`.
+"""
 
 from __future__ import annotations
 
@@ -76,12 +79,34 @@ class AsyncConnection:
     """An asynchronous client of a Calibrant server. Use it as an asynchronous context manager, or ``close`` it.
 
     It has the methods of ``Calibrant`` as coroutines; methods that yield items are asynchronous iterators. Cancelling a
-    task abandons its request and closes its stream of events; work that the server has started continues.
+    task abandons its request and closes its stream of events; work that the server has started continues. The function
+    of a token may be a coroutine.
+
+    Arrays are sent as NPZ. Requests are retried if the connection breaks or the server is overloaded, up to ``tries``
+    times within ``timeout`` seconds; requests that change something have an idempotency key, so retries are safe. Every
+    method raises ``ProblemResponse`` if the server refuses the request, and ``httpx.TransportError`` if it does not
+    respond.
 
     Parameters
     ----------
-    url, api_key, token, timeout, tries, note, verify, transport
-        As for ``Calibrant``; the function of a token may be a coroutine.
+    url : str, optional
+        URL of the server. Default: the environment variable ``CALIBRANT_SERVER``, else ``http://127.0.0.1:8000``.
+    api_key : str, optional
+        API key. Default: the environment variable ``CALIBRANT_API_KEY``. No message of the client contains it.
+    token : str or callable, optional
+        Bearer token of the issuer that the server accepts, in place of a key; or a function without arguments that
+        returns it. The function is called for every request, so it should keep a token until shortly before its end.
+    timeout : float
+        Seconds for a request with its retries. Waiting for a job has a timeout of its own.
+    tries : int
+        The most times a request is sent.
+    note : str, optional
+        Why the changes are made, for the audit log of the server; at most 500 characters. Default: the environment
+        variable ``CALIBRANT_NOTE``.
+    verify : ssl.SSLContext, optional
+        TLS context, for example for a private certificate authority or a client certificate.
+    transport : httpx.AsyncBaseTransport, optional
+        Replaces the network transport of httpx.
 
     Examples
     --------

@@ -151,9 +151,11 @@ class Calibrant(Connection):
 
     Examples
     --------
-    >>> with Calibrant(url) as client:
-    ...     fitted = client.fit("platt", predictions=p, labels=y)
-    ...     client.calibrate(fitted.id, p).shape
+    >>> def calibrated():
+    ...     with Calibrant(url) as client:
+    ...         fitted = client.fit("platt", predictions=p, labels=y)
+    ...         return client.calibrate(fitted.id, p)
+    >>> calibrated().shape
     (200,)
     """
 

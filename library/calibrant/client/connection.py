@@ -1,4 +1,4 @@
-"""The connection of the synchronous client, which runs the steps of calls."""
+"""The connection of ``Calibrant``, generated from ``async_connection.py`` by `make reference`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Wire:
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
         self._stream = ExitStack()
-        self._lines: Iterator[str] = iter(())
+        self._lines: Iterator[str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -54,7 +54,7 @@ class _Wire:
 
     def _take(self, step: Step) -> Answer | str | None:
         if isinstance(step, NextLine):
-            return next(self._lines, None)
+            return None if self._lines is None else next(self._lines, None)
         self._stream.close()
         if isinstance(step, Pause):
             time.sleep(step.seconds)
@@ -103,9 +103,11 @@ class Connection:
 
     Examples
     --------
-    >>> with Calibrant(url) as client:
-    ...     fitted = client.fit("platt", predictions=p, labels=y)
-    ...     client.calibrate(fitted.id, p).shape
+    >>> def calibrated():
+    ...     with Calibrant(url) as client:
+    ...         fitted = client.fit("platt", predictions=p, labels=y)
+    ...         return client.calibrate(fitted.id, p)
+    >>> calibrated().shape
     (200,)
     """
 
