@@ -49,7 +49,7 @@ def figures(cell: str) -> list[CellFigure]:
     """Return the numbers of a cell; percentages as they are printed.
 
     >>> figures("**-1,234.50** (3%)")
-    [Figure(value=-1234.5, half=0.005, percent=False), Figure(value=3.0, half=0.5, percent=True)]
+    [CellFigure(value=-1234.5, half=0.005, percent=False), CellFigure(value=3.0, half=0.5, percent=True)]
     """
     numbers = []
     text = re.sub("`[^`]*`", "", cell).replace("*", " ").replace("\N{MINUS SIGN}", "-")
