@@ -130,15 +130,15 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class ClientMethod:
-    """A method of the clients that sends a call without a body, or with rows; ``make reference`` generates it.
+    """A method of the clients that sends a call without a body, with fields, or with rows; ``make reference`` makes it.
 
     It returns the whole answer, a field of it or, unless it ``returns``, nothing; or it iterates over all pages of a
     list. ``query`` is fixed. ``answer`` is needed for a call with several, and ``summary`` if that of the call is about
     something else. Of the examples of the call it has those blocks that contain it.
 
-    Its arguments are the fields of the query, or of ``rows``, the options of a kind of predictions, by default those of
-    the first model of the body: the ``first`` one by position, none of those that it is ``without``, and some
-    ``renamed``. It returns ``media`` instead of the answer, if that is not JSON.
+    Its arguments are the fields of the query, of the body, or of ``rows``, the options of a kind of predictions, by
+    default those of the first model of the body: the ``first`` one by position, none of those that it is ``without``,
+    and some ``renamed``. It returns ``media`` instead of the answer, if that is not JSON.
     """
 
     name: str
@@ -194,7 +194,7 @@ class Call:
     from_memory
         Whether the call is nevertheless answered then for maps in the memory of the process.
     client
-        Name of the method of the clients, or several methods. Those with fields or a stream are written by hand.
+        Name of the method of the clients, or several methods. Those with changes or a stream are written by hand.
     tag
         Section of the document, by default that of the module.
     """

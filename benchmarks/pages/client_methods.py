@@ -57,7 +57,7 @@ class _Method:
     steps: str
     answer_field: str | None = None
     overloads: Sequence[tuple[str, str]] = ()
-    of_rows: bool = False
+    has_body: bool = False
 
 
 class _Client(NamedTuple):
@@ -83,10 +83,10 @@ _CLIENTS = {
 def client_files() -> dict[str, str]:
     """The text of each generated module by its name."""
     declared = [*_declared()]
-    of_rows = [method for method in declared if method.of_rows]
+    with_bodies = [method for method in declared if method.has_body]
     # The examples of other methods use the map that that of ``fit`` makes.
-    of_rows.sort(key=lambda method: method.name != "fit")
-    methods = [*of_rows, *_written(), *(method for method in declared if not method.of_rows)]
+    with_bodies.sort(key=lambda method: method.name != "fit")
+    methods = [*with_bodies, *_written(), *(method for method in declared if not method.has_body)]
     texts = {name: _text(client, methods) for name, client in _CLIENTS.items()} | {"connection": _connection()}
     return {name: formatted(text, "I,F401") for name, text in texts.items()}
 
@@ -177,7 +177,12 @@ def _declared() -> Iterator[_Method]:
     for call in table.calls:
         for method in call.client_methods:
             model = method.rows or (call.body.models[0] if call.body is not None else None)
-            yield _of_call(call, method) if model is None else _of_rows(call, method, model)
+            if model is None:
+                yield _of_call(call, method)
+            elif call.body is not None and not call.body.others:
+                yield _of_fields(call, method, model)
+            else:
+                yield _of_rows(call, method, model)
 
 
 def _of_call(call: Call, method: ClientMethod) -> _Method:
@@ -220,6 +225,31 @@ def _of_call(call: Call, method: ClientMethod) -> _Method:
     }
     docstring = _whole(method.summary or _summary(call), sections)
     return _Method(method.name, signature, returned, yields, docstring, source, answer_field=method.answer_field)
+
+
+def _of_fields(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Method:
+    """A method whose arguments are the parts of the path, the ``first`` field, and the others by name."""
+    places = re.findall(r"{(\w+)}", call.path)
+    leading = [_of_path(place, parameter(call.path, place)[0]) for place in places]
+    if method.first is not None:
+        field = model.model_fields[method.first]
+        leading.append(_of_path(method.first, field.description or MEANINGS[method.first]))
+    named = [_option(name, field) for name, field in model.model_fields.items() if name != method.first]
+    path = ", ".join(re.sub(r'"{(\w+)}"', r"\1", f'"{part}"') for part in call.path.strip("/").split("/"))
+    given = "{" + ", ".join(f'"{name}": {name}' for name in model.model_fields) + "}"
+    answer = method.answer or call.answer
+    request = f'with_fields("{call.method}", path_of({path}), {given})'
+    codes = [code for code in call.problems if code != "store-unavailable"]
+    sections = {
+        "Parameters": "\n".join(argument.entry for argument in (*leading, *named)),
+        "Returns": f"{_type(answer)}\n{_text_of(_first_line(answer))}",
+        "Raises": f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else "",
+        "Examples": _examples(call, method),
+    }
+    signature = ", ".join(argument.signature for argument in (*leading, _STAR, *named))
+    docstring = _whole(method.summary or _summary(call), sections)
+    source = f"answered(send(self._patience, {request}), {_type(answer)})"
+    return _Method(method.name, signature, _type(answer), False, docstring, source, has_body=True)
 
 
 @dataclass(frozen=True)
@@ -340,7 +370,7 @@ _TYPES = {
     "classes": "Sequence[int | str]",
     "support": "tuple[float | None, float | None]",
     "output_levels": "Sequence[float]",
-    "table": "Sequence[Mapping[str, Any]]",
+    **dict.fromkeys(("hooks", "rules", "table", "windows"), "Sequence[Mapping[str, Any]]"),
 }
 #: The same of objects.
 _BY_NAME = {"batches": "Mapping[str, str | BatchRecord]", "models": "Mapping[str, Any]"}
@@ -397,7 +427,7 @@ def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Metho
         "Examples": _examples(call, method),
     }
     docstring = _whole(method.summary or _summary(call), sections)
-    return _Method(method.name, ", ".join(signature), returned, False, docstring, source, of_rows=True)
+    return _Method(method.name, ", ".join(signature), returned, False, docstring, source, has_body=True)
 
 
 def _read(call: Call, method: ClientMethod, sent: str) -> tuple[str, str, str]:
@@ -466,7 +496,7 @@ def _spoken_type(hint: Any, name: str) -> str:
     of_list = next((_members(get_args(each)[0]) for each in _members(hint) if get_origin(each) is list), None)
     if of_list is not None:
         of = [names.get(each, each) for each in (_plain_member(each).__name__ for each in of_list)]
-        return f"sequence of {' or '.join(of)}"
+        return f"sequence of {' or '.join(dict.fromkeys(of))}"
     record = [_RECORDS[name]] if name in _RECORDS else []
     return " or ".join([*(names.get(each, each) for each in spelled), *record])
 
@@ -587,7 +617,8 @@ from calibrant.client.calls import {written}
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.declared import pages, removal, result
 from calibrant.client.frames import ArrayLike, DistributionRows, RowArguments, RowColumns, moment_of
-from calibrant.client.requests import path_of
+from calibrant.client.requests import path_of, with_fields
+from calibrant.client.retries import send
 from calibrant.client.rows import {_ROW_STEPS}
 {_imports()}
 

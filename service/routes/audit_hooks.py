@@ -41,6 +41,7 @@ async def get_audit_hooks(here: Here) -> Response:
         body=fields(AuditHookBody),
         answer=AuditHookAnswer,
         problems=("hook-refused", "invalid-option", "quota-exceeded"),
+        client=(ClientMethod("audit_hook", first="url"),),
     )
 )
 async def put_audit_hook(hook: str, request: Request, here: Here) -> Response:
@@ -48,6 +49,14 @@ async def put_audit_hook(hook: str, request: Request, here: Here) -> Response:
 
     A changed hook keeps its position, and its secret unless the body has another. If the service generates the secret,
     only this response contains it.
+
+    Examples
+    --------
+    A service allows no hosts by default:
+
+    >>> client.audit_hook("siem", "https://siem.example.com/calibrant")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    calibrant.client.errors.ProblemResponse: /url: the host is not allowed
     """
     if re.fullmatch(LABEL, hook) is None:
         raise InvalidField.at("/hook", f"must match {LABEL}")

@@ -71,6 +71,7 @@ _OF_PICTURES = ("unknown-monitor", "nothing-to-draw", "busy")
         located="monitor",
         tagged=True,
         problems=(*OF_DEFINITIONS, "monitor-exists", "quota-exceeded"),
+        client=(ClientMethod("create_monitor", first="name"),),
     )
 )
 async def post_monitor(request: Request, here: Here) -> Response:
@@ -78,6 +79,12 @@ async def post_monitor(request: Request, here: Here) -> Response:
 
     If the service generates the secret of a hook, only this response contains it. With a policy that moves an alias by
     itself, ``auto`` or ``online``, it also needs the scope ``maps:promote``.
+
+    Examples
+    --------
+    >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
+    >>> [window.name for window in made.windows]
+    ['day']
     """
     body = await read_fields(request, here.settings, MonitorBody)
     if body.recalibration.promotes:

@@ -71,7 +71,6 @@ from calibrant.client.answers import (
 )
 from calibrant.client.calls import (
     aliases,
-    audit_hooks,
     coverage,
     datasets,
     distributions,
@@ -99,7 +98,8 @@ from calibrant.client.frames import (
     moment_of,
 )
 from calibrant.client.monitored import Encoding, RowFields
-from calibrant.client.requests import path_of
+from calibrant.client.requests import path_of, with_fields
+from calibrant.client.retries import send
 from calibrant.client.rows import (
     Form,
     Requested,
@@ -1622,6 +1622,144 @@ class Calibrant(Connection):
             )
         )
 
+    def create_monitor(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        windows: Sequence[Mapping[str, Any]] | None = None,
+        measures: Requested | None = None,
+        interval: float | None = None,
+        rules: Sequence[Mapping[str, Any]] | None = None,
+        reference: Mapping[str, Any] | None = None,
+        hooks: Sequence[Mapping[str, Any]] | None = None,
+        recalibration: Mapping[str, Any] | None = None,
+        retention: int | None = None,
+        prediction_kind: str | None = None,
+        forecast: Mapping[str, Any] | None = None,
+        reduction: str | None = None,
+        n_classes: int | None = None,
+        coverage: float | None = None,
+        scale: str | None = None,
+        map: str | MapSummary | None = None,
+        bucket: int | None = None,
+        horizon: int | None = None,
+        skew: int | None = None,
+        max_groups: int | None = None,
+        max_ids: int | None = None,
+        reservoir: int | None = None,
+    ) -> MonitorAnswer:
+        """Create a monitor of a live model: its predictions, groups, windows, measures, rules and hooks.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        description : str, optional
+            Free text.
+        windows : sequence of mapping, optional
+            Windows of the monitor.
+        measures : sequence of str or mapping, optional
+            Names of measures, or objects with a name, options and ``as``.
+        interval : float, optional
+            Level of the intervals; by default ``0.95``.
+        rules : sequence of mapping, optional
+            Alarm rules.
+        reference : mapping, optional
+            Rows that windows are compared with.
+        hooks : sequence of mapping, optional
+            Webhooks to which alarms are delivered.
+        recalibration : mapping, optional
+            What follows an alarm.
+        retention : int, optional
+            Seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default:
+            90 days, or 10,000 buckets if that is shorter.
+        prediction_kind : {"classification", "regression"}, optional
+            ``regression``: rows have forecasts of a number, and observed outcomes; by default ``classification``.
+        forecast : mapping, optional
+            For ``regression``: form of the forecasts.
+        reduction : str, optional
+            Binary (default for one column), confidence (default for several), class:k or top:r.
+        n_classes : int, optional
+            K, for predictions of several columns.
+        coverage : float, optional
+            Nominal coverage of prediction sets of ``n_classes`` classes; the prediction of a row is then K numbers, 1
+            if its set has the class and 0 if not, and the counted event is that the set has the label.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions; by default ``probability``.
+        map : str or MapSummary, optional
+            Map that is applied to rows on arrival, in its state at that time.
+        bucket : int, optional
+            Length of a time bucket in seconds; default: 1/24 of the shortest window.
+        horizon : int, optional
+            Seconds that predictions wait for labels; ids are kept for ``skew`` seconds more; default: 30 days, or the
+            retention if that is shorter.
+        skew : int, optional
+            Seconds that the time of a row may lie in the future; by default ``300``.
+        max_groups : int, optional
+            Maximum number of groups; further groups are counted as ``(other)``; by default ``100``.
+        max_ids : int, optional
+            Maximum number of ids stored at a time; by default ``10000000``.
+        reservoir : int, optional
+            For K classes: number of rows of each time window, and of the reference, whose vectors are kept as a uniform
+            sample, from which the label shift of all classes is estimated; at most 1,000,000 / K.
+
+        Returns
+        -------
+        MonitorAnswer
+            A monitor as callers see it; a hook has its secret only in the response that generated it.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``invalid-option``, ``hook-refused``, ``unknown-map-reference``, ``unknown-batch-reference``,
+            ``unknown-measure``, ``unknown-method``, ``unknown-reduction``, ``scale-mismatch``, ``out-of-range``,
+            ``prediction-kind-mismatch``, ``wrong-shape``, ``no-labels``, ``monitor-exists`` or ``quota-exceeded``.
+
+        Examples
+        --------
+        >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
+        >>> [window.name for window in made.windows]
+        ['day']
+        """
+        return self._run(
+            answered(
+                send(
+                    self._patience,
+                    with_fields(
+                        "POST",
+                        path_of("monitors"),
+                        {
+                            "description": description,
+                            "windows": windows,
+                            "measures": measures,
+                            "interval": interval,
+                            "rules": rules,
+                            "reference": reference,
+                            "hooks": hooks,
+                            "recalibration": recalibration,
+                            "retention": retention,
+                            "name": name,
+                            "prediction_kind": prediction_kind,
+                            "forecast": forecast,
+                            "reduction": reduction,
+                            "n_classes": n_classes,
+                            "coverage": coverage,
+                            "scale": scale,
+                            "map": map,
+                            "bucket": bucket,
+                            "horizon": horizon,
+                            "skew": skew,
+                            "max_groups": max_groups,
+                            "max_ids": max_ids,
+                            "reservoir": reservoir,
+                        },
+                    ),
+                ),
+                MonitorAnswer,
+            )
+        )
+
     def decision_curve(
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
@@ -1751,6 +1889,43 @@ class Calibrant(Connection):
                     own_labels,
                 ),
                 DecisionThresholdAnswer,
+            )
+        )
+
+    def audit_hook(self, hook: str, url: str, *, secret: str | None = None) -> AuditHookAnswer:
+        """Send the entries from now on to a URL as CloudEvents, signed like other webhooks.
+
+        Parameters
+        ----------
+        hook : str
+            Name of a hook.
+        url : str
+            URL that receives the entries.
+        secret : str, optional
+            ``whsec_`` followed by the base64 of 24 to 64 bytes; default: that of the hook, or a new one.
+
+        Returns
+        -------
+        AuditHookAnswer
+            A hook of the audit log.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``hook-refused``, ``invalid-option`` or ``quota-exceeded``.
+
+        Examples
+        --------
+        >>> client.audit_hook("siem", "https://siem.example.com/calibrant")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        calibrant.client.errors.ProblemResponse: /url: the host is not allowed
+        """
+        return self._run(
+            answered(
+                send(
+                    self._patience, with_fields("PUT", path_of("audit", "hooks", hook), {"url": url, "secret": secret})
+                ),
+                AuditHookAnswer,
             )
         )
 
@@ -1964,91 +2139,6 @@ class Calibrant(Connection):
         """
         return self._run(
             maps.import_map(self._patience, document, name=name, allow_shape_change=allow_shape_change, **about)
-        )
-
-    def create_monitor(
-        self,
-        name: str,
-        *,
-        prediction_kind: str | None = None,
-        forecast: Mapping[str, Any] | None = None,
-        reduction: str | None = None,
-        n_classes: int | None = None,
-        coverage: float | None = None,
-        scale: str | None = None,
-        map: str | MapSummary | None = None,
-        bucket: int | None = None,
-        horizon: int | None = None,
-        skew: int | None = None,
-        max_groups: int | None = None,
-        max_ids: int | None = None,
-        reservoir: int | None = None,
-        **watched: Unpack[Watched],
-    ) -> MonitorAnswer:
-        """Create a monitor. Options that are omitted have the defaults of the server.
-
-        Parameters
-        ----------
-        name : str
-            Name of the monitor.
-        prediction_kind : {"classification", "regression"}, optional
-            What is predicted.
-        forecast : mapping, optional
-            For regression: ``kind``, and ``levels``, ``level`` or ``n_samples``.
-        reduction : str, optional
-            What is measured, such as ``binary`` or ``confidence``.
-        n_classes : int, optional
-            Number of classes; required if predictions have several columns.
-        coverage : float, optional
-            Nominal coverage of prediction sets; predictions are then K numbers, 1 if the set has the class and else 0.
-        scale : {"probability", "logit"}, optional
-            Scale of the predictions.
-        map : str or MapSummary, optional
-            Map that is applied to every prediction.
-        bucket : int, optional
-            Length of a time bucket in seconds.
-        horizon : int, optional
-            Seconds that a prediction waits for its label.
-        skew : int, optional
-            Seconds that the time of a row may be in the future.
-        max_groups, max_ids : int, optional
-            Limits on groups and ids.
-        reservoir : int, optional
-            For K classes: number of rows whose vectors are kept, for the label shift of all classes.
-        **watched
-            ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
-            ``recalibration`` and ``retention``, which ``change_monitor`` can change.
-
-        Returns
-        -------
-        MonitorAnswer
-            The monitor. Generated secrets of webhooks are only in this response.
-
-        Examples
-        --------
-        >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
-        >>> [window.name for window in made.windows]
-        ['day']
-        """
-        return self._run(
-            monitors.create_monitor(
-                self._patience,
-                name,
-                prediction_kind=prediction_kind,
-                forecast=forecast,
-                reduction=reduction,
-                n_classes=n_classes,
-                coverage=coverage,
-                scale=scale,
-                map=map,
-                bucket=bucket,
-                horizon=horizon,
-                skew=skew,
-                max_groups=max_groups,
-                max_ids=max_ids,
-                reservoir=reservoir,
-                **watched,
-            )
         )
 
     def monitor(
@@ -2283,38 +2373,6 @@ class Calibrant(Connection):
         1
         """
         return self._run(aliases.alias(self._patience, name, alias, version, new=new))
-
-    def audit_hook(self, hook: str, url: str, *, secret: str | None = None) -> AuditHookAnswer:
-        """Send the entries of the audit log from now on to a URL, as CloudEvents.
-
-        Parameters
-        ----------
-        hook : str
-            Name of the hook, of lower-case letters, digits, hyphens and underscores.
-        url : str
-            URL that receives the entries; the settings of the service must allow its host.
-        secret : str, optional
-            ``whsec_`` followed by the base64 of 24 to 64 bytes. Default: that of the hook, or a new one.
-
-        Returns
-        -------
-        AuditHookAnswer
-            The hook, with its secret if it is new.
-
-        Raises
-        ------
-        ProblemResponse
-            With code ``hook-refused`` if the URL is not allowed, and ``forbidden`` without the scope ``admin``.
-
-        Examples
-        --------
-        A service allows no hosts by default:
-
-        >>> client.audit_hook("siem", "https://siem.example.com/calibrant")  # doctest: +IGNORE_EXCEPTION_DETAIL
-        Traceback (most recent call last):
-        calibrant.client.errors.ProblemResponse: /url: the host is not allowed
-        """
-        return self._run(audit_hooks.audit_hook(self._patience, hook, url, secret=secret))
 
     def evaluate_sets(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from calibrant.client.answers import MapSummary, MonitorAnswer, MonitorReading
-from calibrant.client.requests import get, path_of, read, with_changes, with_fields
+from calibrant.client.answers import MonitorAnswer, MonitorReading
+from calibrant.client.requests import get, path_of, read, with_changes
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Steps
 
@@ -45,78 +45,6 @@ class Watched(TypedDict, total=False):
     hooks: Sequence[Mapping[str, Any]]
     recalibration: Mapping[str, Any]
     retention: int
-
-
-def create_monitor(
-    patience: Patience,
-    name: str,
-    *,
-    prediction_kind: str | None = None,
-    forecast: Mapping[str, Any] | None = None,
-    reduction: str | None = None,
-    n_classes: int | None = None,
-    coverage: float | None = None,
-    scale: str | None = None,
-    map: str | MapSummary | None = None,
-    bucket: int | None = None,
-    horizon: int | None = None,
-    skew: int | None = None,
-    max_groups: int | None = None,
-    max_ids: int | None = None,
-    reservoir: int | None = None,
-    **watched: Unpack[Watched],
-) -> Steps[MonitorAnswer]:
-    """Create a monitor. Options that are omitted have the defaults of the server.
-
-    Parameters
-    ----------
-    name : str
-        Name of the monitor.
-    prediction_kind : {"classification", "regression"}, optional
-        What is predicted.
-    forecast : mapping, optional
-        For regression: ``kind``, and ``levels``, ``level`` or ``n_samples``.
-    reduction : str, optional
-        What is measured, such as ``binary`` or ``confidence``.
-    n_classes : int, optional
-        Number of classes; required if predictions have several columns.
-    coverage : float, optional
-        Nominal coverage of prediction sets; predictions are then K numbers, 1 if the set has the class and else 0.
-    scale : {"probability", "logit"}, optional
-        Scale of the predictions.
-    map : str or MapSummary, optional
-        Map that is applied to every prediction.
-    bucket : int, optional
-        Length of a time bucket in seconds.
-    horizon : int, optional
-        Seconds that a prediction waits for its label.
-    skew : int, optional
-        Seconds that the time of a row may be in the future.
-    max_groups, max_ids : int, optional
-        Limits on groups and ids.
-    reservoir : int, optional
-        For K classes: number of rows whose vectors are kept, for the label shift of all classes.
-    **watched
-        ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
-        ``recalibration`` and ``retention``, which ``change_monitor`` can change.
-
-    Returns
-    -------
-    MonitorAnswer
-        The monitor. Generated secrets of webhooks are only in this response.
-
-    Examples
-    --------
-    >>> made = client.create_monitor("inbox", windows=[{"name": "day", "seconds": 86400}], measures=["ece", "ks"])
-    >>> [window.name for window in made.windows]
-    ['day']
-    """
-    fields: dict[str, Any] = {"name": name, "reduction": reduction, "n_classes": n_classes, "scale": scale, "map": map}
-    fields |= {"prediction_kind": prediction_kind, "forecast": forecast}
-    fields |= {"bucket": bucket, "horizon": horizon, "skew": skew, "max_groups": max_groups, "max_ids": max_ids}
-    fields |= {"reservoir": reservoir, "coverage": coverage}
-    answer = yield from send(patience, with_fields("POST", "/monitors", fields | {**watched}))
-    return read(MonitorAnswer, answer)
 
 
 def monitor(
