@@ -65,7 +65,93 @@ def _chooses(_n_classes: int, options: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, repr=False)
-class Method(Described):
+class MethodCore(Described):
+    """The fields of an entry of ``calibrant.METHODS``, which ``Method`` describes, and what fits with them."""
+
+    name: str
+    title: str
+    definition: str
+    source: str
+    traits: Traits
+    maps: tuple[type[Curve | Transform], ...]
+    event: Callable[..., FittedCurve] | None = None
+    vector: Callable[..., FittedTransform] | None = None
+    #: Fits a curve to an event with features, if ``event`` is None.
+    featured: Callable[..., FittedCurve] | None = None
+    options: Mapping[str, Option] = field(default_factory=dict)
+    grouped: type[Any] | None = None
+    runs: Literal["inline", "job"] = "inline"
+    #: Whether the fit uses the device of the context.
+    on_device: bool = False
+    #: Whether the distance of the map from the identity is used as a measure of calibration.
+    evaluates: bool = True
+    #: Whether the map is to improve predictions of rows like those of the fit, so that its cross-fitted gain is known.
+    improves: bool = True
+    #: Whether it takes logarithms, so that predictions of exactly 0 or 1 are smoothed.
+    logarithms: bool = False
+    #: Whether a fit to vectors of K classes with these options chooses a strength by ``held_out_log_loss``.
+    chooses: Callable[[int, Mapping[str, Any]], bool] = _chooses
+    #: Estimated seconds of a fit to n rows of K classes, or with K features, with these options.
+    seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
+    check: Callable[..., None] | None = None
+
+    @property
+    def parameters(self) -> str:
+        """Names of the parameters of the maps, with their shapes, in the order of the document.
+
+        >>> import calibrant
+        >>> calibrant.METHODS["platt"].parameters, calibrant.METHODS["matrix"].parameters
+        ('slope, intercept', 'weights (K rows of K), intercepts (K)')
+        """
+        listed = [
+            ", ".join(
+                f"{name} ({parameter.shape})" if parameter.shape else name
+                for name, parameter in function.known_parameters().items()
+            )
+            for function in self.maps
+        ]
+        return "; or ".join(dict.fromkeys(listed)) or "none"
+
+    def read_options(self, options: Mapping[str, Any], *, where: str = "") -> dict[str, Any]:
+        """Check options; return all, as arguments of ``event`` and ``vector``. Errors name places below ``where``."""
+        values = read_values(options, self.options, self.name, where=where)
+        if self.grouped is None:
+            return values
+        tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        try:
+            return {"options": self.grouped(**tuples)}
+        except InvalidOption as error:
+            raise error.under(where) from None
+
+    def curve(self, event: Event, context: FitContext, options: Mapping[str, Any]) -> FittedCurve:
+        """Fit a curve to an event, with the result of ``read_options``; returns it with the diagnostics of the fit."""
+        of_event = self.event or self.featured
+        if of_event is None:
+            raise TypeError(f"{self.name} cannot be fitted to an event")
+        fit = partial(of_event, context=context, **options)
+        if self.logarithms and context.smoothing is not None:
+            return fit_curve_with(fit, event, context.smoothing)
+        if self.logarithms and is_extreme(event):
+            return fit_smoothed_curve(fit, event, context.seed)
+        return fit(event)
+
+    def transform(self, vector: Vector, context: FitContext, options: Mapping[str, Any]) -> FittedTransform:
+        """Fit a transform to whole vectors, with the result of ``read_options``; returns it with its diagnostics."""
+        if self.vector is None:
+            raise TypeError(f"{self.name} cannot be fitted to whole vectors")
+        fit = partial(self.vector, **options)
+        with passes_on(context.device):
+            if self.logarithms and context.smoothing is not None:
+                return fit_vector_with(lambda moved: fit(moved, context), vector, context.smoothing)
+            if not (self.logarithms and is_extreme(vector)):
+                return fit(vector, context)
+            if self.chooses(vector.n_classes, options):
+                return fit_cross_fitted(lambda moved, bound: fit(moved, replace(context, bound=bound)), vector)
+            return fit_smoothed_vector(lambda moved: fit(moved, context), vector, context.seed)
+
+
+@dataclass(frozen=True, repr=False)
+class Method(MethodCore):
     """Entry of ``calibrant.METHODS``.
 
     Attributes
@@ -114,191 +200,6 @@ class Method(Described):
     >>> method.title, method.traits.monotone
     ('Platt scaling', 'if slope > 0')
     """
-
-    name: str
-    title: str
-    definition: str
-    source: str
-    traits: Traits
-    maps: tuple[type[Curve | Transform], ...]
-    event: Callable[..., FittedCurve] | None = None
-    vector: Callable[..., FittedTransform] | None = None
-    #: Fits a curve to an event with features, if ``event`` is None.
-    featured: Callable[..., FittedCurve] | None = None
-    options: Mapping[str, Option] = field(default_factory=dict)
-    grouped: type[Any] | None = None
-    runs: Literal["inline", "job"] = "inline"
-    #: Whether the fit uses the device of the context.
-    on_device: bool = False
-    #: Whether the distance of the map from the identity is used as a measure of calibration.
-    evaluates: bool = True
-    #: Whether the map is to improve predictions of rows like those of the fit, so that its cross-fitted gain is known.
-    improves: bool = True
-    #: Whether it takes logarithms, so that predictions of exactly 0 or 1 are smoothed.
-    logarithms: bool = False
-    #: Whether a fit to vectors of K classes with these options chooses a strength by ``held_out_log_loss``.
-    chooses: Callable[[int, Mapping[str, Any]], bool] = _chooses
-    #: Estimated seconds of a fit to n rows of K classes, or with K features, with these options.
-    seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, K, _options: 3e-7 * n * K
-    check: Callable[..., None] | None = None
-
-    @property
-    def parameters(self) -> str:
-        """Parameters of the maps, with their shapes.
-
-        Returns
-        -------
-        str
-            Names in the order of the document.
-
-        See Also
-        --------
-        maps : The fitted functions.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.METHODS["platt"].parameters, calibrant.METHODS["matrix"].parameters
-        ('slope, intercept', 'weights (K rows of K), intercepts (K)')
-        """
-        listed = [
-            ", ".join(
-                f"{name} ({parameter.shape})" if parameter.shape else name
-                for name, parameter in function.known_parameters().items()
-            )
-            for function in self.maps
-        ]
-        return "; or ".join(dict.fromkeys(listed)) or "none"
-
-    def read_options(self, options: Mapping[str, Any], *, where: str = "") -> dict[str, Any]:
-        """Check the options of a fit.
-
-        Parameters
-        ----------
-        options : mapping
-            Options by name.
-        where : str, default ""
-            JSON Pointer below which errors name places.
-
-        Returns
-        -------
-        dict
-            All options with their values, as keyword arguments of ``event`` and ``vector``.
-
-        Raises
-        ------
-        InvalidOption
-            If an option is unknown or invalid.
-
-        See Also
-        --------
-        known_options : Describes the options.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> calibrant.METHODS["platt"].read_options({})
-        {'target_smoothing': True}
-        """
-        values = read_values(options, self.options, self.name, where=where)
-        if self.grouped is None:
-            return values
-        tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-        try:
-            return {"options": self.grouped(**tuples)}
-        except InvalidOption as error:
-            raise error.under(where) from None
-
-    def curve(self, event: Event, context: FitContext, options: Mapping[str, Any]) -> FittedCurve:
-        """Fit a curve to an event.
-
-        Parameters
-        ----------
-        event : Event
-            Probabilities, outcomes and weights.
-        context : FitContext
-            Seed, device and callback.
-        options : mapping
-            Result of ``read_options``.
-
-        Returns
-        -------
-        curve : Curve
-            Fitted curve.
-        diagnostics : dict
-            Diagnostics of the fit.
-
-        See Also
-        --------
-        calibrant.fit : Fits a map to predictions and labels.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> from calibrant.core.batch import read_batch
-        >>> from calibrant.calibrators import FitContext
-        >>> from calibrant.core.reductions import reduce
-        >>> event = reduce(read_batch([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]), "binary")
-        >>> curve, _ = calibrant.METHODS["isotonic"].curve(event, FitContext(), {})
-        >>> curve.heights.tolist()
-        [0.0, 0.5, 0.5, 1.0]
-        """
-        of_event = self.event or self.featured
-        if of_event is None:
-            raise TypeError(f"{self.name} cannot be fitted to an event")
-        fit = partial(of_event, context=context, **options)
-        if self.logarithms and context.smoothing is not None:
-            return fit_curve_with(fit, event, context.smoothing)
-        if self.logarithms and is_extreme(event):
-            return fit_smoothed_curve(fit, event, context.seed)
-        return fit(event)
-
-    def transform(self, vector: Vector, context: FitContext, options: Mapping[str, Any]) -> FittedTransform:
-        """Fit a transform to whole vectors.
-
-        Parameters
-        ----------
-        vector : Vector
-            Predictions, labels and weights.
-        context : FitContext
-            Seed, device and callback.
-        options : mapping
-            Result of ``read_options``.
-
-        Returns
-        -------
-        transform : Transform
-            Fitted transform.
-        diagnostics : dict
-            Diagnostics of the fit.
-
-        See Also
-        --------
-        curve : Fits a curve to an event.
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> from calibrant.core.batch import read_batch
-        >>> from calibrant.calibrators import FitContext
-        >>> from calibrant.core.reductions import whole_vector
-        >>> rows = [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]]
-        >>> vector = whole_vector(read_batch(rows, [0, 1, 1, 0]))
-        >>> transform, _ = calibrant.METHODS["temperature"].transform(vector, FitContext(), {})
-        >>> transform.family
-        'temperature'
-        """
-        if self.vector is None:
-            raise TypeError(f"{self.name} cannot be fitted to whole vectors")
-        fit = partial(self.vector, **options)
-        with passes_on(context.device):
-            if self.logarithms and context.smoothing is not None:
-                return fit_vector_with(lambda moved: fit(moved, context), vector, context.smoothing)
-            if not (self.logarithms and is_extreme(vector)):
-                return fit(vector, context)
-            if self.chooses(vector.n_classes, options):
-                return fit_cross_fitted(lambda moved, bound: fit(moved, replace(context, bound=bound)), vector)
-            return fit_smoothed_vector(lambda moved: fit(moved, context), vector, context.seed)
 
 
 def fit_curve(method: Method, event: Event) -> FittedCurve:
