@@ -28,7 +28,7 @@ from service.route_table import RouteTable
 
 FOLDER = Path(conveniences.__file__).parent
 #: Groups of arguments, which become typed dictionaries.
-ARGUMENTS = ("About", "MapChanges")
+ARGUMENTS = ("About", "MapChanges", "MonitorPatch")
 _WIDTH = 120
 #: A shorter type hint is written out.
 _LONG = 40
@@ -119,6 +119,8 @@ class _Names:
 
     def __init__(self, module: str) -> None:
         self.module = module
+        #: Whether hints are those of arguments, in which objects are mappings, and arrays any sequences.
+        self.of_arguments = False
         self._imported: dict[str, set[str]] = defaultdict(set)
         self.aliases: dict[str, str] = {}
 
@@ -184,7 +186,9 @@ def _hints(model: type[BaseModel]) -> dict[str, Any]:
 def _dictionary(model: type[BaseModel], names: _Names) -> str:
     hints = _hints(model)
     head = f"class {model.__name__}({names.use('typing', 'TypedDict')}, total=False):"
+    names.of_arguments = True
     fields = [_field(name, hints[name], field, names, optional=True) for name, field in model.model_fields.items()]
+    names.of_arguments = False
     return "\n".join([head, _docstring(model), "", *fields])
 
 
@@ -234,13 +238,17 @@ def _spelled(hint: Any, names: _Names) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         ordered = sorted(arguments, key=lambda argument: argument is type(None))
-        return " | ".join(_type(argument, names) for argument in ordered)
+        return " | ".join(dict.fromkeys(_type(argument, names) for argument in ordered))
     if origin is Literal:
         return f"{names.use('typing', 'Literal')}[{', '.join(map(_quoted, arguments))}]"
     if origin is not None:
-        return f"{origin.__name__}[{', '.join(_type(argument, names) for argument in arguments)}]"
+        wider = {list: "Sequence", dict: "Mapping"}.get(origin) if names.of_arguments else None
+        name = origin.__name__ if wider is None else names.use("collections.abc", wider)
+        return f"{name}[{', '.join(_type(argument, names) for argument in arguments)}]"
     if hint is Any:
         return names.use("typing", "Any")
+    if issubclass(hint, Document) and names.of_arguments:
+        return f"{names.use('collections.abc', 'Mapping')}[str, {names.use('typing', 'Any')}]"
     if issubclass(hint, Document):
         return names.use(f"calibrant.client.answers.{_module(hint)}", hint.__name__)
     return "None" if hint is type(None) else str(hint.__name__)

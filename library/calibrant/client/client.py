@@ -54,6 +54,7 @@ from calibrant.client.answers import (
     MethodEntry,
     MonitorAnswer,
     MonitorEvent,
+    MonitorPatch,
     MonitorReading,
     MonitorsAnswer,
     MulticalibrationAnswer,
@@ -83,7 +84,6 @@ from calibrant.client.calls import (
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, AppliedSets, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
-from calibrant.client.calls.monitors import Watched
 from calibrant.client.connection import Connection
 from calibrant.client.declared import pages, removal, result
 from calibrant.client.events import JobEvent
@@ -2177,7 +2177,7 @@ class Calibrant(Connection):
             monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
         )
 
-    def change_monitor(self, name: str, **watched: Unpack[Watched]) -> MonitorAnswer:
+    def change_monitor(self, name: str, **watched: Unpack[MonitorPatch]) -> MonitorAnswer:
         """Change fields of a monitor; its counts are kept.
 
         Parameters

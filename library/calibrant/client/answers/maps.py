@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -17,7 +18,7 @@ class About(TypedDict, total=False):
     """What callers say about a map, and may change later."""
 
     description: str | None  # free text
-    tags: dict[str, str]  # up to 32 short strings by name
+    tags: Mapping[str, str]  # up to 32 short strings by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,4 +99,4 @@ class MapChanges(TypedDict, total=False):
     """The body of ``PATCH /maps/{map}``, a JSON merge patch (RFC 7396): None removes, omitted fields are kept."""
 
     description: str | None  # free text
-    tags: dict[str, str | None] | None  # tags to set; None removes a tag
+    tags: Mapping[str, str | None] | None  # tags to set; None removes a tag

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from calibrant.client.answers.document import WireAnswer
 
@@ -81,6 +82,20 @@ class MonitorForecast(WireAnswer):
     levels: list[float] | None = None  # of quantiles, ascending
     level: float | None = None  # of intervals
     n_samples: int | None = None  # number of samples of each row
+
+
+class MonitorPatch(TypedDict, total=False):
+    """The body of ``PATCH /monitors/{name}``, a JSON merge patch (RFC 7396): None removes, omitted fields are kept."""
+
+    description: str | None  # free text
+    windows: Sequence[Mapping[str, Any]] | None  # windows of the monitor
+    measures: Sequence[str | Mapping[str, Any]] | None  # names of measures, or objects with a name, options and `as`
+    interval: float | None  # level of the intervals
+    rules: Sequence[Mapping[str, Any]] | None  # alarm rules
+    reference: Mapping[str, Any] | None  # rows that windows are compared with
+    hooks: Sequence[Mapping[str, Any]] | None  # webhooks to which alarms are delivered
+    recalibration: Mapping[str, Any] | None  # what follows an alarm
+    retention: int | None  # seconds that counts are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,49 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
-from calibrant.client.answers import MonitorAnswer, MonitorReading
+from calibrant.client.answers import MonitorAnswer, MonitorPatch, MonitorReading
 from calibrant.client.requests import get, path_of, read, with_changes
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Steps
-
-
-class Watched(TypedDict, total=False):
-    """The fields of a monitor that can be changed later.
-
-    Attributes
-    ----------
-    description : str or None
-        Description.
-    windows : sequence of mapping
-        Objects with ``name`` and ``seconds`` or ``rows``.
-    measures : sequence of str or mapping
-        As for ``evaluate``.
-    interval : float or None
-        Level of the intervals.
-    rules : sequence of mapping
-        Alarm rules, each with its ``kind``, such as ``evidence``.
-    reference : mapping or None
-        Time span or batch that windows are compared with.
-    hooks : sequence of mapping
-        Webhooks to which alarms are delivered.
-    recalibration : mapping
-        What follows an alarm.
-    retention : int
-        Seconds that counts are kept.
-    """
-
-    description: str | None
-    windows: Sequence[Mapping[str, Any]]
-    measures: Sequence[str | Mapping[str, Any]]
-    interval: float | None
-    rules: Sequence[Mapping[str, Any]]
-    reference: Mapping[str, Any] | None
-    hooks: Sequence[Mapping[str, Any]]
-    recalibration: Mapping[str, Any]
-    retention: int
 
 
 def monitor(
@@ -85,7 +49,7 @@ def monitor(
     return read(MonitorReading, answer)
 
 
-def change_monitor(patience: Patience, name: str, **watched: Unpack[Watched]) -> Steps[MonitorAnswer]:
+def change_monitor(patience: Patience, name: str, **watched: Unpack[MonitorPatch]) -> Steps[MonitorAnswer]:
     """Change fields of a monitor; its counts are kept.
 
     Parameters
