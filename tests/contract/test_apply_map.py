@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,87 @@ COMMANDS = {
 }
 
 
-def _applied(command: list[str], path: Path, tmp_path: Path) -> None:
+#: Programs that load a script once and apply a map a line: its document, rows, and the seed or None. They answer with
+#: the exit status, output and errors that a run of the script would have.
+_PYTHON = f"""
+import contextlib, io, json, sys, tempfile, traceback
+code = compile(open({str(DOCS / "apply_map.py")!r}).read(), "apply_map.py", "exec")
+for line in sys.stdin:
+    document, rows, *arguments = json.loads(line)
+    output, errors, status, lines = io.StringIO(), io.StringIO(), 0, sys.stdin
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        json.dump(document, file)
+        file.flush()
+        sys.argv, sys.stdin = ["apply_map.py", file.name, *arguments], io.StringIO(json.dumps(rows))
+        with contextlib.redirect_stdout(output):
+            try:
+                exec(code, {{"__name__": "__main__"}})
+            except BaseException:
+                status = 1
+                errors.write(traceback.format_exc())
+    sys.stdin = lines
+    print(json.dumps([status, output.getvalue(), errors.getvalue()]), flush=True)
+"""
+_ECMASCRIPT = f"""
+import {{ apply }} from {json.dumps((DOCS / "apply_map.mjs").as_uri())};
+import {{ createInterface }} from "node:readline";
+for await (const line of createInterface({{ input: process.stdin }})) {{
+  const [document, rows, seed] = JSON.parse(line);
+  try {{
+    console.log(JSON.stringify([0, JSON.stringify(rows.map((row, i) => apply(document, row, seed, i))), ""]));
+  }} catch (error) {{
+    console.log(JSON.stringify([1, "", error.stack]));
+  }}
+}}
+"""
+_LOADED: dict[str, subprocess.Popen[str]] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> Iterator[None]:
+    """Both scripts, loaded for all maps of this file; other tests of it run them as the guide says."""
+    commands = {
+        "python": [sys.executable, "-S", "-I", "-c", _PYTHON],
+        "ecmascript": [str(NODE), "--input-type=module", "-e", _ECMASCRIPT],
+    }
+    with contextlib.ExitStack() as running:
+        for script, command in commands.items():
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            _LOADED[script] = running.enter_context(process)
+        yield
+
+
+def _run(script: str, document: Any, rows: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+    process = _LOADED[script]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps([document, rows, *arguments]) + "\n")
+    process.stdin.flush()
+    return subprocess.CompletedProcess(COMMANDS[script], *json.loads(process.stdout.readline()))
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_a_script_reads_a_file_rows_and_a_seed_and_ends_with_an_error_if_it_refuses(
+    script: str, tmp_path: Path
+) -> None:
+    stored = json.loads((STORED / "sets-v1-aps.json").read_text("utf-8"))
+    (tmp_path / "map.json").write_text(json.dumps(stored["document"]), "utf-8")
+    command = [*COMMANDS[script], str(tmp_path / "map.json")]
+    rows = json.dumps(stored["predictions"])
+    seeded = [*command, str(stored["seed"])]
+    done = subprocess.run(seeded, input=rows, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == stored["sets"]
+    refused = subprocess.run(command, input=rows, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "needs a seed" in refused.stderr
+
+
+def _applied(script: str, path: Path) -> None:
     stored = json.loads(path.read_text("utf-8"))
-    document = tmp_path / "map.json"
-    document.write_text(json.dumps(stored["record"]["document"]), "utf-8")
-    rows = json.dumps(_of_features(stored["predictions"], stored.get("features")))
-    found = subprocess.run([*command, str(document)], input=rows, capture_output=True, text=True, check=True)
-    np.testing.assert_allclose(json.loads(found.stdout), stored["calibrated"], rtol=0, atol=1e-12)
+    rows = _of_features(stored["predictions"], stored.get("features"))
+    done = _run(script, stored["record"]["document"], rows)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(json.loads(done.stdout), stored["calibrated"], rtol=0, atol=1e-12)
 
 
 def _of_features(predictions: list[Any], features: dict[str, list[Any]] | None) -> list[Any]:
@@ -51,23 +127,19 @@ def _of_features(predictions: list[Any], features: dict[str, list[Any]] | None) 
     ]
 
 
+@pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_python_script_applies_every_stored_document(path: Path, tmp_path: Path) -> None:
-    _applied(COMMANDS["python"], path, tmp_path)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_ecmascript_script_applies_every_stored_document(path: Path, tmp_path: Path) -> None:
-    _applied(COMMANDS["ecmascript"], path, tmp_path)
+def test_the_scripts_apply_every_stored_document(path: Path, script: str) -> None:
+    _applied(script, path)
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-def test_the_scripts_apply_a_map_of_segments_without_terms(script: str, tmp_path: Path) -> None:
+def test_the_scripts_apply_a_map_of_segments_without_terms(script: str) -> None:
     stored = json.loads((STORED / "map-v1-segments.json").read_text("utf-8"))
     document = stored["record"]["document"]
     document["parameters"]["terms"] = []
     rows = _of_features(stored["predictions"], stored["features"])
-    done = _run(script, document, rows, tmp_path)
+    done = _run(script, document, rows)
     expected = calibrant.load(document).apply(stored["predictions"], features=stored["features"])
     np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=1e-12)
 
@@ -140,7 +212,7 @@ OF_LOGITS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
-def test_the_scripts_keep_the_order_and_size_of_logits(script: str, tmp_path: Path) -> None:
+def test_the_scripts_keep_the_order_and_size_of_logits(script: str) -> None:
     """Logits of up to +-1,000, whose probabilities round to 0 and 1."""
     random = np.random.default_rng(0)
     z = random.standard_normal((200, 4)) * random.choice([1.0, 40.0, 400.0], (200, 1))
@@ -152,14 +224,14 @@ def test_the_scripts_keep_the_order_and_size_of_logits(script: str, tmp_path: Pa
         given, y = (z[:, 0], labels == 0) if of_column else (z, labels)
         fitted = calibrant.fit(method, given, y.astype(int), scale="logit", reduction=reduction)
         new = rows[:, 0] if of_column else rows
-        done = _run(script, fitted.to_document(), new.tolist(), tmp_path)
+        done = _run(script, fitted.to_document(), new.tolist())
         assert done.returncode == 0, done.stderr
         message = f"{method} {reduction}"
         np.testing.assert_allclose(json.loads(done.stdout), fitted.apply(new), rtol=0, atol=1e-12, err_msg=message)
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-def test_the_scripts_keep_the_ratios_of_small_probabilities(script: str, tmp_path: Path) -> None:
+def test_the_scripts_keep_the_ratios_of_small_probabilities(script: str) -> None:
     rows = [[1.0, 1e-43, 1e-200, 5e-324, 0.0], [0.5, 0.5, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 1e-20, 0.0]]
     for family, parameters in (
         ("temperature", {"temperature": 50.0}),
@@ -167,7 +239,7 @@ def test_the_scripts_keep_the_ratios_of_small_probabilities(script: str, tmp_pat
     ):
         head = {"format": 1, "method": family, "reduction": "canonical", "scale": "probability", "n_classes": 5}
         document = {**head, "family": family, "parameters": parameters}
-        found = json.loads(_run(script, document, rows, tmp_path).stdout)
+        found = json.loads(_run(script, document, rows).stdout)
         np.testing.assert_allclose(found, calibrant.load(document).apply(rows), rtol=1e-9, atol=1e-12)
 
 
@@ -189,20 +261,18 @@ def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("path", sorted(STORED.glob("sets-v1-*.json")), ids=lambda path: path.stem)
-def test_the_scripts_give_the_sets_of_every_stored_document(path: Path, script: str, tmp_path: Path) -> None:
+def test_the_scripts_give_the_sets_of_every_stored_document(path: Path, script: str) -> None:
     stored = json.loads(path.read_text("utf-8"))
     rows, groups, seed = stored["predictions"], stored["groups"], stored["seed"]
     if groups is not None:
         rows = [{"predictions": row, "group": group} for row, group in zip(rows, groups, strict=True)]
-    done = _run(script, stored["document"], rows, tmp_path, *([] if seed is None else [str(seed)]))
+    done = _run(script, stored["document"], rows, *([] if seed is None else [str(seed)]))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == stored["sets"]
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on_logits(
-    script: str, tmp_path: Path
-) -> None:
+def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on_logits(script: str) -> None:
     random = np.random.default_rng(3)
     z = np.round(random.standard_normal((300, 4)) * 3.0, 1)
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
@@ -219,52 +289,41 @@ def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on
             arguments: dict[str, Any] = {"method": method, "scale": scale, "conditional": conditional, **options}
             fitted = calibrant.fit_sets(rows, labels, alpha=0.2, **arguments)
             seed = 5 if options.get("randomised") else None
-            done = _run(script, fitted.to_document(), rows.tolist(), tmp_path, *([] if seed is None else ["5"]))
+            done = _run(script, fitted.to_document(), rows.tolist(), *([] if seed is None else ["5"]))
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout) == fitted.apply(rows, seed=seed).to_lists(), arguments
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-def test_the_scripts_give_every_label_of_a_row_whose_labels_need_not_exclude_each_other(
-    script: str, tmp_path: Path
-) -> None:
+def test_the_scripts_give_every_label_of_a_row_whose_labels_need_not_exclude_each_other(script: str) -> None:
     random = np.random.default_rng(4)
     p = random.random((100, 3))
     y, groups = (random.random((100, 3)) < p).astype(int), np.array(["north", "south"])[np.arange(100) % 2]
     scales: dict[Scale, Any] = {"probability": p, "logit": np.log(p / (1.0 - p))}
     for scale, rows in scales.items():
         fitted = calibrant.fit_sets(rows, y, method="crc", alpha=0.2, scale=scale)
-        done = _run(script, fitted.to_document(), rows.tolist(), tmp_path)
+        done = _run(script, fitted.to_document(), rows.tolist())
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == fitted.apply(rows).to_lists()
     fitted = calibrant.fit_sets(p, y, method="crc", alpha=0.2, conditional="group", groups=groups)
     named = [{"predictions": row, "group": group} for row, group in zip(p.tolist(), groups.tolist(), strict=True)]
-    done = _run(script, fitted.to_document(), named, tmp_path)
+    done = _run(script, fitted.to_document(), named)
     assert json.loads(done.stdout) == fitted.apply(p, groups=groups).to_lists()
     named[0]["predictions"] = [0.5, 0.5]
-    assert "as many labels" in _run(script, fitted.to_document(), named, tmp_path).stderr
+    assert "as many labels" in _run(script, fitted.to_document(), named).stderr
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-def test_the_scripts_refuse_rows_of_unknown_groups_and_randomised_maps_without_a_seed(
-    script: str, tmp_path: Path
-) -> None:
+def test_the_scripts_refuse_rows_of_unknown_groups_and_randomised_maps_without_a_seed(script: str) -> None:
     group, random = (json.loads((STORED / f"sets-v1-{name}.json").read_text("utf-8")) for name in ("lac.group", "aps"))
     rows = [{"predictions": group["predictions"][0], "group": "west"}]
     for document, wrong in ((group["document"], rows), (random["document"], random["predictions"])):
-        done = _run(script, document, wrong, tmp_path)
+        done = _run(script, document, wrong)
         assert done.returncode != 0
         assert "group" in done.stderr or "seed" in done.stderr
 
 
 # --- Predictive distributions
-
-
-def _run(script: str, document: Any, rows: Any, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps(document), "utf-8")
-    command = [*COMMANDS[script], str(path), *arguments]
-    return subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=False)
 
 
 def _rows(forecasts: Any, by: Any = None) -> list[dict[str, Any]]:
@@ -279,8 +338,8 @@ def _plain(found: Forecasts) -> dict[str, Any]:
     return {name: getattr(found, name) for name in FIELDS[found.kind]}
 
 
-def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, tmp_path: Path, tol: float) -> None:
-    done = _run(script, document, _rows(forecasts, by), tmp_path)
+def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, tol: float) -> None:
+    done = _run(script, document, _rows(forecasts, by))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     for row, wanted in zip(found, _rows(expected), strict=True):
@@ -293,13 +352,13 @@ def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("path", DISTRIBUTIONS, ids=lambda path: path.stem)
-def test_the_scripts_apply_every_stored_document_of_distributions(path: Path, script: str, tmp_path: Path) -> None:
+def test_the_scripts_apply_every_stored_document_of_distributions(path: Path, script: str) -> None:
     stored = json.loads(path.read_text("utf-8"))
     shared = {name: values for name, values in stored["forecasts"].items() if name.startswith("level")}
     if "quantiles" in stored["calibrated"] and "levels" not in shared:
         shared = {"levels": stored["document"]["parameters"]["levels"]}
     wanted = {**stored["calibrated"], **shared}
-    _agrees(script, stored["document"], stored["forecasts"], stored["by"], wanted, tmp_path, 1e-12)
+    _agrees(script, stored["document"], stored["forecasts"], stored["by"], wanted, 1e-12)
 
 
 LEVELS = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975]
@@ -343,7 +402,7 @@ def _fitted(method: str, kind: str, by: bool = False, n: int = 240, **options: A
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "kind", "options", "by"), FITS)
 def test_the_scripts_agree_with_every_fitted_map_of_distributions(
-    method: str, kind: str, options: dict[str, Any], by: bool, tmp_path: Path
+    method: str, kind: str, options: dict[str, Any], by: bool
 ) -> None:
     bounded = kind != "normal" or not calibrant.DISTRIBUTION_METHODS[method].keeps_normal
     fitted = _fitted(method, kind, by, support=(0.0, 30.0) if bounded else (None, None), **options)
@@ -351,60 +410,58 @@ def test_the_scripts_agree_with_every_fitted_map_of_distributions(
     values = (groups + 1).tolist() if by else None  # the last group was not in the fit
     expected = _plain(fitted.apply(by=values, **forecasts))
     for script in COMMANDS:
-        _agrees(script, fitted.to_document(), forecasts, values, expected, tmp_path, 1e-12)
+        _agrees(script, fitted.to_document(), forecasts, values, expected, 1e-12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("tails", ["normal", "flat"])
 @pytest.mark.parametrize("levels", [[0.5], [0.5, 0.8], [0.6, 0.7], [0.1, 0.2], [1e-9, 0.3, 1.0 - 1e-9]])
-def test_tails_of_quantiles_at_any_levels_agree(levels: list[float], tails: str, script: str, tmp_path: Path) -> None:
+def test_tails_of_quantiles_at_any_levels_agree(levels: list[float], tails: str, script: str) -> None:
     forecasts, y, _ = _forecasts("samples", 200, seed=1)
     given = {"quantiles": np.quantile(forecasts["samples"], levels, axis=1).T, "levels": levels}
     fitted = calibrant.fit_distribution("quantile-recalibration", y, tails=tails, scale="log1p", **given)
     expected = _plain(fitted.apply(**given))
-    _agrees(script, fitted.to_document(), given, None, expected, tmp_path, 1e-12)
+    _agrees(script, fitted.to_document(), given, None, expected, 1e-12)
 
 
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("levels", [[0.02, 0.3, 0.7, 0.98], [0.02, 0.3, 0.5, 0.7, 0.98]])
 @pytest.mark.parametrize("kind", ["samples", "normal"])
-def test_infinite_bounds_are_null_and_widths_may_shrink(
-    kind: str, levels: list[float], script: str, tmp_path: Path
-) -> None:
+def test_infinite_bounds_are_null_and_widths_may_shrink(kind: str, levels: list[float], script: str) -> None:
     fitted = _fitted("conformal", kind, n=20, output_levels=levels, support=(None, None))
     document = fitted.to_document()
     assert document["parameters"]["offsets"][0] is None
     document["parameters"]["offsets"][1] = -2.0
     forecasts, _, _ = _forecasts(kind, 30, seed=2)
     expected = _plain(calibrant.load_distribution(document).apply(**forecasts))
-    _agrees(script, document, forecasts, None, expected, tmp_path, 1e-12)
+    _agrees(script, document, forecasts, None, expected, 1e-12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", COMMANDS)
-def test_random_ties_move_bounds_by_at_most_their_rounding(script: str, tmp_path: Path) -> None:
+def test_random_ties_move_bounds_by_at_most_their_rounding(script: str) -> None:
     document = _fitted("conformal", "quantiles", ties="random").to_document()
     forecasts, _, _ = _forecasts("quantiles", 400, seed=2)
     for keep in (0.0, 1.0):
         document["parameters"]["keep"] = [keep] * 3
         expected = _plain(calibrant.load_distribution(document).apply(**forecasts))
-        _agrees(script, document, forecasts, None, expected, tmp_path, 1e-12)
+        _agrees(script, document, forecasts, None, expected, 1e-12)
     document["parameters"]["keep"] = [0.25] * 3
     kept = expected["quantiles"]
-    _agrees(script, document, forecasts, None, expected, tmp_path, 1.1e-9)
-    found = json.loads(_run(script, document, _rows(forecasts), tmp_path).stdout)
+    _agrees(script, document, forecasts, None, expected, 1.1e-9)
+    found = json.loads(_run(script, document, _rows(forecasts)).stdout)
     moved = np.mean([row["quantiles"][0] - q[0] > 1e-10 for row, q in zip(found, kept, strict=True)])
     assert moved == pytest.approx(0.75, abs=0.15)  # seven standard errors: the script draws its own numbers
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-def test_quantiles_that_cross_by_rounding_are_put_in_order(script: str, tmp_path: Path) -> None:
+def test_quantiles_that_cross_by_rounding_are_put_in_order(script: str) -> None:
     fitted = _fitted("location-scale", "quantiles")
     forecasts, _, _ = _forecasts("quantiles", 5, seed=2)
     forecasts["quantiles"][:, 2] = forecasts["quantiles"][:, 3] * (1.0 + 1e-9)
     expected = _plain(fitted.apply(**forecasts))
-    _agrees(script, fitted.to_document(), forecasts, None, expected, tmp_path, 1e-12)
+    _agrees(script, fitted.to_document(), forecasts, None, expected, 1e-12)
 
 
 #: Changes of a document and of a row of its kind, and the error.
@@ -432,23 +489,23 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize(("kind", "changes", "row", "message"), REFUSED)
 def test_the_scripts_refuse_what_the_map_does_not_take(
-    kind: str, changes: dict[str, Any], row: dict[str, Any], message: str, script: str, tmp_path: Path
+    kind: str, changes: dict[str, Any], row: dict[str, Any], message: str, script: str
 ) -> None:
     method, options = ("variance-scaling", {}) if kind == "normal" else ("location-scale", {"scale": "log1p"})
     document = {**_fitted(method, kind, by=True, n=120, **options).to_document(), **changes}
     forecasts, _, _ = _forecasts(kind, 1, seed=2)
     (good,) = _rows(forecasts, ["0"])
     if not changes:
-        assert _run(script, document, [good], tmp_path).returncode == 0
-    done = _run(script, document, [{**good, **row}], tmp_path)
+        assert _run(script, document, [good]).returncode == 0
+    done = _run(script, document, [{**good, **row}])
     assert done.returncode != 0
     assert message in done.stderr
 
 
 @pytest.mark.parametrize("script", COMMANDS)
-def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str, tmp_path: Path) -> None:
+def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str) -> None:
     stored = json.loads((STORED / "map-v1-platt.json").read_text("utf-8"))
-    done = _run(script, {**stored["record"]["document"], "family": "constructor"}, [0.5], tmp_path)
+    done = _run(script, {**stored["record"]["document"], "family": "constructor"}, [0.5])
     assert done.returncode != 0
     assert "unknown family: constructor" in done.stderr
 
@@ -457,12 +514,10 @@ def test_the_scripts_refuse_a_family_that_they_do_not_know(script: str, tmp_path
 @pytest.mark.parametrize("script", COMMANDS)
 @pytest.mark.parametrize("method", ["histogram", "es-sweep", "es-cv", "venn-abers"])
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "class:1"])
-def test_bins_of_logits_have_the_rows_that_they_were_fitted_to(
-    method: str, reduction: str, script: str, tmp_path: Path
-) -> None:
+def test_bins_of_logits_have_the_rows_that_they_were_fitted_to(method: str, reduction: str, script: str) -> None:
     random = np.random.default_rng(0)
     z = 3.0 * random.normal(size=(300, 4))
     labels = (z / 2.0 + random.gumbel(size=z.shape)).argmax(axis=1)
     fitted = calibrant.fit(method, z, labels, scale="logit", reduction=reduction)
-    found = _run(script, fitted.to_document(), z.tolist(), tmp_path)
+    found = _run(script, fitted.to_document(), z.tolist())
     np.testing.assert_allclose(json.loads(found.stdout), fitted.apply(z), rtol=0, atol=1e-12)

@@ -15,6 +15,8 @@ from service.openapi import operations
 from service.settings import Settings
 
 _REF = "#/components/schemas/"
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DOCUMENT = "urn:openapi"
 Found = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -122,19 +124,22 @@ def test_every_example_of_a_body_and_of_an_answer_is_of_its_schema(openapi: dict
 
 
 class _Validators:
-    """A validator for each schema of the document; most examples share one of a few."""
+    """A validator for each schema of the document; most examples share one of a few.
+
+    The document is registered once: a validator that had it in its own schema would read all of it again.
+    """
 
     def __init__(self, openapi: dict[str, Any]) -> None:
-        self._shared = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "components": openapi["components"],
-        }
+        self._components = openapi["components"]
         self._by_schema: dict[str, jsonschema_rs.Validator] = {}
+        self._registry = jsonschema_rs.Registry([(_DOCUMENT, {"$schema": _DIALECT, "components": self._components})])
 
     def is_valid(self, schema: dict[str, Any], value: Any) -> bool:
         key = json.dumps(schema, sort_keys=True)
         if key not in self._by_schema:
-            self._by_schema[key] = jsonschema_rs.validator_for(self._shared | schema)
+            absolute = json.loads(key.replace('"#/components/', f'"{_DOCUMENT}#/components/'))
+            registered: dict[str, Any] = {"$schema": _DIALECT, **absolute}
+            self._by_schema[key] = jsonschema_rs.validator_for(registered, registry=self._registry)
         return self._by_schema[key].is_valid(value)
 
 

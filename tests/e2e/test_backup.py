@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import stack
 from tests.store_folder import store_folder
@@ -58,10 +60,16 @@ def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
     assert listed[0] == listed[1]
 
 
+def _invoke(*arguments: str | Path, given: bytes = b"") -> Result:
+    """Run a command in this process, which starts the store alone."""
+    unset = {name: None for name in os.environ if name.startswith("CALIBRANT_")}
+    return CliRunner().invoke(app, [*map(str, arguments)], input=given, env=unset)
+
+
 def test_a_refused_backup_prints_one_line(folder: Path) -> None:
     file, data = folder / "backup", folder / "data"
-    assert _run("keys", "create", "ci", "--data", data).returncode == 0
-    assert _run("backup", file, "--data", data).returncode == 0
+    assert _invoke("keys", "create", "ci", "--data", data).exit_code == 0
+    assert _invoke("backup", file, "--data", data).exit_code == 0
     whole = file.read_bytes()
     refusals: list[tuple[tuple[str | Path, ...], str]] = [
         (("backup", file, "--data", data), "already exists; use --force to replace it"),
@@ -72,16 +80,16 @@ def test_a_refused_backup_prints_one_line(folder: Path) -> None:
         (("restore", file, "--redis-url", "redis://127.0.0.1:1"), "the store cannot be reached"),
     ]
     for arguments, message in refusals:
-        refused = _run(*arguments)
-        assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1), refused.stderr
-        assert message in refused.stderr.decode()
-    cut = _run("restore", "-", "--data", folder / "new", given=whole[:-1])
-    assert cut.stderr == b"calibrant: the file is not a backup, or is damaged\n"
-    merged = _run("restore", file, "--data", data, "--merge")
-    assert merged.stderr.decode().splitlines() == [
+        refused = _invoke(*arguments)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1), refused.stderr
+        assert message in refused.stderr
+    cut = _invoke("restore", "-", "--data", folder / "new", given=whole[:-1])
+    assert cut.stderr == "calibrant: the file is not a backup, or is damaged\n"
+    merged = _invoke("restore", file, "--data", data, "--merge")
+    assert merged.stderr.splitlines() == [
         "restored: nothing",
         "skipped because the store already has them: 1 API key, 1 entry of the audit log",
     ]
-    assert _run("backup", file, "--data", data, "--force").returncode == 0
+    assert _invoke("backup", file, "--data", data, "--force").exit_code == 0
     assert not (folder / "nowhere").exists()
     assert sorted(path.name for path in folder.iterdir()) == ["backup", "data", "new"]

@@ -16,8 +16,10 @@ from typing import IO
 import httpx
 import pytest
 from redis import Redis
+from typer.testing import CliRunner
 
 from backend.store.server.embedded import embedded_server
+from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from tests.integration.redis_server import until
 from tests.store_folder import store_folder
@@ -142,8 +144,8 @@ def test_a_second_serve_on_the_same_folder_or_port_is_refused(folder: Path) -> N
     assert "CALIBRANT_DRAIN_SECONDS" in no_number.stderr
     assert "Traceback" not in no_number.stderr
     for number in ("65536", "-1"):
-        no_port = _run("serve", "--port", number, "--data", str(folder / "other"))
-        assert no_port.returncode == 2
+        no_port = CliRunner().invoke(app, ["serve", "--port", number, "--data", str(folder / "other")])
+        assert no_port.exit_code == 2
         assert "--port" in no_port.stderr
         assert "Traceback" not in no_port.stderr
 
@@ -181,8 +183,8 @@ def test_a_worker_that_dies_is_started_again(folder: Path) -> None:
 
 
 def _made_key(folder: Path, *arguments: str) -> str:
-    made = _run("keys", "create", *arguments, "--data", str(folder / "data"))
-    assert made.returncode == 0, made.stderr
+    made = CliRunner().invoke(app, ["keys", "create", *arguments, "--data", str(folder / "data")])
+    assert made.exit_code == 0, made.stderr
     return made.stdout.strip()
 
 
@@ -209,7 +211,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
         assert refusal.value.problem.type == "/problems/unknown-batch-reference"
         with Calibrant(url, api_key=before + "x") as client, pytest.raises(ProblemResponse):
             client.job("x")
-        listed = _run("keys", "list", "--data", str(folder / "data")).stdout
+        listed = CliRunner().invoke(app, ["keys", "list", "--data", str(folder / "data")]).stdout
         assert "made-before" in listed
         for secret in (before, beside):
             text = secret.split("_", 2)[2].encode()
@@ -230,8 +232,8 @@ def test_a_refusal_of_the_command_keys_is_one_line(folder: Path) -> None:
         (("revoke", "nowhere"), "no key with this id"),
         (("list", "--redis-url", "unix:///nowhere"), "cannot be reached"),
     ):
-        refused = _run("keys", *arguments, *(() if "--redis-url" in arguments else data))
-        assert refused.returncode in (1, 2)
+        refused = CliRunner().invoke(app, ["keys", *arguments, *(() if "--redis-url" in arguments else data)])
+        assert refused.exit_code in (1, 2)
         assert words in refused.stderr
         assert "Traceback" not in refused.stderr
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 from redis.exceptions import RedisError
+from typer.testing import CliRunner, Result
 
 from backend.store.server.connection import connect
+from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import stack
 from tests.integration.redis_server import ready, redis_server, until
@@ -33,12 +35,19 @@ def _command_lines() -> bytes:
     return b"\n".join(lines)
 
 
+def _invoke(*arguments: str, **variables: str) -> Result:
+    """Run a command in this process, which shows as much of an error as a process of its own."""
+    ended = CliRunner().invoke(app, [*arguments], env=variables)
+    assert ended.exception is None or isinstance(ended.exception, SystemExit)
+    return ended
+
+
 def _run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-P", "-m", "calibrant", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
         env=os.environ | variables,
     )
@@ -74,15 +83,15 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
 @pytest.mark.parametrize("end", ["", "/0", "/x", "?y=1", "#z", ":port"])
 def test_no_message_of_a_command_repeats_it(end: str) -> None:
     url = f"redis://:{PASSWORD}@127.0.0.1:1{end}"
-    run = _run("keys", "list", CALIBRANT_REDIS_URL=url)
-    assert run.returncode in (1, 2)
+    run = _invoke("keys", "list", CALIBRANT_REDIS_URL=url)
+    assert run.exit_code in (1, 2)
     assert PASSWORD not in run.stdout + run.stderr
     assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize("command", ["api", "worker", "serve"])
 def test_no_help_repeats_it(command: str) -> None:
-    run = _run(command, "--help", CALIBRANT_REDIS_URL=f"redis://:{PASSWORD}@127.0.0.1:1")
+    run = _invoke(command, "--help", CALIBRANT_REDIS_URL=f"redis://:{PASSWORD}@127.0.0.1:1")
     assert PASSWORD not in run.stdout + run.stderr
 
 
@@ -98,11 +107,11 @@ def test_a_file_holds_the_url_as_well(tmp_path: Path) -> None:
     secret = tmp_path / "url"
     with redis_server(tmp_path / "redis", "--requirepass", PASSWORD) as server:
         secret.write_text(server.url.replace("127", f":{PASSWORD}@127") + "\n")
-        made = _run("keys", "create", "one", "--redis-url-file", str(secret))
-        assert made.returncode == 0, made.stderr
-        assert "one" in _run("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret)).stdout
-    both = _run("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret), CALIBRANT_REDIS_URL="unix:///nowhere")
-    assert both.returncode == 2
+        made = _invoke("keys", "create", "one", "--redis-url-file", str(secret))
+        assert made.exit_code == 0, made.stderr
+        assert "one" in _invoke("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret)).stdout
+    both = _invoke("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret), CALIBRANT_REDIS_URL="unix:///nowhere")
+    assert both.exit_code == 2
     missing = _run("api", "--redis-url-file", str(tmp_path / "none"))
     assert missing.returncode == 2
     assert PASSWORD not in both.stderr + missing.stderr

@@ -63,8 +63,9 @@ def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, Redis
         kept = api.post("/batches", json=BATCH).json()["id"]
         assert client.wait(1, 5000) == 1  # the replica has it
         master.kill()
-        assert_away(api.post("/batches", json=BATCH))
-        until(lambda: api.post("/batches", json=BATCH).status_code == 201, 60)
+        # How many requests come before the new master is there depends on the machine.
+        while (answer := api.post("/batches", json=BATCH)).status_code != 201:
+            assert_away(answer)
         assert api.get(f"/batches/{kept}").status_code == 200
         assert ready(api)
         client.rpush("line", "first")

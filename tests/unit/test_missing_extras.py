@@ -40,9 +40,21 @@ CALLS = {
 }
 
 
+#: Runs calls without some modules. NumPy and SciPy are imported once; each try is a fork, which has imported no more.
 _RUN = """
-import importlib.abc, io, json, sys, zipfile
-missing, calls = json.loads(sys.argv[1])
+import importlib.abc, io, json, os, sys, zipfile
+import numpy as np
+import scipy.optimize, scipy.special
+
+for missing, calls in json.loads(sys.argv[1]):
+    sys.stdout.flush()
+    if not (pid := os.fork()):
+        break
+    _, status = os.waitpid(pid, 0)
+    if status:
+        sys.exit(f"without {missing}: the process ended with status {status}")
+else:
+    sys.exit()
 
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -50,7 +62,6 @@ class Absent(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())
-import numpy as np
 import calibrant, calibrant.distributed, calibrant.distributed.parquet
 from calibrant.io.files import read_sheet
 
@@ -90,16 +101,21 @@ def test_every_extra_is_tried() -> None:
     assert set(CALLS) == set(EXTRAS) - {"all", "cli"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("extra", CALLS)
-def test_a_call_whose_extra_is_missing_raises_the_line_that_installs_it(extra: str) -> None:
-    arguments = json.dumps([_modules(extra), CALLS[extra]])
-    command = [sys.executable, "-P", "-c", _RUN, arguments]
+def _errors(tries: list[tuple[list[str], list[str]]]) -> list[list[tuple[bool, str]]]:
+    """Of each try, of modules that are missing and calls: whether each call raised the right error, and its text."""
+    command = [sys.executable, "-P", "-c", _RUN, json.dumps(tries)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=LIBRARY)
     assert done.returncode == 0, done.stderr
-    for call, (is_missing_extra, message) in zip(CALLS[extra], json.loads(done.stdout), strict=True):
-        assert is_missing_extra, (call, message)
-        assert f"pip install 'calibrant[{extra}]'" in message, call
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_call_whose_extra_is_missing_raises_the_line_that_installs_it() -> None:
+    tries = [(_modules(extra), calls) for extra, calls in CALLS.items()]
+    for (extra, calls), errors in zip(CALLS.items(), _errors(tries), strict=True):
+        for call, (is_missing_extra, message) in zip(calls, errors, strict=True):
+            assert is_missing_extra, (call, message)
+            assert f"pip install 'calibrant[{extra}]'" in message, call
 
 
 def test_numpy_and_scipy_alone_fit_every_piecewise_linear_map() -> None:
@@ -110,14 +126,8 @@ def test_numpy_and_scipy_alone_fit_every_piecewise_linear_map() -> None:
         "calibrant.fit('pl', V, Y, reduction='classwise')",
         "calibrant.evaluate(P, Y, measures=['ece-pl', 'ece-pl3', 'ece-averaged'])",
     ]
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", _RUN, json.dumps([["torch"], calls])],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=LIBRARY,
-    )
-    assert [message for _, message in json.loads(done.stdout)] == ["nothing was raised"] * len(calls)
+    (errors,) = _errors([(["torch"], calls)])
+    assert [message for _, message in errors] == ["nothing was raised"] * len(calls)
 
 
 def test_a_fault_inside_the_library_is_not_taken_for_a_missing_extra() -> None:

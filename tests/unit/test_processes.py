@@ -86,6 +86,7 @@ def test_a_shuffled_run_runs_every_test_once(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_ends_every_fork_and_tears_its_fixtures_down(tmp_path: Path) -> None:
+    began, begins = os.pipe()  # it is at its end if the run ends without having begun the test
     waits = f"""
 import os, pathlib, pytest, select
 @pytest.fixture(scope="session")
@@ -93,19 +94,29 @@ def service():
     yield
     pathlib.Path({str(tmp_path)!r}, "ended").touch()
 def test_waits(service):
-    print("waiting", file=open({str(tmp_path / "pipe")!r}, "w"), flush=True)
+    os.write({begins}, b"waiting")
     select.select([], [], [])
 """
     (tmp_path / "test_waits.py").write_text(waits, "utf-8")
     (tmp_path / "test_other.py").write_text("def test_nothing(): pass", "utf-8")
-    os.mkfifo(tmp_path / "pipe")
     command = [sys.executable, "-m", "pytest", "-p", "tests.processes", "-c", os.devnull, "--rootdir", str(tmp_path)]
-    with subprocess.Popen(
-        [*command, "--processes", "2", str(tmp_path)], env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path
-    ) as run:
-        assert (tmp_path / "pipe").read_text("utf-8") == "waiting\n"
-        run.send_signal(signal.SIGINT)
-        assert run.wait() == pytest.ExitCode.INTERRUPTED
+    output = tmp_path / "output"
+    with os.fdopen(began, "rb") as reader, output.open("wb") as written:
+        try:
+            run = subprocess.Popen(
+                [*command, "--processes", "2", str(tmp_path)],
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                cwd=tmp_path,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                pass_fds=[begins],
+            )
+        finally:
+            os.close(begins)
+        with run:
+            assert reader.read(7) == b"waiting", output.read_text("utf-8")
+            run.send_signal(signal.SIGINT)
+            assert run.wait() == pytest.ExitCode.INTERRUPTED, output.read_text("utf-8")
     assert (tmp_path / "ended").exists()
 
 
