@@ -295,8 +295,8 @@ def _fitting(cells: ColumnChoice, family: Family, *, own: bool = False) -> Famil
 
 @rule("Predictions", "mixed_classes.csv", SEVERAL)
 def _word_and_any_class(cells: ColumnChoice) -> list[Family]:
-    """Columns such as `prob_cat`, `prob_10`, all of which the labels name, or whose rows sum to 1 if no label is another
-    class: a column per class.
+    """Columns such as `prob_cat`, `prob_10` that are all named after labels, or after some, and whose rows sum to 1: a
+    column per class.
     """
     families, texts = after_word(cells.free_names, cells.known, mixed=True), cells.label_texts()
     named = [len(among(texts, family.classes)) for family in families]
