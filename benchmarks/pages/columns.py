@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from calibrant.core import column_names
-from calibrant.core.column_names import PAIRS
+from calibrant.core.column_names import OPPOSITES, PAIRS
 from calibrant.io import files  # noqa: F401 - files adds all rules
 from calibrant.io.errors import TabularError
 from calibrant.io.rules import STEPS, Rule, rules_of
@@ -34,6 +34,13 @@ Of these labels, and of a label and its negation (`not fraud`), the positive one
 preselected or listed first for a reason.
 
 | Negative | Positive |
+|---|---|"""
+
+_OPPOSITES = """
+A column of predictions whose name has the opposite of a word in the name of the labels, such as `p_good` beside `bad`,
+is refused, with a command for each label: the words of the two columns are opposites.
+
+| Words | Opposites |
 |---|---|"""
 
 _NAMES = """
@@ -73,7 +80,11 @@ def columns_page() -> str:
     rules = [line for step in STEPS for line in (_RULES.format(step=step), *map(_row, rules_of(step)))]
     errors = [f"| `{error.code}` | {(error.__doc__ or '').split(chr(10))[0]} |" for error in _leaves(TabularError)]
     pairs = [f"| `{negative}` | `{positive}` |" for negative, positive in PAIRS]
-    return "\n".join([_HEAD.rstrip(), *rules, _PAIRS, *pairs, _NAMES, *names, _ERRORS, *errors]) + "\n"
+    opposites = [f"| {_listed(first.split())} | {_listed(second.split())} |" for first, second in OPPOSITES]
+    return (
+        "\n".join([_HEAD.rstrip(), *rules, _PAIRS, *pairs, _OPPOSITES, *opposites, _NAMES, *names, _ERRORS, *errors])
+        + "\n"
+    )
 
 
 def _row(rule: Rule) -> str:

@@ -278,3 +278,26 @@ def test_classes_that_the_labels_number_are_offered_in_both_orders(typed: Typed,
     assert [values_of(typed, command) for command in commands] == [
         _of_library(pets[order].to_numpy(), number) for order in orders
     ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "name"),
+    [
+        ("bad", "p_good"),
+        ("died", "survival_prob"),
+        ("DEFAULT", "prob_paid"),
+        ("is_churn", "pRetained"),
+    ],
+)
+def test_the_probability_of_the_opposite_of_the_labels_is_offered_for_both_labels(
+    typed: Typed, scores: Any, outcome: str, name: str
+) -> None:
+    """Evaluate whether an applicant defaults beside the probability that he pays."""
+    frame = pd.DataFrame({outcome: scores["y"], name: 1 - scores["p"]})
+    frame.to_csv("opposite.csv", index=False)
+    line = "calibrant evaluate opposite.csv --measure brier"
+    commands = commands_of(error_of(typed(line), 2))
+    assert [command.split("--pos-label ")[1][0] for command in commands] == ["0", "1"]
+    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
+    assert values_of(typed, commands[0])["brier"] == pytest.approx(expected)
+    assert values_of(typed, commands[1])["brier"] > expected

@@ -81,6 +81,38 @@ def is_negation(name: str) -> bool:
     return name.casefold().startswith(_NEGATIONS)
 
 
+#: Words for an event and for its opposite, in names of columns.
+OPPOSITES = (
+    ("good", "bad"),
+    ("paid repaid performing", "default defaulted nonperforming"),
+    ("survived survive survival alive", "died dead death mortality deceased"),
+    ("retained retention stayed", "churn churned attrition"),
+    ("legit legitimate genuine", "fraud fraudulent"),
+    ("ham", "spam"),
+    ("benign", "malignant"),
+    ("healthy", "sick disease diseased"),
+    ("normal", "abnormal anomaly anomalous"),
+    ("win won", "lose lost loss"),
+    ("pass passed success", "fail failed failure"),
+)
+
+
+def opposite_in(name: str, other: str) -> str | None:
+    """Return the word of a name of which another name has the opposite, but not the word itself; None if there is none.
+
+    >>> opposite_in("p_survived", "died"), opposite_in("p_survived", "survived"), opposite_in("prob_lr", "died")
+    ('survived', None, None)
+    """
+    words, others = words_of(name), {*words_of(other)}
+    for pair in OPPOSITES:
+        of_first, of_second = map(set_of, pair)
+        for own, opposite in ((of_first, of_second), (of_second, of_first)):
+            word = next((word for word in words if word in own), None)
+            if word is not None and others & opposite and not others & own:
+                return word
+    return None
+
+
 # --- Names of columns
 
 

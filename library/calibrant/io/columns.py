@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
@@ -95,19 +96,13 @@ def choose(columns: Sequence[Column], options: FileOptions, distinct: Distinct, 
         for family in row.find(cells):
             if family != cells.family:
                 cells.family = family
-                cells.notes += (
-                    [row.prints.format(event=quoted(cells.event or ""), place=cells.place)] if row.prints else []
-                )
+                cells.note(row.prints, "", event=quoted(cells.event or ""), place=cells.place)
     _note(cells)
     family, predicted = cells.family, _predicted(cells) if labelled else None
     cells.places = ColumnPlaces(family.places, cells.labels, weights, groups, predicted)
-    cells.classes = tuple(_aliases(cells, at, name) for at, name in zip(family.places, family.classes, strict=True))
+    for at, name in zip(family.places, family.classes, strict=True):  # of the class, of the column, and its suffix
+        cells.classes += (tuple(dict.fromkeys(filter(None, (name, cells.names[at], suffix(cells.names[at]))))),)
     return cells
-
-
-def _aliases(cells: ColumnChoice, at: int, name: str) -> tuple[str, ...]:
-    """Return the names of a class from its column: the name of the class, of the column, and its suffix."""
-    return tuple(dict.fromkeys(filter(None, (name, cells.names[at], suffix(cells.names[at])))))
 
 
 def _sorted(cells: ColumnChoice, stated: str) -> tuple[int, ...]:
@@ -202,8 +197,7 @@ def _beside_pipeline(cells: ColumnChoice) -> list[int]:
     texts, score = cells.texts(label), [word(name) for name in cells.names].index("score")
     if min(cells.shares(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
         return []
-    others = [at for at in range(len(cells.names)) if at not in (label, score, *cells.chosen)]
-    others = [at for at in others if not cells.is_predicted_class(at)]
+    others = [at for at in cells.unused() if at not in (label, score) and not cells.is_predicted_class(at)]
     classes, numbers = {*map(in_any_case, texts)}, {*map(number_of, texts)}
     places = [at for at in others if {*map(in_any_case, cells.texts(at))} & classes]
     if not numbers & texts:  # LABEL_0 and LABEL_1 beside 0 and 1
@@ -221,24 +215,19 @@ def _label_name(cells: ColumnChoice) -> list[int]:
 @rule("Labels", "class_columns.csv", "labels: {columns} (its values are names of columns)")
 def _names_of_columns(cells: ColumnChoice) -> list[int]:
     """A column of strings that are all names of columns of numbers, or ends of such names: the label of each row."""
-    free = [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
-    names = [cells.names[at] for at in (*free, *cells.stated_places)]
+    names = [cells.names[at] for at in (*cells.free(), *cells.stated_places)]
     classes = {name.casefold() for name in (*names, *filter(None, map(suffix, names)))}
     known = PREDICTIONS | LOGITS
     families = [*after_word(names, known), *after_word(names, known, mixed=True), *before_word(names, known)]
 
-    def is_naming(at: int) -> bool:
-        if not cells.names[at] or at in cells.chosen or cells.is_predicted_class(at):
+    def are_naming(texts: AbstractSet[str]) -> bool:
+        if len(texts) < 2 or all(map(is_number, texts)):
             return False
-        for texts in (cells.texts(at), without_gaps(cells.texts(at))):
-            if len(texts) < 2 or all(map(is_number, texts)):
-                continue
-            of_families = any(among(texts, family.named_by(texts).classes) for family in families)
-            if of_families or {text.casefold() for text in texts} <= classes:
-                return True
-        return False
+        of_families = any(among(texts, family.named_by(texts).classes) for family in families)
+        return of_families or {text.casefold() for text in texts} <= classes
 
-    places = [*filter(is_naming, range(len(cells.names)))]
+    places = [at for at in cells.unused() if cells.names[at] and not cells.is_predicted_class(at)]
+    places = [at for at in places if any(map(are_naming, (cells.texts(at), without_gaps(cells.texts(at)))))]
     same = len({cells.columns[at].sample for at in places}) == 1  # the same labels twice, as SAS writes them
     return places[:1] if same else places
 
@@ -264,14 +253,10 @@ EVENT = "the probability of class 1"
 
 def _of_classes(cells: ColumnChoice, families: Sequence[Family]) -> list[Family]:
     """Return the columns of each family that the labels name, or whose rows sum to 1."""
-    fitting = [
-        (family, chosen)
-        for family in (of.by_number() for of in families)
-        if (chosen := _fitting(cells, family)) is not None
-    ]
-    for family, _ in fitting:  # columns beside those of the labels, such as prob_max, are no other predictions
-        cells.take(family)
-    return [chosen for _, chosen in fitting]
+    readings = [(family, _fitting(cells, family.by_number())) for family in families]
+    for family, chosen in readings:  # columns beside those of the labels, such as prob_max, are no other predictions
+        cells.take(family if chosen is not None else Family((), ()))
+    return [chosen for _, chosen in readings if chosen is not None]
 
 
 def _fitting(cells: ColumnChoice, family: Family, *, own: bool = False) -> Family | None:
@@ -322,14 +307,11 @@ def _word_and_number(cells: ColumnChoice) -> list[Family]:
 @rule("Predictions", "hugging_face_columns.csv", SEVERAL)
 def _unnamed_classes(cells: ColumnChoice) -> list[Family]:
     """Columns `LABEL_0`, `LABEL_1` and so on whose rows sum to 1: a column per class, in the order of the numbers."""
-    families = []
-    for family in numbered(cells.free_names, frozenset(("label",))):
-        names = [cells.names[at] for at in family.places]
-        numbers = [*map(number_of, names)]
-        are_numbered = numbers != names and numbers == [*map(str, range(len(names)))]
-        if are_numbered and cells.sums_to_one(family.places) and not any(map(cells.is_class, family.places)):
-            families.append(family)
-    return families
+    families = numbered(cells.free_names, frozenset(("label",)))
+    whole = [
+        of for of in families if [number_of(cells.names[at]) for at in of.places] == [*map(str, range(len(of.places)))]
+    ]
+    return [of for of in whole if cells.sums_to_one(of.places) and not any(map(cells.is_class, of.places))]
 
 
 @rule("Predictions", "class_and_word.csv", SEVERAL)
@@ -388,11 +370,8 @@ def _other_name(cells: ColumnChoice) -> list[Family]:
     """
     known = FALLBACKS if cells.labelled else FALLBACKS | LABELS
     percent = cells.options.scale == "percent"
-    named = [
-        at for at in _free(cells) if word(name := cells.free_names[at]) in known or (percent and has_percent(name))
-    ]
-    free = [at for at in named if cells.is_probability(at)]
-    return [Family((at,), (cells.free_names[at],)) for at in free]
+    named = {at for at, name in enumerate(cells.free_names) if word(name) in known or (percent and has_percent(name))}
+    return _singles(cells, [*filter(cells.is_probability, named)])
 
 
 # --- Rules of the order of the classes, which are used if the options state none
@@ -455,7 +434,7 @@ def _note(cells: ColumnChoice) -> None:
     is_event = is_negative(end) or (not are_digits(end) and bool(among({end}, sorted(cells.texts(cells.labels)))))
     what = {"percent": "percentage"}.get(cells.options.scale, cells.options.scale)
     event, name = quoted(end) if end and is_event else "class 1", quoted(names[0])
-    cells.notes.append(form.format(columns=span(names), their="their names", name=name, what=what, event=event))
+    cells.note(form, span(names), their="their names", name=name, what=what, event=event)
 
 
 # --- Rules of the confidence in a predicted class, which are used if no option says that there is none
@@ -481,8 +460,7 @@ def _predicted(cells: ColumnChoice) -> int | None:
         for at in row.find(cells):
             cells.reduction = "confidence"
             cells.notes = [note.replace(EVENT, "the confidence in the predicted class") for note in cells.notes]
-            names = {"predicted": cells.quoted(at), "labels": cells.quoted(cells.labels)}
-            cells.notes.append(row.prints.format(columns=f"column {score}", **names))
+            cells.note(row.prints, f"column {score}", predicted=cells.quoted(at), labels=cells.quoted(cells.labels))
             return None if at == cells.labels else cells.choose(at, "labels")
     return None
 
@@ -491,16 +469,15 @@ def _predicted(cells: ColumnChoice) -> int | None:
 def _of_correctness(cells: ColumnChoice) -> list[int]:
     """A label `correct` or `is_correct`, and a `confidence`: the event that the predicted class is right."""
     labels, score, options = cells.labels or 0, cells.family.places[0], cells.options
-    is_named = is_confidence(cells.names[score])
+    is_named, that_it_is = is_confidence(cells.names[score]), f"that {cells.quoted(labels)} is 1"
     is_correct = word(cells.names[labels]) in CORRECT
     is_sure = options.reduction is not None or options.scale == "logit"
     if is_correct and not (is_sure or is_named or _pipeline(cells) is not None) and cells.is_probability(score):
-        raise _unclear_reduction(cells, f"that {cells.quoted(labels)} is 1", "a predicted class")
-    if not is_correct and is_named and not is_sure and 0.0 < min(cells.shares(score), default=0.0) < 0.5:
-        others = [at for at in range(len(cells.names)) if at not in cells.chosen]
-        if len(cells.texts(labels)) < 3 and not any(map(cells.is_predicted_class, others)):
-            event, remedy = f"that {cells.quoted(labels)} is 1", "call the labels 'correct'"
-            raise _unclear_reduction(cells, event, "a predicted class", remedy)
+        raise _unclear_reduction(cells, that_it_is, "a predicted class")
+    is_low = is_named and not is_sure and 0.0 < min(cells.shares(score), default=0.0) < 0.5
+    alone = len(cells.texts(labels)) < 3 and not any(map(cells.is_predicted_class, cells.unused()))
+    if is_low and alone and not is_correct:
+        raise _unclear_reduction(cells, that_it_is, "a predicted class", "call the labels 'correct'")
     return [labels] if is_correct else []
 
 
@@ -518,8 +495,8 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     if suffix(name) in texts or min(cells.shares(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
         return []
     pipeline, classes = _pipeline(cells), {in_any_case(text): in_digits(text) for text in texts}
-    hard = [at for at in range(len(cells.names)) if at not in cells.chosen and cells.is_predicted_class(at)]
-    predicted = {at: {*map(in_any_case, cells.texts(at))} for at in (*hard, *([] if pipeline is None else [pipeline]))}
+    hard = [at for at in cells.unused() if at == pipeline or cells.is_predicted_class(at)]
+    predicted = {at: {*map(in_any_case, cells.texts(at))} for at in hard}
     places = [at for at, of in predicted.items() if of & classes.keys()]
     others = [at for at, of in predicted.items() if len(of) == 2]
     if not places and others and len(texts) == 2:
@@ -528,8 +505,7 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
             f"{cells.quoted(others[0])}, whose classes have other names than those of "
             f"{cells.quoted(labels)}; name the positive label, or write the same names in both"
         )
-    alike = (at for at in range(len(cells.names)) if not predicted and is_confidence(name) and at not in cells.chosen)
-    for at in alike:  # perhaps a predicted class with another name
+    for at in cells.unused() if is_confidence(name) and not predicted else ():  # a predicted class with another name
         if len(of := {*map(in_any_case, cells.texts(at))}) > 1 and of <= classes.keys():
             raise UnclearColumns(
                 f"column {quoted(name)} can be the probability of class 1, or the confidence in {cells.quoted(at)}; "
@@ -592,9 +568,7 @@ def check_one_hot(cells: ColumnChoice, labels: int) -> None:
 
 def _check_classes(cells: ColumnChoice) -> None:
     """Raise an error if the columns are named after other classes than those of the options."""
-    names, family, end = cells.options.class_names, cells.family, suffix(cells.names[cells.family.places[0]])
-    if names is None:
-        return
+    names, family, end = cells.options.class_names or (), cells.family, suffix(cells.names[cells.family.places[0]])
     are_places = family.classes == tuple(map(str, range(len(family.classes))))
     shared = [name for name in family.classes if among({name}, names) and not are_places]
     if len(family.places) == 1:
@@ -617,12 +591,9 @@ def _check_gap(cells: ColumnChoice) -> None:
         return
     present = {int(name) for name in family.classes}
     low = 0 if 0 in present else 1
-    missing = next((k for k in range(low, low + len(present)) if k not in present), None)
-    if missing is not None:
-        columns = cells.span(family.places)
-        raise UnclearColumns(
-            f"the predictions have one column per class, {columns}, but the column of class {missing} is missing"
-        )
+    if missing := sorted({*range(low, low + len(present))} - present):
+        has = f"the predictions have one column per class, {cells.span(family.places)}"
+        raise UnclearColumns(f"{has}, but the column of class {missing[0]} is missing")
 
 
 def _check_percent(cells: ColumnChoice) -> None:
@@ -641,18 +612,16 @@ def _check_percent(cells: ColumnChoice) -> None:
 
 def _no_labels(cells: ColumnChoice) -> NoLabelColumn:
     others = [cells.names[at] for at in range(len(cells.names)) if cells.could_be_labels(at, MAX_OFFERED)]
-    if len(cells.names) == 1 and cells.columns[0].name == "predictions" and not cells.columns[0].sample:
-        hint = "; an NPY file has only predictions: save both with np.savez('preds.npz', p=p, label=y)"
-    elif len(cells.names) == 1:
+    hint = f", or choose one of {cells.listed(others)}" if others else " (no other column can be labels)"
+    if len(cells.names) == 1:
         hint = " (the file has no other column)"
-    else:
-        hint = f", or choose one of {cells.listed(others)}" if others else " (no other column can be labels)"
-    detail = f"no column of labels found; name it 'label'{hint}"
-    return NoLabelColumn(detail, offer=tuple(others[:MAX_OFFERED]))
+        if cells.names == ["predictions"] and not cells.columns[0].sample:
+            hint = "; an NPY file has only predictions: save both with np.savez('preds.npz', p=p, label=y)"
+    return NoLabelColumn(f"no column of labels found; name it 'label'{hint}", offer=tuple(others[:MAX_OFFERED]))
 
 
 def _none_found(cells: ColumnChoice) -> TabularError:
-    names, free = cells.names, [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
+    names, free = cells.names, cells.free()
     if cells.options.scale == "probability" and (families := _readings(cells, LOGITS)):
         return _named_as_logits(cells, families[0])
     first = {word(column.sample[0]) for column in cells.columns if column.sample}
@@ -676,19 +645,20 @@ def _none_found(cells: ColumnChoice) -> TabularError:
     if len(names) == 1:
         text = f"the file has only one column, {quoted(names[0])}; are its columns separated by commas?"
         return NoPredictions(text, offer=tuple(names[at] for at in offer), columns=tuple(names))
-    text = "no column of predictions found; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
-    logits = _possible_logits(cells, free)
+    text, logits = "no column of predictions found", _possible_logits(cells, free)
     if cells.options.scale == "logit" and logits:
         if len(logits[0]) > 1:
-            text = f"no column of predictions found; if {span(logits[0])} are the logits of the classes, name them"
-            return UnclearColumns(text, readings=logits)
+            return UnclearColumns(
+                f"{text}; if {span(logits[0])} are the logits of the classes, name them", readings=logits
+            )
         offer = [names.index(name) for (name,) in logits]
     hint = "; for logits, set the scale to logit" if logits else ""
     labels = cells.labels
     but = "" if labels is None or not cells.is_probability(labels) else f" than {quoted(names[labels])}"
     none = f" (no other column{but} has numbers in [0, 1]{hint})"
-    text += f", or choose one of {cells.listed([names[at] for at in offer])}" if offer else none
     offered = tuple(names[at] for at in offer[:MAX_OFFERED])
+    text += "; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
+    text += f", or choose one of {cells.listed([names[at] for at in offer])}" if offer else none
     error = NoPredictions(text, offer=offered, columns=tuple(name for name in names[:MAX_OFFERED] if name))
     error.logits = () if offer else logits
     return error
@@ -737,10 +707,10 @@ def _hard_predictions(cells: ColumnChoice, free: Sequence[int]) -> list[int]:
     """Return the columns of predicted classes: numbers, or strings that are labels or have such a name."""
     labels = {text.casefold() for text in cells.texts(cells.labels)}
     hard = []
-    for at, name in enumerate(cells.names):
-        is_named = bool(name) and at not in cells.chosen and (word(name) in PREDICTIONS or is_predicted_class(name))
-        texts = {text.casefold() for text in cells.texts(at)}
-        are_strings = at not in free and at not in cells.chosen and cells.columns[at].width == 1 and bool(texts)
+    for at in cells.unused():
+        name, texts = cells.names[at], {text.casefold() for text in cells.texts(at)}
+        is_named = word(name) in PREDICTIONS or is_predicted_class(name)
+        are_strings = at not in free and cells.columns[at].width == 1 and bool(texts)
         are_strings = are_strings and not any("(" in text or "[" in text for text in texts)  # of other notations
         are_labels = len(texts) > 1 and texts <= labels and not all(map(is_number, texts))
         if (at in free and is_named and cells.is_class(at)) or (are_strings and (is_named or are_labels)):
@@ -751,16 +721,9 @@ def _hard_predictions(cells: ColumnChoice, free: Sequence[int]) -> list[int]:
 def _of_hard(cells: ColumnChoice, at: int) -> NoPredictions:
     """Return the error for a column of predicted classes."""
     several = len(cells.texts(cells.labels) | cells.texts(at)) > 2
-    save = (
-        "predict_proba(X) in a column per class, such as 'prob_cat'"
-        if several
-        else "predict_proba(X)[:, 1] in a column 'p'"
-    )
-    return NoPredictions(
-        f"column {cells.quoted(at)} has predicted classes, not probabilities; save the probabilities too, such "
-        f"as model.{save}",
-        offer=(),
-    )
+    save = " in a column per class, such as 'prob_cat'" if several else "[:, 1] in a column 'p'"
+    text = f"column {cells.quoted(at)} has predicted classes, not probabilities; save the probabilities too, such as"
+    return NoPredictions(f"{text} model.predict_proba(X){save}", offer=())
 
 
 # --- Checks of what was read

@@ -158,9 +158,8 @@ def _interval(choice: Choice) -> list[_Reading]:
     at_level, readings = _free(choice, LEVEL), []
     for (_, number), pair in ends.items():
         columns: dict[Field, tuple[int, ...]] = {"lower": (pair.get("lower", -1),), "upper": (pair.get("upper", -1),)}
-        level = _fraction(number) if number else None
-        if level is None and len(at_level) == 1:
-            columns["level"] = (at_level[0],)
+        level = _fraction(number)
+        columns |= {"level": (at_level[0],)} if level is None and len(at_level) == 1 else {}
         readings += [_Reading(columns, level=level)] if len(pair) == 2 else []
     return readings
 
@@ -218,6 +217,7 @@ _TEXTS: tuple[Field, ...] = ("clusters", "by", "times", "known")
 def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
     """Return the columns that pairs such as ``mean=mu`` name; raises an error if they are not those of one kind."""
     parts = {name.strip(): column.strip() for name, _, column in (pair.partition("=") for pair in pairs)}
+    usable = "mean with std or variance, quantiles such as q0.05, lower and upper, or samples"
     if len(parts) < len(pairs) or not all(parts.values()):
         raise InvalidFileOption("must be different part=column, such as mean=mu", field="predictions")
     columns: dict[Field, tuple[int, ...]] = {}
@@ -229,19 +229,14 @@ def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
             continue
         level = _fraction(name.removeprefix("q"))
         if level is None or not name.startswith("q") or level in levels:
-            raise UnclearColumns(
-                f"{quoted(name)} is no part of a predictive distribution, or is given twice; use mean with std or "
-                "variance, quantiles such as q0.05, lower and upper, or samples"
-            )
+            is_no = f"{quoted(name)} is no part of a predictive distribution, or is given twice"
+            raise UnclearColumns(f"{is_no}; use {usable}")
         levels[level] = choice.find(stated, "quantiles")
     if levels:
         columns["quantiles"] = (*columns.get("quantiles", ()), *(at for _, at in sorted(levels.items())))
     kinds = ({"mean", "std"}, {"mean", "variance"}, {"quantiles"}, {"samples"}, {"lower", "upper"})
     if set(columns) not in kinds:
-        raise UnclearColumns(
-            f"{', '.join(columns)} do not form one predictive distribution; give mean with std or variance, quantiles, "
-            "samples, or lower and upper"
-        )
+        raise UnclearColumns(f"{', '.join(columns)} do not form one predictive distribution; use {usable}")
     if "lower" in columns:  # the level in the names of both bounds
         ends = [_END.fullmatch(choice.names[columns[field][0]]) for field in ("lower", "upper")]
         of_ends = {end["number"] if end is not None else "" for end in ends}
@@ -278,8 +273,7 @@ def _inferred(choice: Choice, labelled: bool) -> _Reading:
         names, levels = [choice.names[choice.choose(at, field)] for at in places], reading.levels
         what = "" if levels is None else f", at the levels {levels[0]:g} to {levels[-1]:g}"
         their = "its name" if len(names) == 1 else "their names"
-        shown = _PART.format(field=field, columns=span(names), levels=what, their=their)
-        choice.notes += [shown] if field != "levels" else []
+        choice.note(_PART if field != "levels" else "", span(names), field=field, levels=what, their=their)
     if reading.level is not None and choice.options.level is None:
         choice.notes.append(f"level: {reading.level:g} (inferred from the names of the bounds)")
     return reading
@@ -344,8 +338,7 @@ def _none_found(choice: Choice) -> NoPredictions | UnclearColumns:
         places, numbers = sorted(of), sorted(int(number) for number in of.values())
         if len(of) < _FEW_MEMBERS or numbers not in ([*range(len(of))], [*range(1, len(of) + 1)]):
             continue
-        number = _SAMPLE.fullmatch(names[places[0]])
-        before = names[places[0]][: number.start("number")] if number is not None else ""
+        before = names[places[0]].rstrip("])").rstrip("0123456789")
         for end in ("*", "[0-9]*"):
             pattern = escape(before) + end
             if places == [at for at, name in enumerate(names) if fnmatchcase(name, pattern)]:
@@ -359,7 +352,7 @@ def _none_found(choice: Choice) -> NoPredictions | UnclearColumns:
     if long := [name for name in names if word(name) in LONG]:
         has += f"; if it has a row for each {quoted(long[0])}, pivot it to a column for each, as pandas does with "
         has += f"frame.pivot(index=..., columns={plain(long[0])!r}, values=...).reset_index()"
-    free = [name for at, name in enumerate(names) if name and choice.is_free(at) and choice.columns[at].width == 1]
+    free = [names[at] for at in choice.free() if choice.columns[at].width == 1]
     return NoPredictions(
         "no predictive distribution found; name the columns mean with std or variance, q0.05, q0.5 and so on, lower "
         f"and upper, or sample_0, sample_1 and so on, or name the column of each part, such as mean=m{has}",

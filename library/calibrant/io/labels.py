@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.core.column_names import BOOLEANS, booleans, integer, is_negation, is_negative, known_pair, number_of
+from calibrant.core.column_names import (
+    BOOLEANS,
+    booleans,
+    integer,
+    is_negation,
+    is_negative,
+    known_pair,
+    number_of,
+    opposite_in,
+)
 from calibrant.core.inputs import are_two_labels
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.table import Coded, Ints
@@ -68,6 +77,7 @@ def read_labels(
     if mapping is not None:
         return _mapped(coded, name, _checked(mapping, n_classes), n_classes)
     event = aliases[0][-1] if len(aliases) == 1 < len(aliases[0]) else None  # that of p_yes
+    opposite = opposite_in(aliases[0][0], name) if len(aliases) == 1 and n_classes == 2 else None
     if pos_label is not None:
         _check_event(coded, event, pos_label.strip())
         read = _of_positive(coded, name, pos_label, n_classes)
@@ -82,8 +92,10 @@ def read_labels(
     if len(folded) == len(by_name) > 0 and all(text.casefold() in folded for text in plain):
         return _of_columns(coded, [folded[text.casefold()] for text in plain], by_name, aliases)
     lower = [text.casefold() for text in plain]
-    if event is not None and n_classes == 2 and (found := _of_negative(coded, lower, event)) is not None:
-        return found
+    if opposite is not None or (event is not None and n_classes == 2):
+        found = _of_negative(coded, lower, event or "", opposite)
+        if found is not None:
+            return found
     numbers = [k for k in whole if k is not None]
     if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
@@ -149,12 +161,16 @@ def _check_event(coded: Coded, event: str | None, pos_label: str) -> None:
         )
 
 
-def _of_negative(coded: Coded, lower: Sequence[str], event: str) -> ClassLabels | None:
-    """Convert labels 0 and 1 if the column of predictions is named after class 0; None for other names and labels."""
+def _of_negative(coded: Coded, lower: Sequence[str], event: str, opposite: str | None) -> ClassLabels | None:
+    """Convert labels 0 and 1 if the column of predictions is named after class 0; None for other names and labels.
+
+    ``opposite`` is a word in its name of which the name of the labels has the opposite.
+    """
     for negative, positive in (("0", "1"), *BOOLEANS):
-        if is_negation(event) and {*lower} == {negative, positive}:
+        if (opposite is not None or is_negation(event)) and {*lower} == {negative, positive}:
+            what = quoted(opposite or event)
             raise LabelsNeedMapping(
-                f"by its name, the column of predictions is that of {quoted(event)}; name the label of this class",
+                f"by its name, the column of predictions is that of {what}; name the label of this class",
                 offer={positive: 0, negative: 1},
             )
         if is_negative(event) and {*lower} <= {negative, positive}:

@@ -118,8 +118,7 @@ class Choice:
         name = stated.strip()
         if name in self.names or not any(mark in name for mark in "*?["):
             return [self.find(stated, field)]
-        free = filter(self.is_free, range(len(self.names)))
-        places = [at for at in free if self.names[at] and fnmatchcase(self.names[at], name)]
+        places = [at for at in self.free() if fnmatchcase(self.names[at], name)]
         if not places:
             has = f"no column of numbers matches {quoted(name)}; the file has {self.listed(self.names)}"
             raise UnknownColumn(has, field=field)
@@ -137,9 +136,17 @@ class Choice:
         """Whether a column is not chosen yet, and has numbers, vectors or only missing values."""
         return at not in self.chosen and may_be_numbers(self.columns[at].sample)
 
+    def unused(self) -> list[int]:
+        """Return the columns that are not chosen yet."""
+        return [at for at in range(len(self.names)) if at not in self.chosen]
+
+    def free(self) -> list[int]:
+        """Return the columns of numbers that are not chosen yet and have a name."""
+        return [at for at, name in enumerate(self.names) if name and self.is_free(at)]
+
     def called(self, known: frozenset[str]) -> list[int]:
         """Return the columns that are not chosen yet and have one of these names."""
-        return [at for at, name in enumerate(self.names) if at not in self.chosen and word(name) in known]
+        return [at for at in self.unused() if word(self.names[at]) in known]
 
     def weights(self, *, noted: bool = True) -> int | None:
         """Choose the column of weights that the options name; others are noted, and are no labels or predictions."""
@@ -147,7 +154,7 @@ class Choice:
             return self.find(self.options.weights, "weights")
         for row in rules_of("Weights") if noted else ():
             for at in row.find(self):
-                self.note(row, [at])
+                self.note(row.prints, self.span([at]))
         self.chosen |= dict.fromkeys(self.called(WEIGHTS), "weights")
         return None
 
@@ -164,13 +171,13 @@ class Choice:
             if len(places) > 1:
                 raise self.unclear([(self.names[at],) for at in places], STEPS[step])
             if places:
-                self.note(rule, places)
+                self.note(rule.prints, self.span(places), field=STEPS[step])
                 return self.choose(places[0], STEPS[step])
         return None
 
-    def note(self, rule: Rule, places: Sequence[int]) -> None:
-        """Keep what a rule prints of its column."""
-        self.notes.append(rule.prints.format(field=STEPS[rule.step], columns=self.span(places), their="its name"))
+    def note(self, prints: str, columns: str, **more: object) -> None:
+        """Keep what a rule prints of its columns, if anything."""
+        self.notes += [prints.format(**{"columns": columns, "their": "its name", **more})] if prints else []
 
     def unclear(self, readings: Sequence[tuple[str, ...]], field: Field) -> UnclearColumns:
         """Return the error for several readings of a field."""

@@ -524,6 +524,8 @@ def test_columns_mean_what_their_names_say(text: str, options: FileOptions, pred
         ("y,p_no\nyes,0.25\nno,0.5\n", FileOptions(pos_label="yes"), "column of predictions is that of 'no'"),
         ("y,p_no\nyes,0.25\nno,0.5\n", FileOptions(class_names=("no", "yes")), "'p_no' is that of 'no'"),
         ("y,p_not_fraud\n1,0.25\n0,0.5\n", PLAIN, "name the label of this class"),
+        ("bad,prob_good\n1,0.25\n0,0.5\n", PLAIN, "is that of 'good'; name the label of this class"),
+        ("survivalProbability,died\n0.25,True\n0.5,False\n", PLAIN, "is that of 'survival'; name the label"),
         (
             "y,p_cow,p_cat\ncat,0.25,0.75\n",
             FileOptions(class_names=("cat", "dog")),
