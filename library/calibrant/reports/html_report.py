@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -222,11 +222,12 @@ def _of_sets(
     sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind, seed: int
 ) -> dict[str, Any]:
     """Return the evaluation of the prediction sets of rows as plain JSON."""
+    in_sample = sets.is_in_sample(rows.batch) if isinstance(sets, SetMap) else None
     if callable(getattr(sets, "apply", None)) and not is_frame(sets):  # a set map
         used = {"groups": rows.groups} if getattr(sets, "groups", None) is not None else {}
         random = isinstance(sets, SetMap) and sets.function.is_random
         sets = sets.apply(predictions, **used, **({"seed": seed} if random else {}))
-    return evaluate_sets(
+    found = evaluate_sets(
         sets,
         rows.batch.labels,
         alpha=alpha,
@@ -234,7 +235,8 @@ def _of_sets(
         groups=rows.groups,
         weights=rows.batch.weights,
         weights_kind=weights_kind,
-    ).to_dict()
+    )
+    return (found if in_sample is None else replace(found, in_sample=in_sample)).to_dict()
 
 
 @explained

@@ -452,6 +452,7 @@ def sets_document(fitted: SetMap, rows: CheckedBatch, seed: int) -> dict[str, An
         groups=None if names is None else names.tolist(),
         weights=batch.weights,
         weights_kind=counted_kind(batch.weights_kind),
+        in_sample=fitted.is_in_sample(batch),
     ).to_dict()
 
 

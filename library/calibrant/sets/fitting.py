@@ -15,7 +15,7 @@ from calibrant.core.arguments import explained, refuse_misspelt
 from calibrant.core.arrays import numbered_names
 from calibrant.core.batch import Batch, InputScale, Integers, refuse_clusters
 from calibrant.core.cells import Floats
-from calibrant.core.digest import digest
+from calibrant.core.digest import digest, label_rows, sample_of
 from calibrant.core.errors import (
     InvalidOption,
     LengthMismatch,
@@ -245,7 +245,8 @@ class SetFitting:
     ) -> SetMap:
         """Fit the map to rows, of ``n_labels`` for each prediction; ``TooFewRows`` if every set had every class."""
         self.check(batch, groups)
-        training = digest(batch)
+        own_rows = label_rows(batch)
+        training, sample = digest(own_rows), sample_of(own_rows)
         if batch.weights is not None:
             repeated = np.repeat(np.arange(len(batch)), batch.weights.astype(np.int64))
             groups = None if groups is None else [groups[i] for i in repeated.tolist()]
@@ -275,6 +276,7 @@ class SetFitting:
             warnings = [diagnostics.get("warning"), self._warning(always, labels, by_class=names is None)]
             diagnostics |= {"always": always, "warning": "; ".join(filter(None, warnings))}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
+        diagnostics["fit"] |= {} if sample is None else {"sample": sample}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
         rounding = ROUNDING if batch.predictions.scale == "logit" else 0.0
         own["groups"] = None if names is None else tuple(names)
