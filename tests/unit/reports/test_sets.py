@@ -80,6 +80,7 @@ def test_a_report_without_sets_has_no_section() -> None:
         ({"alpha": 0.1}, "/alpha"),
         ({"sets": MEMBERS[:-1]}, "/labels"),
         ({"sets": MEMBERS, "alpha": 2}, "/alpha"),
+        ({"sets": MEMBERS, "clusters": ["a", "b"] * (N // 2)}, "/clusters"),
         ({"sets": "all"}, "/sets"),
         ({"sets": MEMBERS[:, :2]}, "/class_names"),
     ],
