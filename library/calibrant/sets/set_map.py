@@ -23,6 +23,7 @@ from calibrant.core.results import ShownMap, Table, map_table, n_rows
 from calibrant.maps.calibration_map import MOST_CLASSES, check_scale
 from calibrant.maps.documents import FORMAT, SETS, read_document, read_head, write_document
 from calibrant.sets.families import SET_FAMILIES, RiskControl, SetFamily, StoredScores
+from calibrant.sets.label_matrix import in_matrix
 from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.scores import blocks, uniform_numbers
 
@@ -212,7 +213,8 @@ class SetMap(ShownMap):
                 wanted = "(n,)" if self.function.n_labels == 1 else f"(n, {self.function.n_labels})"
                 raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
             own = None if names is None else list(np.repeat(names, n_labels))
-            flat = self.apply_checked(read_predictions(values.ravel(), scale=self.scale), groups=own)
+            with in_matrix(n_labels):
+                flat = self.apply_checked(read_predictions(values.ravel(), scale=self.scale), groups=own)
             labels = tuple(range(n_labels)) if columns is None else tuple(columns)
             return PredictionSets(flat.members[:, 1].reshape(n, n_labels), labels, flat.alpha)
         sets = self.apply_checked(read_predictions(values, scale=self.scale), groups=names, seed=seed)
