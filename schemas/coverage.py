@@ -75,3 +75,6 @@ class CoverageAnswer(Document):
     by_class: list[StratumAnswer] = Field(description="coverage of the rows of each class")
     by_size: list[StratumAnswer] = Field(description="coverage of the sets of each size")
     by_group: list[StratumAnswer] = Field(description="coverage of each group; empty without groups")
+    in_sample: bool | None = Field(
+        None, description="in a report: whether the set map was fitted to these rows; null: unknown"
+    )

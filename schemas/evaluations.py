@@ -408,6 +408,9 @@ class ReportAnswer(Document):
     segments: SegmentsAnswer | None = Field(
         None, description="in a report requested as HTML of rows with features: segments with a gap before the map"
     )
+    segments_problem: str | None = Field(
+        None, description="in such a report: why no segments were searched, such as that rows are in clusters"
+    )
 
 
 class BatchReport(Document):

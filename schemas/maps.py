@@ -82,6 +82,13 @@ class FitOptions(Registration, RowsOrBatch):
 class FitBody(FitOptions, ArraysOrBatch):
     """The body of ``POST /maps``."""
 
+    labels: list[int] | list[bool] | list[str] | list[list[int]] | None = Field(  # type: ignore[assignment]
+        None,
+        description="as for ``POST /evaluate``; with the method crc also 0 or 1 for each of K labels of a row, which "
+        "need not exclude each other, with as many predictions of each row",
+        examples=[[0, 0, 1, 1]],
+    )
+
 
 class FitDistributionOptions(Registration):
     """All options of a fit to forecasts except their arrays; ``batch`` may replace the arrays."""
@@ -142,6 +149,7 @@ class FitSpec(StoredFit):
     scale: InputScale | None = Field(None, description="of the rows of a source")
     weights_kind: WeightsKind | None = Field(None, description="of the rows of a source")
     class_names: list[str] | None = None
+    n_labels: int = Field(1, ge=1, description="rows of the batch for each row of the request, one for each label")
     group_folds: bool = Field(False, description="whether groups are clusters, in jobs of earlier versions")
 
 

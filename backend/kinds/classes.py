@@ -18,6 +18,7 @@ from backend.kinds.sets import (
     refuse_options_of_sets,
     run_set_fit,
     set_record,
+    with_rows_of_labels,
 )
 from backend.requester import Requester, Scorer
 from backend.store.errors import NoLabels, UnknownMap
@@ -52,6 +53,7 @@ from calibrant.reports.operations import (
     n_classes_of,
     report_options,
 )
+from calibrant.sets.label_matrix import in_matrix
 from calibrant.sets.set_map import SetMap
 from schemas.batches import BatchRecord, RowsOptions
 from schemas.distributions import HeldOutGain, PredictionKind
@@ -416,13 +418,16 @@ class ClassPredictions:
         if "predictions" in arrays:
             note_rows(arrays["predictions"].shape)
         given = vars(options)
-        return check_arrays(
-            arrays,
-            scale=given.get("scale") or "probability",
-            weights_kind=given.get("weights_kind") or "importance",
-            class_names=given.get("class_names") or class_names,
-            labelled=labelled,
-        )
+        arrays, n_labels = with_rows_of_labels(arrays, given.get("method"))
+        with in_matrix(n_labels):
+            rows = check_arrays(
+                arrays,
+                scale=given.get("scale") or "probability",
+                weights_kind=given.get("weights_kind") or "importance",
+                class_names=given.get("class_names") or class_names,
+                labelled=labelled,
+            )
+        return replace(rows, n_labels=n_labels)
 
     def check_stored(self, record: BatchRecord, arrays: Arrays, options: Any = None, *, labelled: bool) -> ClassRows:
         """Check the arrays of a stored batch; ``options`` may name the classes differently."""

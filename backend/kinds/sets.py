@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from backend.held_map import HeldMap
 from backend.kinds import Arrays, Calibrated, Work, record_of, work_bytes
 from backend.requester import Requester, Scorer
@@ -19,6 +21,7 @@ from calibrant.kinds.classes import ClassRows
 from calibrant.maps.documents import SETS
 from calibrant.sets.families import RiskControl
 from calibrant.sets.fitting import SET_METHODS, SetFitting
+from calibrant.sets.label_matrix import in_matrix, rows_of_labels
 from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.set_map import SetMap
 from schemas.maps import CalibrateOptions, FitOptions, FitSpec, MapRecord, Registration, output_shape
@@ -30,6 +33,24 @@ if TYPE_CHECKING:  # scoring needs no store
 def gives_sets(method: str) -> bool:
     """Whether a method fits maps to prediction sets."""
     return known_name(method, SET_METHODS, {}) in SET_METHODS
+
+
+def with_rows_of_labels(arrays: Arrays, method: object) -> tuple[Arrays, int]:
+    """Return the arrays of a fit, and 1; of K labels for each row, which risk control takes, those of n K rows, and K.
+
+    Raises ``WrongShape`` and ``LengthMismatch``.
+    """
+    predictions, labels = arrays.get("predictions"), arrays.get("labels")
+    is_of_labels = isinstance(method, str) and known_name(method, SET_METHODS, {}) == RiskControl.family
+    if not is_of_labels or predictions is None or labels is None or labels.ndim != 2:
+        return arrays, 1
+    for name in arrays:
+        if name not in ("predictions", "labels", "groups", "clusters"):
+            raise InvalidOption.at(f"/{name}", "are for labels (n,)")
+    clusters = np.arange(len(labels)).astype(np.str_).astype(np.object_)
+    rows = rows_of_labels(predictions, labels, arrays.get("groups"), arrays.get("clusters", clusters))
+    given = {"predictions": rows.predictions, "labels": rows.labels, "groups": rows.groups, "clusters": rows.clusters}
+    return {name: array for name, array in given.items() if array is not None}, rows.n_labels
 
 
 @dataclass(frozen=True)
@@ -48,6 +69,10 @@ class SetFitRequest:
 
     def on(self, requester: Requester, rows: ClassRows) -> Work:
         """Check the rows, and return the work on them, whose result is the record of the map."""
+        with in_matrix(rows.n_labels):
+            return self._on(requester, rows)
+
+    def _on(self, requester: Requester, rows: ClassRows) -> Work:
         options, batch, maps = self.options, rows.labelled, requester.store.maps
         groups = rows.groups if options.batch is None else _used(rows.groups, self.fitting)
         self.fitting.check(batch, groups)
@@ -56,7 +81,7 @@ class SetFitRequest:
         requester.store.charges.check_maps()
         stated = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch", "scale", "weights_kind"})
         stated["class_names"] = None if rows.class_names is None else list(rows.class_names)
-        spec = FitSpec(**stated, batch="", created_by=requester.who)
+        spec = FitSpec(**stated, batch="", created_by=requester.who, n_labels=rows.n_labels)
 
         def run() -> MapRecord:
             return _fitted(requester.new_id("map"), spec, self.fitting, batch, groups)
@@ -78,8 +103,9 @@ def _used(groups: Groups | None, fitting: SetFitting) -> Groups | None:
 
 def _fitted(map_id: str, spec: FitSpec, fitting: SetFitting, batch: Batch, groups: Groups | None) -> MapRecord:
     names = None if spec.class_names is None else tuple(spec.class_names)
-    fitted = fitting.run(batch, groups, spec.seed, names)
-    own = {"options": spec.options, "seed": spec.seed, "n": len(batch), "created_by": spec.created_by}
+    fitted = fitting.run(batch, groups, spec.seed, names, spec.n_labels)
+    n = len(batch) // spec.n_labels
+    own = {"options": spec.options, "seed": spec.seed, "n": n, "created_by": spec.created_by}
     return set_record(map_id, fitted, spec, **own)
 
 

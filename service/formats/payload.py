@@ -38,7 +38,7 @@ def with_numbers(payload: Payload) -> Payload:
     labels, predictions = payload.arrays.get("labels"), payload.arrays.get("predictions")
     if labels is None or labels.dtype.kind != "b":
         return payload
-    if predictions is not None and predictions.ndim == 2 and predictions.shape[1] > 2:
+    if labels.ndim == 1 and predictions is not None and predictions.ndim == 2 and predictions.shape[1] > 2:
         classes = predictions.shape[1] - 1
         raise InvalidLabel.at("/labels", f"must be classes from 0 to {classes}, not booleans, for several classes")
     if payload.options.get("class_names") is not None:

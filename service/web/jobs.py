@@ -22,7 +22,7 @@ from service.reports import has_report, report_page, whole_of
 from service.threads import run_in_thread
 from service.web.forms import page_calls
 from service.web.reports import batches_of_page, makes_page
-from service.web.visit import Visit, Visiting, redirect_to, report_path
+from service.web.visit import Visit, Visiting, query_of, redirect_to, report_path
 
 # --- The state of a job as shown on the page
 
@@ -31,11 +31,20 @@ _KINDS = {"fit": "Fit of a map", "evaluate": "Evaluation", "score": "Batch scori
 
 @dataclass(frozen=True)
 class JobView:
-    """A job, the map that it fitted if it still exists, and the number of the tenant's jobs queued ``before`` it."""
+    """A job, the map that it fitted if it still exists, and the number of the tenant's jobs queued ``before`` it.
+
+    ``grades`` is "yes" if its report shall test the groups as rating grades.
+    """
 
     job: JobRecord
     map: MapRecord | None = None
     before: int | None = None
+    grades: str | None = None
+
+    @property
+    def query(self) -> str:
+        """The query of the page and of its events."""
+        return query_of([("grades", self.grades)])
 
     @property
     def title(self) -> str:
@@ -87,7 +96,7 @@ class JobView:
     @property
     def report_path(self) -> str | None:
         """The page of the report; None if the rows were deleted when the job ended."""
-        return None if self.job.own_batches else report_path(batches_of_page(self.job), self.job.id)
+        return None if self.job.own_batches else report_path(batches_of_page(self.job), self.job.id, self.grades)
 
 
 def view_of(visit: Visit, job_id: str) -> JobView:
@@ -96,7 +105,8 @@ def view_of(visit: Visit, job_id: str) -> JobView:
     job = store.jobs.get(job_id)
     made = (job.result or {}).get("map")
     if made is None:
-        return JobView(job, before=store.jobs.before(job))
+        grades = "yes" if visit.request.query_params.get("grades") == "yes" else None
+        return JobView(job, before=store.jobs.before(job), grades=grades)
     try:
         return JobView(job, store.maps.get(made))
     except UnknownMap:  # deleted since

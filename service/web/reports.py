@@ -35,7 +35,7 @@ from service.reports import FullReport, report_at_once, whole_of
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
 from service.web.maps import reference_of
-from service.web.visit import Visiting, query_of, redirect_to
+from service.web.visit import Visit, Visiting, query_of, redirect_to
 
 # --- The report as shown on the page
 
@@ -291,11 +291,16 @@ def _with_grades(here: Context, view: ReportView) -> ReportView:
 Requested = Annotated[ReportView | JobRecord, Depends(_requested)]
 
 
+def _to_job(visit: Visit, job: JobRecord) -> Response:
+    """Redirect to the job that creates the report; its page links to the report with the same tests of grades."""
+    return redirect_to(visit, f"/ui/jobs/{job.id}{query_of([('grades', visit.request.query_params.get('grades'))])}")
+
+
 @calls.add(Call("GET", "/ui/reports/{batch_id}"))
 async def report(visit: Visiting, view: Requested) -> Response:
     """The report and the fit form; redirects to the job that creates the report, if there is one."""
     if isinstance(view, JobRecord):
-        return redirect_to(visit, f"/ui/jobs/{view.id}")
+        return _to_job(visit, view)
     return visit.page("report.html", view=view, body=await visit.here.draw(view.made.fragment))
 
 
@@ -303,7 +308,7 @@ async def report(visit: Visiting, view: Requested) -> Response:
 async def report_file(batch_id: str, visit: Visiting, view: Requested) -> Response:
     """The report as one self-contained file."""
     if isinstance(view, JobRecord):
-        return redirect_to(visit, f"/ui/jobs/{view.id}")
+        return _to_job(visit, view)
     text = await visit.here.draw(view.made.html)
     return _download(text.encode(), "text/html; charset=utf-8", f"{batch_id}.html")
 
@@ -312,7 +317,7 @@ async def report_file(batch_id: str, visit: Visiting, view: Requested) -> Respon
 async def report_data(batch_id: str, visit: Visiting, view: Requested) -> Response:
     """The data of the report, as ``POST /evaluate`` returns them."""
     if isinstance(view, JobRecord):
-        return redirect_to(visit, f"/ui/jobs/{view.id}")
+        return _to_job(visit, view)
     return _download(
         orjson.dumps(view.made.report, option=orjson.OPT_SERIALIZE_NUMPY), "application/json", f"{batch_id}.json"
     )

@@ -62,9 +62,10 @@ def redirect_to(visit: Visit, path: str) -> Response:
 # --- Paths
 
 
-def report_path(ids: Sequence[str], job_id: str | None = None) -> str:
-    """The path of the report of a batch, or of the comparison of several."""
-    return f"/ui/reports/{ids[0]}{query_of([('job', job_id), *(('models', other) for other in ids[1:])])}"
+def report_path(ids: Sequence[str], job_id: str | None = None, grades: str | None = None) -> str:
+    """The path of the report of a batch, or of the comparison of several; with ``grades``, that of its groups too."""
+    query = [("job", job_id), *(("models", other) for other in ids[1:]), ("grades", grades)]
+    return f"/ui/reports/{ids[0]}{query_of(query)}"
 
 
 def query_of(fields: Sequence[tuple[str, str | None]]) -> str:

@@ -17,6 +17,7 @@ from redis import Redis
 
 from backend.store.store import Store
 from service.settings import Settings
+from service.web.jobs import JobView
 from tests.integration.conftest import one_place_taken, serving
 from tests.integration.visiting import Visitor
 
@@ -454,6 +455,21 @@ def test_the_report_of_a_file_with_groups_offers_to_test_them_as_rating_grades(v
     refused = visitor.get(f"{path}?map={fitted}&grades=yes")
     assert refused.status_code == 422
     assert "leave out map" in refused.text
+
+
+def test_grades_are_tested_when_a_report_becomes_a_job(visitor: Visitor, store: Store) -> None:
+    rows = {"predictions": [0.05, 0.2] * 60, "labels": [0, 1, 0, 0] * 30, "groups": ["C", "D"] * 60}
+    batch = visitor.post("/batches", json=rows).json()["id"]
+    job = visitor.post("/evaluate", json={"batch": batch}, headers={"Prefer": "respond-async"}).json()["id"]
+    store.uploads.remember_report(batch, job, [], ttl=60)
+    page = _report_of(visitor.get(f"/ui/reports/{batch}?grades=yes"))
+    assert page == f"/ui/jobs/{job}?grades=yes"
+    text = visitor.get(page).text
+    assert f'sse-connect="/ui/jobs/{job}/events?grades=yes"' in text
+    assert f'href="/ui/jobs/{job}?grades=yes">Refresh' in text
+    done = store.jobs.get(job).model_copy(update={"status": "succeeded"})
+    assert JobView(done, grades="yes").report_path == f"/ui/reports/{batch}?job={job}&grades=yes"
+    assert "grades" not in visitor.get(f"/ui/jobs/{job}?grades=no").text
 
 
 def test_a_file_without_groups_has_no_rating_grades(visitor: Visitor) -> None:

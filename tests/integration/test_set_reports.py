@@ -74,7 +74,8 @@ def test_a_report_of_rows_with_features_has_their_segments(http: httpx.Client) -
     body["clusters"] = [str(i // 2) for i in range(600)]
     clustered = http.post("/evaluate", json=body, headers=HTML)
     assert clustered.status_code == 200
-    assert not _section(clustered.text, "segments")
+    assert "the search assumes independent rows" in _section(clustered.text, "segments")
+    assert clustered.text.count('id="report-segments"') == 1
     few = {name: values[:40] for name, values in body.items() if name != "features" and name != "clusters"}
     assert http.post("/evaluate", json=few | {"features": {"site": site[:40].tolist()}}, headers=HTML).is_success
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
@@ -17,9 +18,11 @@ import calibrant
 from backend.held_map import HeldMap
 from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
+from calibrant.core.errors import CalibrationError, UnusableRows
 from service.hosts.app import HostApp, HostProcess
 from service.settings import ScoringSettings
 from service.stack import Stack
+from tests.body_formats import ARROW, CSV, JSON, NPZ, arrow_of, csv_of
 from tests.integration.hosting import post
 from tests.integration.responses import body_of, problem_of
 from tests.packed import npz
@@ -157,6 +160,80 @@ def test_risk_control_takes_several_labels_of_each_row(http: httpx.Client, clien
     ):
         status, found, place = problem_of(http.post("/calibrate", json={"map": ref} | body))
         assert (status, found, place.startswith(pointer)) == (422, code, True), place
+
+
+@pytest.mark.parametrize("kind", [JSON, NPZ, ARROW, CSV])
+def test_risk_control_is_fitted_to_several_labels_of_each_row(http: httpx.Client, kind: str) -> None:
+    p = RANDOM.random((200, 4)).round(3)
+    y = (RANDOM.random((200, 4)) < p).astype(int)
+    local = calibrant.fit_sets(p, y, method="crc", alpha=0.2)
+    arrays: dict[str, Any] = {"predictions": p, "labels": y}
+    if kind == JSON:
+        answer = http.post("/maps", json=_listed(arrays) | {"method": "crc", "options": {"alpha": 0.2}})
+    else:
+        writer = {NPZ: lambda rows: npz(**rows), ARROW: lambda rows: arrow_of(_listed(rows)), CSV: csv_of}[kind]
+        query = {"method": "crc", "options": json.dumps({"alpha": 0.2})}
+        answer = http.post("/maps", content=writer(arrays), params=query, headers={"content-type": kind})
+    record = body_of(answer, 201)
+    assert calibrant.load_sets(record["document"]) == local
+    assert (record["n"], record["digest"]) == (200, local.training_digest)
+
+
+def test_the_client_fits_risk_control_to_several_labels_at_once_and_as_a_job(
+    client: Calibrant, http: httpx.Client
+) -> None:
+    p = RANDOM.random((90, 3))
+    y = RANDOM.random((90, 3)) < p
+    names, groups = ["news", "sport", "law"], ["a", "b", "c"] * 30
+    options = {"alpha": 0.3, "conditional": "group"}
+    local = calibrant.fit_sets(p, y, method="crc", groups=groups, **options)
+    frames = {"predictions": pd.DataFrame(p, columns=names), "labels": pd.DataFrame(y, columns=names)}
+    fitted = client.fit("crc", options=options, groups=groups, **frames)
+    assert calibrant.load_sets(fitted.document) == local
+    other = {"predictions": p.tolist(), "labels": y.astype(int).tolist(), "groups": groups}
+    body = other | {"method": "crc", "options": options}
+    job = body_of(http.post("/maps", json=body, headers={"prefer": "respond-async, wait=60"}), 201)
+    assert calibrant.load_sets(job["document"]) == local
+    assert job["n"] == 90
+    with pytest.raises(CalibrationError, match="columns of the predictions"):
+        client.fit("crc", options=options, groups=groups, **frames | {"labels": frames["labels"][names[::-1]]})
+    with pytest.raises(UnusableRows, match="class_names"):
+        client.fit("crc", predictions=p, labels=y, class_names=["no", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "pointer"),
+    [
+        ({"labels": [[0, 1], [0, 2], [1, 1]]}, "invalid-label", "/labels/1/1"),
+        ({"labels": [[0, 1], [0, 1]]}, "wrong-shape", "/labels"),
+        ({"labels": [[0], [0], [1]]}, "wrong-shape", "/labels"),
+        ({"labels": [[0, 1], [0], [1, 1]]}, "wrong-shape", "/labels/1"),
+        ({"labels": [[], [], []], "predictions": [[], [], []]}, "wrong-shape", "/labels"),
+        ({"predictions": [[0.5, 0.5], [0.5, 0.5], [3.0, 0.5]]}, "out-of-range", "/predictions/2/0"),
+        ({"weights": [1.0, 1.0, 1.0]}, "invalid-option", "/weights"),
+        ({"clusters": ["a", "b"]}, "length-mismatch", "/clusters"),
+        ({"clusters": ["a", "b", ""]}, "invalid-option", "/clusters/2"),
+        ({"features": {"x": [1, 2, 3]}}, "invalid-option", "/features/x"),
+        ({"groups": ["a", "b", "c"]}, "invalid-option", "/groups"),
+        ({"method": "lac"}, "wrong-shape", "/labels"),
+        ({"method": "platt"}, "wrong-shape", "/labels"),
+    ],
+)
+def test_several_labels_that_do_not_fit_are_refused(
+    http: httpx.Client, changes: dict[str, Any], code: str, pointer: str
+) -> None:
+    body = {"predictions": [[0.5, 0.5]] * 3, "labels": [[0, 1], [1, 0], [1, 1]], "method": "crc"}
+    assert problem_of(http.post("/maps", json=body | changes)) == (422, code, pointer)
+
+
+def test_several_labels_of_a_row_are_not_stored_or_evaluated(http: httpx.Client) -> None:
+    rows = {"predictions": [[0.5, 0.5]] * 3, "labels": [[0, 1], [1, 0], [1, 1]]}
+    for path in ("/batches", "/evaluate", "/coverage"):
+        assert problem_of(http.post(path, json=rows))[0] == 422, path
+
+
+def _listed(arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name: array.tolist() for name, array in arrays.items()}
 
 
 def test_frequency_weights_and_the_share_of_false_positives_are_fitted(http: httpx.Client) -> None:

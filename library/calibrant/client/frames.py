@@ -302,7 +302,9 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
         given["weights"] = rows["sample_weight"]
     check_aligned(given)
     options = {name: rows.get(name) for name in _OPTIONS}
-    if "predictions" in given and not _are_plain(given, rows):
+    if "predictions" in given and "labels" in given and array_of(given["labels"], "labels").ndim == 2:
+        _read_matrix(given, rows)
+    elif "predictions" in given and not _are_plain(given, rows):
         options["class_names"] = _read(given, rows, known)
     columns = {} if rows.get("features") is None else feature_columns(rows["features"])
     return {name: _array(name, value) for name, value in given.items()} | columns, options
@@ -351,6 +353,17 @@ def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] |
     read.warn_of_kind()
     given["predictions"], given["labels"] = read.predictions, read.labels
     return None if read.class_names is None else list(read.class_names)
+
+
+def _read_matrix(given: dict[str, Any], rows: Mapping[str, Any]) -> None:
+    """Convert predictions and labels ``(n, K)`` of labels that need not exclude each other, in place."""
+    from calibrant.sets.label_matrix import rows_of_labels  # which needs SciPy
+
+    for name in _LABELS:
+        if rows.get(name) is not None:
+            raise UnusableRows(f"{name}: is for labels (n,); those of shape (n, K) are 0 or 1")
+    rows_of_labels(given["predictions"], given["labels"])
+    given |= {name: array_of(given[name], name) for name in ("predictions", "labels")}
 
 
 def _are_plain(given: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:

@@ -6,8 +6,8 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.core.batch import Batch, Scale, read_predictions
-from calibrant.core.digest import rows_digest
+from calibrant.core.batch import Batch, Predictions, Scale, read_predictions
+from calibrant.core.digest import digest
 from calibrant.core.errors import CalibrationError, warn
 from calibrant.core.inputs import prediction_array
 
@@ -40,21 +40,29 @@ def remember(
     _applications[key] = _Application(given, returned, training_digest, class_names, scale)
 
 
+def input_of(result: Any) -> tuple[Predictions, str] | None:
+    """Return the predictions of which a map made ``result``, checked again, and the digest of the rows of its fit.
+
+    None if they are unknown, or have been changed to invalid ones. O(n K) if they are known, else O(1).
+    """
+    found = _applications.get(id(result))
+    given = None if found is None or found.result() is not result else found.predictions()
+    if found is None or given is None:
+        return None
+    try:
+        values = prediction_array(given, found.class_names)[0]
+        return read_predictions(values, scale=found.scale), found.training_digest
+    except CalibrationError:
+        return None
+
+
 def warn_of_training(predictions: Any, batch: Batch) -> None:
     """Warn the caller of a public function if a map fitted to the rows of the batch calibrated the predictions.
 
     O(n K) if a map calibrated them, else O(1).
     """
-    found = _applications.get(id(predictions))
-    given = None if found is None or found.result() is not predictions else found.predictions()
-    if found is None or given is None:
-        return
-    try:
-        rows = read_predictions(prediction_array(given, found.class_names)[0], scale=found.scale).given
-    except CalibrationError:  # changed since then
-        return
-    table = rows[:, None] if rows.ndim == 1 else rows
-    if len(table) == len(batch) and rows_digest(table, batch.labels) == found.training_digest:
+    read, fitted_to = input_of(predictions) or (None, "")
+    if read is not None and len(read) == len(batch) and digest(Batch(read, batch.labels, None)) == fitted_to:
         text = (
             "in-sample: these predictions were calibrated by a map fitted to the same rows, so they look better than "
             "new ones; evaluate other rows, or pass the uncalibrated predictions and map= for cross-fitted values"

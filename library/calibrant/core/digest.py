@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,18 @@ def digest(batch: Batch) -> str:
 def _digest(batch: Batch) -> str:
     rows = batch.predictions.given
     return rows_digest(rows[:, None] if rows.ndim == 1 else rows, batch.labels)
+
+
+def label_rows(batch: Batch) -> Batch:
+    """Return the rows with the number that is predicted for their label alone, ``(n,)``, which identify sets. O(n).
+
+    >>> from calibrant.core.batch import read_batch
+    >>> label_rows(read_batch([[0.2, 0.8], [0.7, 0.3]], [1, 1])).predictions.given
+    array([0.8, 0.3])
+    """
+    given = batch.predictions.given
+    own = given if given.ndim == 1 else given[np.arange(len(batch)), batch.labels]
+    return Batch(replace(batch.predictions, given=own, features=None), batch.labels, None)
 
 
 def rows_digest(table: npt.NDArray[np.floating[Any]], row_labels: npt.NDArray[np.integer[Any]]) -> str:

@@ -6,7 +6,8 @@ from 0; they never contain the data. Arrays are views of the body if possible.
 ``predictions`` is one column of P(Y=1), in Arrow and Parquet also a column of lists [p_1..p_K]; or there are K columns
 ``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights``, ``groups`` and
 ``clusters`` are one column each, and so is each feature, such as ``features/country``: numbers, strings or booleans, of
-which some may be missing. A column of CSV holds numbers if each cell is empty or a number of JSON.
+which some may be missing. A column of CSV holds numbers if each cell is empty or a number of JSON. Labels that need not
+exclude each other, for calls that take them, are lists or columns like the predictions of classes.
 
 Bodies of predictive distributions have ``observed``, and ``mean`` with ``variance`` or ``std``; one column ``q0.05``
 for each level, or lists ``quantiles``; columns ``samples.0``, ``samples.1`` and so on, or lists ``samples``; or
@@ -111,7 +112,7 @@ _NUMBERED = r"(0|[1-9][0-9]{0,8})"
 CLASSIFICATION = Fields(
     ("predictions", "labels", "weights", "groups", "clusters"),
     ("groups", "clusters"),
-    {"predictions": re.compile(rf"predictions\.{_NUMBERED}")},
+    {name: re.compile(rf"{name}\.{_NUMBERED}") for name in ("predictions", "labels")},
     models="models/",
     features="features/",
 )
@@ -126,7 +127,8 @@ REGRESSION = Fields(
 )
 #: The fields with one element per row.
 ARRAYS = CLASSIFICATION.arrays
-_OF_FAMILY = {"predictions": "predictions.k", "quantiles": "q with a level, such as q0.05", "samples": "samples.k"}
+_OF_FAMILY = {field: f"{field}.k" for field in ("predictions", "labels", "samples")}
+_OF_FAMILY["quantiles"] = "q with a level, such as q0.05"
 
 Arrays = dict[str, Array]
 
@@ -219,7 +221,9 @@ def place_columns(
             members.setdefault(field, {})[found[1]] = at
     for field in members:
         if field in single:
-            what = "class" if field.startswith("prediction") else "level" if field == "quantiles" else "sample"
+            what = (
+                "class" if field.startswith(("prediction", "labels")) else "level" if field == "quantiles" else "sample"
+            )
             raise InvalidField.at(f"/{field}", f"must be either one column or one column per {what}, not both")
     return single, members
 

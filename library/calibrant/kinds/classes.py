@@ -42,7 +42,10 @@ _NAMES_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Checked predictions, and the ``arrays`` that they came from; ``labels`` and ``batch`` are None without labels."""
+    """Checked predictions, and the ``arrays`` that they came from; ``labels`` and ``batch`` are None without labels.
+
+    They may be ``n_labels`` rows for each row of a request, one for each label of several that it may have.
+    """
 
     arrays: Mapping[str, Array]
     predictions: Predictions
@@ -50,6 +53,7 @@ class ClassRows:
     batch: Batch | None
     weights_kind: WeightsKind | Fractional
     class_names: tuple[str, ...] | None = None
+    n_labels: int = 1
 
     def __len__(self) -> int:
         return len(self.predictions)

@@ -96,7 +96,11 @@ def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, An
         "facts": facts(report, about),
         "reproduction": reproduction(
             about,
-            [*arrays, *(name for name, of in (("groups", "groups"), ("features", "segments")) if report.get(of))],
+            [
+                *arrays,
+                *(["groups"] if report.get("groups") else []),
+                *(["features"] if report.get("segments") or report.get("segments_problem") else []),
+            ],
         ),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import array_of, check_aligned, group_names, is_frame, texts_of_times
-from calibrant.core.batch import InputScale
+from calibrant.core.batch import InputScale, refuse_clusters
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import Rows, read_rows, reduction_by_name, rows_of_models
@@ -132,15 +132,15 @@ def report(
     groups, clusters, grades : optional
         As for ``evaluate``. With ``grades=True``, groups are rating grades, and the report tests their PDs.
     features : frame, or mapping of str to array_like, optional
-        As for ``find_segments``; the report then shows segments in which predictions are too high or too low, unless
-        rows are in clusters. A map of ``segments`` needs those of its fit.
+        As for ``find_segments``; the report then shows segments in which predictions are too high or too low, or says
+        why it has none: the search assumes independent rows. A map of ``segments`` needs those of its fit.
     map : CalibrationMap, optional
         Map to apply; the report then shows the predictions before and after it, and recommends none. Not for models.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     sets, alpha : optional
         Prediction sets of the rows as for ``evaluate_sets``, or a map whose ``apply`` returns them, and their error
-        level; the report then has a section about their coverage.
+        level; the report then has a section about their coverage. Rows in clusters are refused.
     seed : int, default 0
         Seed of resamples and folds.
 
@@ -222,11 +222,13 @@ def _of_sets(
     sets: Any, alpha: float | None, predictions: Any, rows: Rows, weights_kind: WeightsKind, seed: int
 ) -> dict[str, Any]:
     """Return the evaluation of the prediction sets of rows as plain JSON."""
+    refuse_clusters(rows.batch, "the coverage of sets")
+    in_sample = sets.is_in_sample(rows.batch) if isinstance(sets, SetMap) else None
     if callable(getattr(sets, "apply", None)) and not is_frame(sets):  # a set map
         used = {"groups": rows.groups} if getattr(sets, "groups", None) is not None else {}
         random = isinstance(sets, SetMap) and sets.function.is_random
         sets = sets.apply(predictions, **used, **({"seed": seed} if random else {}))
-    return evaluate_sets(
+    found = evaluate_sets(
         sets,
         rows.batch.labels,
         alpha=alpha,
@@ -234,7 +236,8 @@ def _of_sets(
         groups=rows.groups,
         weights=rows.batch.weights,
         weights_kind=weights_kind,
-    ).to_dict()
+    )
+    return (found if in_sample is None else replace(found, in_sample=in_sample)).to_dict()
 
 
 @explained

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -266,7 +265,7 @@ class ClassReport:
     """A full report: the evaluation of all rows, that of the groups if it is another one, and a recommendation.
 
     With ``restricted`` classes there is neither a recommendation nor a diagram of each group, which cover all rows.
-    Rows with features have their segments, unless they are in clusters, and ``whole`` with ``sets`` has their coverage.
+    Rows with features have their segments, or why there are none, and ``whole`` with ``sets`` has their coverage.
     """
 
     whole: ClassEvaluation
@@ -347,10 +346,9 @@ class ClassReport:
         if self.whole.sets is not None:
             report(2, 3, "prediction sets")
             found["sets"] = sets_document(self.whole.sets, rows, self.seed)
-        if rows.batch.predictions.features is not None and rows.batch.clusters is None and not self.restricted:
+        if rows.batch.predictions.features is not None:
             report(2, 3, "segments")
-            with suppress(TooFewRows):
-                found["segments"] = segments_document(rows.batch, rows.reduction, seed=self.seed)
+            found |= segments_fields(rows.batch, rows.reduction, seed=self.seed, restricted=self.restricted)
         report(1, 1, "done")
         return found
 
@@ -413,15 +411,25 @@ def report_of_rows(
     return found, options if reduction is None else {**options, "reduction": reduction}
 
 
-def segments_document(batch: Batch, reduction: str | None, *, seed: int = 0) -> dict[str, Any]:
-    """Return the segments of rows with features; of several classes, the event is that the decision is correct."""
+def segments_fields(batch: Batch, reduction: str | None, *, seed: int = 0, restricted: bool = False) -> dict[str, Any]:
+    """Return ``segments`` of rows with features, as plain JSON, or ``segments_problem``: why there are none.
+
+    Of several classes, the event is that the decision is correct. ``restricted`` if only some classes are evaluated.
+    """
     features = batch.predictions.features
     if features is None:
         raise InvalidOption.at("/features", "are missing")
+    if batch.clusters is not None:
+        return {"segments_problem": "the search assumes independent rows, and these are in clusters"}
+    if restricted:
+        return {"segments_problem": "the search covers all classes, and only some are evaluated"}
     one_event = reduction not in MANY and reduction != "pooled"
     event = independent_event(batch, reduction if one_event else None, None)
     order = _order(len(batch), len(features.columns))
-    return search(event, features, SegmentOptions(max_order=order, seed=seed)).to_dict()
+    try:
+        return {"segments": search(event, features, SegmentOptions(max_order=order, seed=seed)).to_dict()}
+    except TooFewRows as error:
+        return {"segments_problem": f"the report {error.offences[0].detail}"}
 
 
 def _order(n: int, n_features: int) -> int:
@@ -430,8 +438,9 @@ def _order(n: int, n_features: int) -> int:
 
 
 def sets_document(fitted: SetMap, rows: CheckedBatch, seed: int) -> dict[str, Any]:
-    """Return the evaluation of the sets of rows as plain JSON."""
+    """Return the evaluation of the sets of rows as plain JSON; raises ``InvalidOption`` for rows in clusters."""
     batch, names = rows.batch, None
+    refuse_clusters(batch, "the coverage of sets")
     if rows.members is not None:
         names = np.empty(len(rows), np.object_)
         for name, places in rows.members.items():
@@ -446,6 +455,7 @@ def sets_document(fitted: SetMap, rows: CheckedBatch, seed: int) -> dict[str, An
         groups=None if names is None else names.tolist(),
         weights=batch.weights,
         weights_kind=counted_kind(batch.weights_kind),
+        in_sample=fitted.is_in_sample(batch),
     ).to_dict()
 
 

@@ -13,6 +13,7 @@ from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import MOST_SHOWN, SetEvaluation, StratumCoverage, lowest, set_evaluation
 
+_IN_SAMPLE = "The set map was fitted to these rows, so this coverage says nothing about new rows."
 _CAPTIONS = {
     "set-coverage": "Share of the sets that have the label of their row, of all rows, by size of the set, group and "
     "class, with pointwise intervals. Sets that promise only marginal coverage may have another one in each part.",
@@ -54,6 +55,7 @@ def _row(kind: str, row: StratumCoverage) -> tuple[str, str, str, str, str]:
 def _sentences(found: SetEvaluation) -> list[str]:
     interval = f"{level_text(found.level)} interval {decimal(found.low)} to {decimal(found.high)}"
     sentences = [
+        *([_IN_SAMPLE] if found.in_sample else []),
         f"Of {n_rows(found.n)}, {decimal(found.coverage)} have their label in the set ({interval}).",
         f"A set has {decimal(found.mean_size)} classes on average; {found.singletons:.1%} have one class, and "
         f"{found.empty:.1%} none.",
@@ -62,7 +64,7 @@ def _sentences(found: SetEvaluation) -> list[str]:
         return sentences
     nominal = 1.0 - found.alpha
     where = "below" if found.high < nominal else "above" if found.low > nominal else "not clearly different from"
-    sentences.insert(1, f"The coverage is {where} the nominal {level_text(nominal)}.")
+    sentences.insert(len(sentences) - 1, f"The coverage is {where} the nominal {level_text(nominal)}.")
     chance = found.class_gap_by_chance
     of_chance = "" if chance is None else f"; it would be {decimal(chance)} by chance if every class had this coverage"
     return [

@@ -327,7 +327,9 @@ class NamedRows:
 
 
 def segmented(report: Mapping[str, Any]) -> NamedRows | None:
-    """Return the segments of a report; None if it was made without features."""
+    """Return the segments of a report, or why it has none; None if it was made without features."""
+    if problem := report.get("segments_problem"):
+        return NamedRows((f"No segments were searched: {problem}.",), "", [], ())
     if report.get("segments") is None:
         return None
     found = search_of(report["segments"])

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, gammaln, xlog1py, xlogy
 
+from calibrant.core.applied import input_of
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned, group_names
-from calibrant.core.batch import read_weights
+from calibrant.core.batch import Batch, read_weights
 from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.digest import digest, label_rows
 from calibrant.core.errors import InvalidOption, naming
 from calibrant.core.groups import Members, group_members
 from calibrant.core.options import read_fraction
@@ -24,6 +26,8 @@ SetDiagram = Literal["set-coverage", "set-sizes"]
 
 #: The sizes that share a stratum of the violation: those of Angelopoulos et al. (2021), the last without an end.
 SIZE_STRATA: tuple[tuple[int, int | None], ...] = ((0, 1), (2, 3), (4, 10), (11, 100), (101, None))
+#: The note of sets of the rows of the fit.
+IN_SAMPLE = "in-sample: the map was fitted to these rows or some of them, so this coverage says nothing about new rows"
 #: The most classes, sizes and groups in the printed table: those with the lowest coverage.
 MOST_SHOWN = 10
 
@@ -110,6 +114,9 @@ class SetEvaluation(Framed):
         Its expected value if every class had the nominal coverage; None without alpha, and for importance weights.
     by_class, by_size, by_group : list of StratumCoverage
         Coverage of the rows of each class, of the sets of each size, and of each group.
+    in_sample : bool or None
+        Whether the sets are those of a map that was fitted to these rows, so that their coverage says nothing about new
+        ones; None if it is unknown.
 
     See Also
     --------
@@ -139,6 +146,7 @@ class SetEvaluation(Framed):
     by_class: list[StratumCoverage]
     by_size: list[StratumCoverage]
     by_group: list[StratumCoverage]
+    in_sample: bool | None = None
 
     def plot(self, diagram: SetDiagram = "set-coverage", ax: Any = None) -> Any:
         """Draw the coverage by class, size and group, or the sizes of the sets.
@@ -189,6 +197,7 @@ class SetEvaluation(Framed):
             if len(rows) > MOST_SHOWN:
                 nouns = {"class": "classes"}.get(kind, f"{kind}s")
                 notes.append(f"of {len(rows):,} {nouns}, the {MOST_SHOWN} with the lowest coverage are shown")
+        notes += [IN_SAMPLE] if self.in_sample else []
         notes.append(f"sets of one class: {self.singletons:.1%}; empty sets: {self.empty:.1%}")
         if self.alpha is not None:
             chance = "" if self.class_gap_by_chance is None else f" ({self.class_gap_by_chance:.4f} by chance)"
@@ -246,6 +255,7 @@ def evaluate_covered(
     weights_kind: WeightsKind = "importance",
     alpha: float | None = None,
     level: float = 0.95,
+    in_sample: bool | None = None,
 ) -> SetEvaluation:
     """Evaluate checked rows; raises a ``CalibrationError`` for an invalid option. O(n log n)."""
     alpha, level = read_alpha(alpha, rows.alpha), read_fraction(level, "/interval")
@@ -281,6 +291,7 @@ def evaluate_covered(
         by_class=by_class,
         by_size=by_size,
         by_group=[] if groups is None else _by_group(weighted, group_members(groups, len(kept)), kept),
+        in_sample=in_sample,
     )
 
 
@@ -385,5 +396,19 @@ def evaluate_sets(
     named = None if groups is None else group_names(groups)
     with naming({"predictions": "sets"}):
         return evaluate_covered(
-            rows, groups=named, weights=weights, weights_kind=weights_kind, alpha=alpha, level=interval
+            rows,
+            groups=named,
+            weights=weights,
+            weights_kind=weights_kind,
+            alpha=alpha,
+            level=interval,
+            in_sample=_is_of_fit(sets, rows.labels),
         )
+
+
+def _is_of_fit(sets: Any, labels: npt.NDArray[np.int64]) -> bool | None:
+    """Return True if the sets are what a map that was fitted to exactly these rows returned, else None: unknown."""
+    predictions, fitted_to = input_of(sets) or (None, "")
+    if predictions is None or len(predictions) != len(labels):
+        return None
+    return digest(label_rows(Batch(predictions, labels, None))) == fitted_to or None

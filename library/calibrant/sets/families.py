@@ -177,6 +177,12 @@ class SetFamily(Parametric):
             raise InvalidDocument.at("/parameters/scores", "are for maps with one threshold")
 
 
+def _rounded_up(limits: Floats, dtype: np.dtype[Any]) -> Floats:
+    """Return the smallest numbers of a type that are at least the limits: comparing numbers of one type is faster."""
+    cast: Floats = limits.astype(dtype)
+    return np.where(cast < limits, np.nextafter(cast, dtype.type(np.inf)), cast)
+
+
 def _with_top(members: Booleans, p: Floats, *, allow_empty: bool) -> Booleans:
     """Return the sets, of which empty ones get the class with the largest probability unless they are allowed."""
     if not allow_empty:
@@ -210,7 +216,8 @@ class LeastAmbiguous(SetFamily):
 
     def members(self, p: Floats, limits: Floats, u: Floats) -> Booleans:  # noqa: ARG002 - nothing is random
         """Return the sets of probabilities (h, K)."""
-        return _with_top(p >= limits, p, allow_empty=self.allow_empty)
+        limits = self.thresholds if self.by == "all" else limits  # one number is compared faster than one for each row
+        return _with_top(p >= _rounded_up(limits, p.dtype), p, allow_empty=self.allow_empty)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from calibrant.core.arguments import explained, refuse_misspelt
 from calibrant.core.arrays import numbered_names
 from calibrant.core.batch import Batch, InputScale, Integers, refuse_clusters
 from calibrant.core.cells import Floats
-from calibrant.core.digest import digest
+from calibrant.core.digest import digest, label_rows, sample_of
 from calibrant.core.errors import (
     InvalidOption,
     LengthMismatch,
@@ -42,6 +42,7 @@ from calibrant.sets.families import (
     SetFamily,
     StoredScores,
 )
+from calibrant.sets.label_matrix import in_matrix, rows_of_labels
 from calibrant.sets.scores import label_scores, probability_scores
 from calibrant.sets.set_map import ROUNDING, SetMap
 
@@ -246,7 +247,8 @@ class SetFitting:
     ) -> SetMap:
         """Fit the map to rows, of ``n_labels`` for each prediction; ``TooFewRows`` if every set had every class."""
         self.check(batch, groups)
-        training = digest(batch)
+        own_rows = label_rows(batch)
+        training, sample = digest(own_rows), sample_of(own_rows)
         if batch.weights is not None:
             repeated = np.repeat(np.arange(len(batch)), batch.weights.astype(np.int64))
             groups = None if groups is None else [groups[i] for i in repeated.tolist()]
@@ -276,6 +278,7 @@ class SetFitting:
             warnings = [diagnostics.get("warning"), self._warning(always, labels, by_class=names is None)]
             diagnostics |= {"always": always, "warning": "; ".join(filter(None, warnings))}
         diagnostics["fit"] = {"options": dict(self.options), "seed": seed}
+        diagnostics["fit"] |= {} if sample is None else {"sample": sample}
         own = {name: self.options[name] for name in family.known_parameters() if name in self.options}
         rounding = ROUNDING if batch.predictions.scale == "logit" else 0.0
         own["groups"] = None if names is None else tuple(names)
@@ -502,33 +505,20 @@ def fit_sets(
         raise
     n_labels = 1
     if fitting.method.name == "crc" and np.ndim(labels) == 2:
-        n_labels = np.shape(labels)[1]
         if weights is not None:
             raise InvalidOption.at("/weights", "are for labels (n,)")
-        predictions, labels, groups, clusters = _of_each_label(predictions, labels, groups, clusters)
-    rows = read_rows(
-        predictions,
-        labels,
-        groups=groups,
-        clusters=clusters,
-        class_names=class_names,
-        pos_label=pos_label,
-        weights=weights,
-        weights_kind="frequency",
-        scale=scale,
-    )
+        predictions, labels, groups, clusters, n_labels = rows_of_labels(predictions, labels, groups, clusters)
+    with in_matrix(n_labels):
+        rows = read_rows(
+            predictions,
+            labels,
+            groups=groups,
+            clusters=clusters,
+            class_names=class_names,
+            pos_label=pos_label,
+            weights=weights,
+            weights_kind="frequency",
+            scale=scale,
+        )
     rows.warn_of_kind()
     return fitting.run(rows.batch, rows.groups, seed, rows.class_names, n_labels)
-
-
-def _of_each_label(predictions: Any, labels: Any, groups: Any, clusters: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the rows of K labels that need not exclude each other, (n, K), as n K rows of one event in n clusters."""
-    p, y = np.asarray(predictions), np.asarray(labels)
-    columns = [list(getattr(frame, "columns", ())) for frame in (predictions, labels)]
-    if p.shape != y.shape or (all(columns) and columns[0] != columns[1]):
-        raise WrongShape.at("/labels", "must have the columns of the predictions")
-    number = np.arange(len(p)) if clusters is None else np.asarray(clusters)
-    if groups is not None and len(groups) != len(p):
-        raise LengthMismatch.at("/groups", f"has {len(groups):,} rows, but /predictions has {len(p):,}")
-    names = None if groups is None else np.repeat(np.asarray(groups), p.shape[1])
-    return p.ravel(), y.ravel(), names, np.repeat(number, p.shape[1])

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.core.applied import remember
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import group_names
-from calibrant.core.batch import MAX_OFFENCES, Predictions, Scale, read_predictions
+from calibrant.core.batch import MAX_OFFENCES, Batch, Predictions, Scale, read_predictions
 from calibrant.core.cells import Floats
+from calibrant.core.digest import label_rows
 from calibrant.core.errors import InvalidDocument, InvalidOption, LengthMismatch, Offence, WrongShape
 from calibrant.core.inputs import prediction_array
 from calibrant.core.options import read_seed
@@ -21,6 +23,7 @@ from calibrant.core.results import ShownMap, Table, map_table, n_rows
 from calibrant.maps.calibration_map import MOST_CLASSES, check_scale
 from calibrant.maps.documents import SETS, read_document, read_head
 from calibrant.sets.families import SET_FAMILIES, RiskControl, SetFamily, StoredScores
+from calibrant.sets.label_matrix import in_matrix
 from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.scores import blocks, uniform_numbers
 
@@ -210,10 +213,14 @@ class SetMap(ShownMap):
                 wanted = "(n,)" if self.function.n_labels == 1 else f"(n, {self.function.n_labels})"
                 raise WrongShape.at("/predictions", f"must have shape {wanted}, like those that the map was fitted to")
             own = None if names is None else list(np.repeat(names, n_labels))
-            flat = self.apply_checked(read_predictions(values.ravel(), scale=self.scale), groups=own)
+            with in_matrix(n_labels):
+                flat = self.apply_checked(read_predictions(values.ravel(), scale=self.scale), groups=own)
             labels = tuple(range(n_labels)) if columns is None else tuple(columns)
             return PredictionSets(flat.members[:, 1].reshape(n, n_labels), labels, flat.alpha)
-        return self.apply_checked(read_predictions(values, scale=self.scale), groups=names, seed=seed)
+        sets = self.apply_checked(read_predictions(values, scale=self.scale), groups=names, seed=seed)
+        if self.training_digest is not None:
+            remember(predictions, sets, self.training_digest, self.class_names, self.scale)
+        return sets
 
     def apply_checked(
         self, predictions: Predictions, *, groups: Sequence[str] | None = None, seed: int | None = None
@@ -253,6 +260,37 @@ class SetMap(ShownMap):
             members[rows] = self.function.members(p, limits[rows] if limits.ndim == 2 else limits, u[rows])
         alpha = self.alpha if self.function.covers else None
         return PredictionSets(members, self.class_names or tuple(range(members.shape[1])), alpha)
+
+    def is_in_sample(self, batch: Batch) -> bool | None:
+        """Return whether the map was fitted to checked rows, or to a quarter of them or more; None if unknown.
+
+        Parameters
+        ----------
+        batch : Batch
+            Checked rows.
+
+        Returns
+        -------
+        bool or None
+            Whether the labels and their predictions are those of the fit.
+
+        See Also
+        --------
+        evaluate_sets : Evaluates sets.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> from calibrant.core.batch import read_batch
+        >>> p, y = [k / 20 for k in range(20)], [0] * 10 + [1] * 10
+        >>> calibrant.fit_sets(p, y).is_in_sample(read_batch(p, y))
+        True
+        """
+        from calibrant.measures.cross_fitting import Training, sample_in  # which no program that applies maps needs
+
+        training = Training(self.training_digest, sample=sample_in(self.diagnostics))
+        known = training.is_in_sample(label_rows(batch))
+        return known if known is None or batch.predictions.n_classes is None else known or training.is_in_sample(batch)
 
     def check(self, predictions: Predictions, groups: Sequence[str] | None = None) -> Floats:
         """Check that checked predictions and groups match the map, and return the thresholds of the rows.

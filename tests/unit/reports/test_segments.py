@@ -35,6 +35,15 @@ def test_a_report_without_features_has_no_segments() -> None:
     assert "report-segments" not in calibrant.report(p, y).html
 
 
+def test_a_report_says_why_no_segments_were_searched() -> None:
+    p, y, features = _rows(0.3)
+    clustered = calibrant.report(p, y, features=features, clusters=np.arange(600) // 2)
+    assert "segments" not in clustered.document
+    assert "No segments were searched: the search assumes independent rows" in clustered.html
+    few = calibrant.report(p[:40], y[:40], features={"site": features["site"][:40]})
+    assert "No segments were searched: the report has 40 rows" in few.html
+
+
 def test_segments_of_a_report_with_a_map_are_those_before_it() -> None:
     p, y, features = _rows(0.3)
     made = calibrant.report(p, y, features=features, map=calibrant.fit("platt", p, y))

@@ -51,6 +51,16 @@ def test_a_map_with_random_numbers_has_those_of_the_seed() -> None:
     assert made.document["sets"] == calibrant.evaluate_sets(fitted.apply(P, seed=3), LABELS).to_dict()
 
 
+def test_a_report_says_that_a_set_map_was_fitted_to_its_rows() -> None:
+    fitted = calibrant.fit_sets(P, LABELS)
+    made = calibrant.report(P, LABELS, sets=fitted)
+    assert made.document["sets"]["in_sample"] is True
+    assert "The set map was fitted to these rows" in made.html
+    other = calibrant.report(P[::-1] ** 0.9 / (P[::-1] ** 0.9).sum(axis=1, keepdims=True), LABELS, sets=fitted)
+    assert other.document["sets"]["in_sample"] is False
+    assert "The set map was fitted" not in other.html
+
+
 def test_without_alpha_the_section_says_nothing_of_a_nominal_coverage() -> None:
     made = calibrant.report(P, LABELS, sets=MEMBERS)
     section = made.html.partition('id="report-sets"')[2].partition("</section>")[0]
@@ -70,6 +80,7 @@ def test_a_report_without_sets_has_no_section() -> None:
         ({"alpha": 0.1}, "/alpha"),
         ({"sets": MEMBERS[:-1]}, "/labels"),
         ({"sets": MEMBERS, "alpha": 2}, "/alpha"),
+        ({"sets": MEMBERS, "clusters": ["a", "b"] * (N // 2)}, "/clusters"),
         ({"sets": "all"}, "/sets"),
         ({"sets": MEMBERS[:, :2]}, "/class_names"),
     ],

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import softmax
 
 import calibrant
 from calibrant import CalibrationError
 from calibrant.core.batch import read_batch, read_predictions
+from calibrant.core.digest import digest
 from calibrant.sets.class_clusters import cluster_classes
 from calibrant.sets.fitting import SET_METHODS, SetFitting
 from calibrant.sets.scores import uniform_numbers
@@ -489,3 +492,44 @@ def test_groups_of_rows_with_several_labels_are_counted_by_row() -> None:
     y = (random.random((50, 3)) < p).astype(int)
     with pytest.raises(CalibrationError, match=r"groups has 51 rows, but /?predictions has 50"):
         calibrant.fit_sets(p, y, method="crc", conditional="group", groups=["a"] * 51)
+
+
+# --- Rows of the fit are recognised
+
+
+@pytest.mark.parametrize("method", ["lac", "aps"])
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+def test_sets_of_the_rows_of_the_fit_are_in_sample(method: str, scale: Any) -> None:
+    logits, labels, _ = calibrant.logistic_normal(400, n_classes=3, seed=2)
+    given = softmax(logits, axis=1) if scale == "probability" else logits
+    fitted = calibrant.fit_sets(given, labels, method=method, scale=scale)
+    found = calibrant.evaluate_sets(fitted.apply(given), labels)
+    assert found.in_sample is True
+    assert "in-sample" in repr(found)
+    assert calibrant.evaluate_sets(fitted.apply(given[::-1]), labels).in_sample is None
+    assert calibrant.evaluate_sets(fitted.apply(given).members, labels).in_sample is None
+
+
+def test_a_part_of_the_rows_of_the_fit_is_in_sample_too() -> None:
+    logits, labels, _ = calibrant.logistic_normal(400, n_classes=3, seed=2)
+    fitted = calibrant.fit_sets(logits, labels, scale="logit")
+    part = read_batch(logits[:200], labels[:200], scale="logit")
+    assert fitted.is_in_sample(part) is True
+    assert fitted.is_in_sample(read_batch(logits[:200] + 0.3, labels[:200], scale="logit")) is False
+    assert replace(fitted, training_digest=None).is_in_sample(part) is None
+
+
+def test_the_digest_of_an_earlier_version_is_that_of_all_numbers() -> None:
+    logits, labels, _ = calibrant.logistic_normal(400, n_classes=3, seed=2)
+    rows = read_batch(logits, labels, scale="logit")
+    fitted = replace(calibrant.fit_sets(logits, labels, scale="logit"), training_digest=digest(rows), diagnostics={})
+    assert fitted.is_in_sample(rows) is True
+
+
+def test_a_threshold_in_single_precision_has_the_sets_of_double_precision() -> None:
+    p = np.random.default_rng(3).dirichlet(np.ones(4), 500).astype(np.float32)
+    labels = np.arange(500) % 4
+    for alpha in (0.05, 0.3, 0.6):
+        fitted = calibrant.fit_sets(p, labels, alpha=alpha)
+        expected = p.astype(np.float64) >= fitted.function.thresholds[0]
+        assert (fitted.apply(p).members == expected).all()

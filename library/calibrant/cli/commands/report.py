@@ -184,11 +184,11 @@ def report(
 
 def _sections(rows: Sheet, reduction: str | None, seed: int, *, grades: bool) -> dict[str, Any]:
     """Return the sections of a report that are computed in this process: segments, and tests of grades."""
-    sections = {}
-    if rows.features is not None and rows.clusters is None:
-        from calibrant.reports.operations import segments_document
+    sections = dict[str, Any]()
+    if rows.features is not None:
+        from calibrant.reports.operations import segments_fields
 
-        sections["segments"] = segments_document(batch_of(rows), reduction, seed=seed)
+        sections |= segments_fields(batch_of(rows), reduction, seed=seed)
     if grades:
         from calibrant.reports.operations import grades_document
 
