@@ -268,9 +268,7 @@ def influence_of_clusters(influence: Floats, subject: Subject, resampling: Resam
     """
     rows = _held(subject)
     w = np.ones(len(rows)) if rows.w is None else rows.w
-    return cluster_deviation(
-        rows, (w * influence)[:, None], w[:, None, None], np.ones(1), variance=resampling.cluster_variance
-    )
+    return cluster_deviation(rows, w * influence, w, np.ones(1), variance=resampling.cluster_variance)
 
 
 def influence_deviations(
