@@ -63,7 +63,8 @@ def test_sums_over_the_nodes_of_panels_are_those_over_the_rows() -> None:
     y = (random.random(len(z)) < expit(z)).astype(np.int8)
     cells = cells_of(sort_rows(expit(z), y, logit=z))
     panels = cells.panels
-    assert panels is not None and len(panels.logit) < len(z) / 4
+    assert panels is not None
+    assert len(panels.logit) < len(z) / 4
     for slope in (0.5, 2.0):
         chance, of_nodes = expit(slope * cells.log_odds), expit(slope * panels.logit)
         assert float(panels.w @ of_nodes) == pytest.approx(float(cells.w @ chance), rel=1e-10)
