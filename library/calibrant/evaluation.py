@@ -431,6 +431,16 @@ class CheckedBatch:
         return len(self.batch)
 
     @property
+    def names(self) -> list[str] | None:
+        """The name of each row's group; None without groups."""
+        if self.members is None:
+            return None
+        names = np.empty(len(self), np.object_)
+        for name, places in self.members.items():
+            names[places] = name
+        return list(names)
+
+    @property
     def without_groups(self) -> CheckedBatch:
         """The same rows without their groups."""
         return replace(self, members=None)
