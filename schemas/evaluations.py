@@ -18,6 +18,7 @@ from schemas.batches import (
 )
 from schemas.coverage import CoverageAnswer
 from schemas.distributions import DistributionArrays, ForecastKind, Level
+from schemas.grades import GradesAnswer
 from schemas.segments import SegmentsAnswer
 from schemas.sources import BasisAnswer, RowsByReference, SourceRows
 
@@ -142,6 +143,11 @@ class EvaluateOptions(MeasuredOptions):
         description="map to prediction sets, whose coverage and sizes are a section of a report requested as HTML; its "
         "random numbers have the seed",
     )
+    grades: bool = Field(
+        False,
+        description="groups are rating grades, and predictions their PDs, whose tests are a section of a report "
+        "requested as HTML",
+    )
     correction: Correction = Field("max-t", description="for a comparison: correction for all pairs of a measure")
 
 
@@ -207,6 +213,7 @@ class EvaluateSpec(Document):
     classes: list[int] | None = None
     map: str | None
     sets: str | None = Field(None, description="id of the set map of a full report")
+    grades: bool = Field(False, description="whether a full report tests the groups as rating grades")
     interval: float | None
     resamples: int
     cluster_variance: ClusterVariance = "cr2"
@@ -405,6 +412,9 @@ class ReportAnswer(Document):
         None, description="in a report requested as HTML: the recommended map, and the gain of each candidate"
     )
     sets: CoverageAnswer | None = Field(None, description="in a report requested as HTML with ``sets``: their coverage")
+    grades: GradesAnswer | None = Field(
+        None, description="in a report requested as HTML with ``grades``: the tests of the grades"
+    )
     segments: SegmentsAnswer | None = Field(
         None, description="in a report requested as HTML of rows with features: segments with a gap before the map"
     )

@@ -85,7 +85,7 @@ if TYPE_CHECKING:  # scoring needs no store
 
 #: Evaluation options that suffice to reproduce a report.
 _REPRODUCED = (
-    *("batch", "reduction", "classes", "map", "sets", "measures", "diagrams"),
+    *("batch", "reduction", "classes", "map", "sets", "grades", "measures", "diagrams"),
     *("interval", "resamples", "cluster_variance", "seed"),
 )
 #: Finds the record of a map's id; raises ``UnknownMap``.
@@ -110,7 +110,8 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     evaluation = Evaluation(measures, spec.reduction, fitted, resampling, spec.classes, diagrams, training, of_groups)
     sets = None if spec.sets is None else _sets_of(find_map(spec.sets))
     if spec.maps is None:
-        return ClassEvaluation(evaluation, {} if record is None else {"map": record.id}, spec.by_group, sets)
+        ids = {} if record is None else {"map": record.id}
+        return ClassEvaluation(evaluation, ids, spec.by_group, sets, spec.grades)
     from calibrant.comparison import Comparison, read_contestants
 
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
@@ -212,6 +213,18 @@ def stored_rows(store: Store, batch_id: str, parts: int | None) -> tuple[Batch, 
 
     rows = _labelled(*patiently(lambda: store.batches.arrays(batch_id, parts)))
     return rows.labelled, rows.groups
+
+
+def _check_sections(options: EvaluateOptions, *, report: bool) -> None:
+    """Raise ``InvalidField`` for a section that only reports have, or that these options exclude."""
+    if options.sets is not None and not report:
+        raise InvalidField.at("/sets", "is for reports requested as HTML; POST /coverage evaluates sets")
+    if options.sets is not None and options.classes is not None:
+        raise InvalidField.at("/sets", "cannot be combined with classes: sets have all classes")
+    if options.grades and not report:
+        raise InvalidField.at("/grades", "is for reports requested as HTML; POST /grades tests grades")
+    if options.grades and (options.map is not None or options.maps is not None):
+        raise InvalidField.at("/grades", "are tested with the PDs of the rows; leave out map and maps")
 
 
 def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str, str]:
@@ -481,10 +494,7 @@ class ClassPredictions:
             raise InvalidField.at("/batches", "are not supported in HTML reports; request a report of one batch")
         if options.map is not None and options.maps is not None:
             raise InvalidField.at("/maps", "cannot be combined with map; send one of the two")
-        if options.sets is not None and not report:
-            raise InvalidField.at("/sets", "is for reports requested as HTML; POST /coverage evaluates sets")
-        if options.sets is not None and options.classes is not None:
-            raise InvalidField.at("/sets", "cannot be combined with classes: sets have all classes")
+        _check_sections(options, report=report)
         stored = options.batches or ([] if options.batch is None else [options.batch])
         options = options.model_copy(update={"reduction": implied_reduction(requester, options.reduction, stored)})
         read: dict[str, MapRecord] = {}
@@ -583,6 +593,7 @@ class ClassPredictions:
     def report_options(self, spec: EvaluateSpec, _report: object, _batch: object) -> dict[str, Any]:
         """The options that reproduce a full report."""
         options = {name: getattr(spec, name) for name in _REPRODUCED}
+        options["grades"] = spec.grades or None
         options["maps"] = None if spec.maps is None else [contestant.name for contestant in spec.maps]
         if spec.models is not None:
             stored = spec.batches is not None

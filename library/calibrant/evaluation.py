@@ -14,7 +14,7 @@ from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
-from calibrant.core.clusters import ClusterVariance
+from calibrant.core.clusters import ClusterVariance, count_clusters
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
 from calibrant.core.groups import Members, group_members, members_among
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
@@ -414,6 +414,16 @@ class CheckedBatch:
         return len(self.batch)
 
     @property
+    def names(self) -> list[str] | None:
+        """The name of each row's group; None without groups."""
+        if self.members is None:
+            return None
+        names = np.empty(len(self), np.object_)
+        for name, places in self.members.items():
+            names[places] = name
+        return list(names)
+
+    @property
     def without_groups(self) -> CheckedBatch:
         """The same rows without their groups."""
         return replace(self, members=None)
@@ -507,7 +517,7 @@ class Evaluation:
             measures,
             left_out=given - len(batch),
             weights_kind=None if batch.weights is None else batch.weights_kind,
-            clusters=None if batch.clusters is None else len(np.unique(batch.clusters)),
+            clusters=None if batch.clusters is None else count_clusters(batch.clusters),
             diagrams=diagrams,
         )
         applied: Subject | None = None

@@ -61,7 +61,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
             ClientMethod(
                 "evaluate",
                 rows=EvaluateOptions,
-                without=(*_SEVERAL, "sets"),
+                without=(*_SEVERAL, "sets", "grades"),
                 answer=ReportAnswer,
                 summary="Measure the calibration of a stored batch or of rows; with ``map``, before and after it.",
             ),
@@ -69,7 +69,10 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
                 "power_law",
                 rows=EvaluateOptions,
                 first="batches",
-                without=("map", "sets", "diagrams", "classes", "correction", "of", "resamples", "seed", "source"),
+                without=(
+                    *("map", "sets", "grades", "diagrams", "classes", "correction", "of", "resamples", "seed"),
+                    "source",
+                ),
                 answer=ReportsAnswer,
                 summary="Evaluate several stored batches, and relate their calibration and classification errors.",
             ),
@@ -118,8 +121,8 @@ async def evaluate(request: Request, here: Here) -> Response:
     """Measure the calibration of a batch; with ``map``, before and after the map; with ``maps``, side by side.
 
     With ``Accept: text/html``, returns a self-contained HTML report. If the request names no measures or diagrams, the
-    report chooses its own and recommends a map. Rows with features have a section of segments, and with ``sets``, a map
-    to prediction sets, there is one about their coverage.
+    report chooses its own and recommends a map. Rows with features have a section of segments; with ``sets``, a map
+    to prediction sets, there is one about their coverage, and with ``grades``, one that tests the PDs of rating grades.
 
     With ``batches``, each batch is evaluated; five or more batches also give the power law between calibration and
     classification error. With a map, ``improvement`` gives the gain in Brier score and log loss. ``diagrams`` are

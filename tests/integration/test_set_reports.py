@@ -1,4 +1,4 @@
-"""Reports in HTML of the service and of the command have sections about prediction sets and segments."""
+"""Reports in HTML of the service and of the command have sections about prediction sets, segments and grades."""
 
 from __future__ import annotations
 
@@ -111,3 +111,38 @@ def test_the_command_writes_the_section(
     assert done.exit_code == 0, done.output
     local = calibrant.report(PROBS, LABELS, groups=SITES, sets=maps["group"])
     assert f"{local.document['sets']['coverage']:.3f}" in _section(page.read_text("utf-8"), "sets")
+
+
+PDS = np.repeat([0.02, 0.1, 0.3], 100)
+GRADED: dict[str, Any] = {
+    "predictions": PDS.tolist(),
+    "labels": (np.arange(300) % 100 < np.repeat([3, 22, 31], 100)).astype(int).tolist(),
+    "groups": np.repeat(list("ABC"), 100).tolist(),
+}
+
+
+def test_a_report_of_the_service_tests_the_groups_as_rating_grades(http: httpx.Client, client: Calibrant) -> None:
+    local = calibrant.report(PDS, GRADED["labels"], groups=GRADED["groups"], grades=True)
+    answer = http.post("/evaluate", json=GRADED | {"grades": True}, headers=HTML)
+    assert answer.status_code == 200, answer.text
+    assert _section(answer.text, "grades") == _section(local.html, "grades") != ""
+    assert "&#34;grades&#34;: true" in answer.text  # reproduces the report
+    assert not _section(http.post("/evaluate", json=GRADED, headers=HTML).text, "grades")
+    batch = client.upload(PDS, GRADED["labels"], groups=GRADED["groups"])
+    assert _section(client.report_html(batch=batch.id, grades=True), "grades") == _section(local.html, "grades")
+
+
+def test_grades_are_refused_where_they_have_no_section(http: httpx.Client) -> None:
+    fitted = body_of(http.post("/maps", json={**_binary(), "method": "platt"}), 201)["id"]
+    graded = GRADED | {"grades": True}
+    assert problem_of(http.post("/evaluate", json=graded)) == (422, "invalid-field", "/grades")
+    for body, code, pointer in (
+        (graded | {"map": fitted}, "invalid-field", "/grades"),
+        (graded | {"maps": [fitted]}, "invalid-field", "/grades"),
+        ({**graded, "groups": None}, "invalid-option", "/groups"),
+        (graded | {"clusters": list("ab") * 150}, "invalid-option", "/clusters"),
+        (graded | {"weights": [0.5, 1.0] * 150}, "invalid-option", "/weights_kind"),
+        (ROWS | {"grades": True}, "wrong-shape", "/predictions"),
+        (graded | {"grades": "A"}, "invalid-field", "/grades"),
+    ):
+        assert problem_of(http.post("/evaluate", json=body, headers=HTML)) == (422, code, pointer)

@@ -325,9 +325,14 @@ _NO_CLUSTER = "\0"
 
 
 class GroupNames(list[str]):
-    """The name of each row's group; ``order`` has the distinct names in the order of categories, if there are any."""
+    """The name of each row's group.
+
+    ``order`` has the distinct names in the order of categories, if there are any, and ``numbered`` is the result of
+    ``numbered_names`` if the names are those of integers.
+    """
 
     order: Sequence[str] | None = None
+    numbered: tuple[list[str], npt.NDArray[np.int64]] | None = None
 
     def ordered(self, order: Sequence[str] | None) -> Self:
         """Set the order, and return the names."""
@@ -363,7 +368,7 @@ def cluster_names(clusters: Any) -> GroupNames:
     except (LengthMismatch, WrongShape) as error:
         detail = error.offences[0].detail.replace("group names", "clusters")
         raise type(error).at("/clusters", detail) from None
-    if not any(_NO_CLUSTER in name for name in set(names)):
+    if names.numbered is not None or not any(_NO_CLUSTER in name for name in set(names)):
         return names
     return GroupNames("" if _NO_CLUSTER in name else name for name in names)
 
@@ -378,6 +383,9 @@ def _columns_of_groups(groups: Any) -> list[Any] | None:
         if len(groups) > 1 and {len(column) for column in groups} == {len(groups)}:
             raise WrongShape.at("/groups", "may be columns or rows; pass a mapping of columns, or rows as tuples")
         return list(groups)
+    kind = getattr(groups, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind not in "OV" and getattr(groups, "ndim", 0) == 1:
+        return None
     values = groups if isinstance(groups, list | tuple) else _listed(groups)
     if not values or not (isinstance(values[0], list | tuple) or _is_column(values[0])):
         return None
@@ -430,6 +438,9 @@ def numbered_names(names: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int6
 
     An array of strings has the width of the longest: with one of 256 characters, a million rows take a gigabyte.
     """
+    known = getattr(names, "numbered", None)
+    if known is not None:
+        return known[0], known[1]
     distinct = sorted(set(names))
     number = {name: i for i, name in enumerate(distinct)}
     return distinct, np.fromiter(map(number.__getitem__, names), np.int64, len(names))
@@ -454,6 +465,9 @@ def _listed(values: Any) -> list[Any]:
 
 def _named(column: Any, missing: str) -> GroupNames:
     """Return the names of one column, in the order of its categories."""
+    kind = getattr(column, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "iu" and len(column):
+        return _of_integers(np.asarray(column))
     values = column if isinstance(column, list | tuple) else _listed(column)
     types = set(map(type, values))
     if types == {str}:
@@ -467,6 +481,27 @@ def _named(column: Any, missing: str) -> GroupNames:
     if not hasattr(categories, "to_list"):  # of no categories, or of an unordered column of polars
         return found
     return found.ordered([missing, *(_name(category, missing) for category in categories)])
+
+
+def _of_integers(values: npt.NDArray[Any]) -> GroupNames:
+    """Return the names of integers ``(n,)`` without a text for each row. O(n), or O(n log n) if they are far apart."""
+    low, high = int(values.min()), int(values.max())
+    if high - low <= 2 * len(values) and high < 2**63:
+        places = values.astype(np.int64)
+        places -= low
+        distinct = np.flatnonzero(np.bincount(places))
+        numbers = (distinct + low).tolist()
+    else:
+        unique, places = np.unique(values, return_inverse=True)
+        distinct, numbers = np.arange(len(unique)), unique.tolist()
+    texts = np.array(list(map(str, numbers)), dtype=object)
+    order = np.argsort(texts)
+    number = np.empty(int(distinct[-1]) + 1, np.int64)
+    number[distinct[order]] = np.arange(len(order))
+    texts, each = texts[order], number[places]
+    names = GroupNames(texts[each].tolist())
+    names.numbered = texts.tolist(), each
+    return names
 
 
 def _name(value: Any, missing: str) -> str:

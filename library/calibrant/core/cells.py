@@ -92,12 +92,15 @@ class Panels(NamedTuple):
 
 #: Nodes of a panel of logits; its width in standard deviations of the logits, and at most.
 _NODES, _PANEL = 8, 0.125
+#: Rows whose polynomials are summed at once, so that they stay in the processor cache.
+_CACHED = 1 << 13
 
 
 def log_odds(p: Floats) -> Floats:
     """Return the logits of probabilities above 0 and below 1: ``(n,)``."""
     found: Floats = np.log(p)
-    found -= np.log1p(-p)
+    for start in range(0, len(found), _CACHED):
+        found[start : start + _CACHED] -= np.log1p(-p[start : start + _CACHED])
     return found
 
 
@@ -107,29 +110,42 @@ def _panels_of(logit: Floats, w: Floats, wy: Floats) -> Panels | None:
     On a panel, a logistic function is its polynomial at 8 Chebyshev nodes, up to 1e-10 of its size for slopes up to 4.
     Each cell is spread over the nodes of its panel by Lagrange's polynomials. Weights of nodes may be negative.
     """
-    mass = float(w.sum())
+    n, mass = len(logit), float(w.sum())
+    blocks = [slice(start, start + _CACHED) for start in range(0, n, _CACHED)]
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = float(np.sqrt(w @ (logit - float(w @ logit) / mass) ** 2 / mass))
+        mean = float(w @ logit) / mass
+        spread = float(np.sqrt(sum(float(w[rows] @ (logit[rows] - mean) ** 2) for rows in blocks) / mass))
         width = _PANEL * min(spread, 1.0)
-        few = float(logit[-1] - logit[0]) < len(logit) // (4 * _NODES) * width
+        few = float(logit[-1] - logit[0]) < n // (4 * _NODES) * width
     if not few:
         return None
-    place = (logit - logit[0]) / width
-    panel = place.astype(np.int64)
-    starts = np.flatnonzero(np.diff(panel, prepend=-1))
-    place -= panel + 0.5
-    place *= 2.0
-    nodes = np.cos(np.pi * (np.arange(_NODES) + 0.5) / _NODES)
-    before, current = place, np.ones_like(place)
-    sums = np.zeros((2, len(starts), _NODES))
-    for j in range(_NODES):
-        # Lagrange's polynomial of node k is (1 + 2 sum_j T_j(node k) T_j) / _NODES.
-        at_nodes = (2.0 if j else 1.0) / _NODES * np.cos(j * np.arccos(nodes))
-        for of, weights in zip(sums, (w, wy), strict=True):
-            of += np.add.reduceat(current * weights, starts)[:, None] * at_nodes
-        before, current = current, 2.0 * place * current - before
-    middle = logit[0] + (panel[starts] + 0.5) * width
-    return Panels((middle[:, None] + width / 2.0 * nodes).ravel(), sums[0].ravel(), sums[1].ravel(), width)
+    borders = logit[0] + width * np.arange(int((logit[-1] - logit[0]) / width) + 1)
+    starts = np.searchsorted(logit, borders)
+    counted = np.diff(starts, append=n) > 0
+    starts, middles = starts[counted], borders[counted] + width / 2.0
+    cuts = np.union1d(starts, np.arange(0, n, _CACHED))
+    edges, panel = [*cuts.tolist(), n], np.searchsorted(starts, cuts, side="right") - 1
+    moments = np.empty((2, len(cuts), _NODES))  # sums of Chebyshev's polynomials, with both weights
+    polynomials = np.ones((_NODES, min(n, _CACHED)))
+    for rows in blocks:
+        first, last = np.searchsorted(cuts, (rows.start, rows.stop)).tolist()
+        x = logit[rows] - np.repeat(middles[panel[first:last]], np.diff(edges[first : last + 1]))
+        terms = polynomials[:, : len(x)]
+        np.multiply(x, 2.0 / width, out=terms[1])
+        x *= 4.0 / width
+        for j in range(2, _NODES):
+            np.multiply(x, terms[j - 1], out=terms[j])
+            terms[j] -= terms[j - 2]
+        for k in range(first, last):
+            own = terms[:, edges[k] - rows.start : edges[k + 1] - rows.start]
+            for of, weights in zip(moments, (w, wy), strict=True):
+                np.matmul(own, weights[edges[k] : edges[k + 1]], out=of[k])
+    # Lagrange's polynomial of node k is (1 + 2 sum_j T_j(node k) T_j) / _NODES.
+    angles, degrees = np.pi * (np.arange(_NODES) + 0.5) / _NODES, np.arange(_NODES)
+    at_nodes = np.cos(degrees[:, None] * angles) * np.where(degrees > 0, 2.0, 1.0)[:, None] / _NODES
+    sums = np.add.reduceat(moments, np.searchsorted(cuts, starts), axis=1) @ at_nodes
+    nodes = middles[:, None] + width / 2.0 * np.cos(angles)
+    return Panels(nodes.ravel(), sums[0].ravel(), sums[1].ravel(), width)
 
 
 #: Numbers that are summed at once, so that they stay in the processor cache.
@@ -194,8 +210,10 @@ def sort_rows(
     order = row_order([], y, p if logit is None else logit, w, clusters)
     if w is not None and not w.all():
         order = order[w[order] > 0.0]
-    # No -0.0, as in the keys.
-    return SortedRows(p + 0.0, y, w, clusters, None if logit is None else logit + 0.0).rows(order)
+    rows = SortedRows(p, y, w, clusters, logit).rows(order)
+    for values in (rows.p, *([] if rows.logit is None else [rows.logit])):
+        values += 0.0  # no -0.0, as in the keys
+    return rows
 
 
 def row_keys(p: Floats, y: Outcomes) -> npt.NDArray[np.uint64] | npt.NDArray[np.uint32]:
@@ -229,9 +247,11 @@ def row_order(
     clusters: npt.NDArray[np.int64] | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return row numbers sorted by prediction, outcome, tie breakers ``parting``, weight and cluster. O(n log n)."""
-    keys = [*(key for key in (clusters, w) if key is not None), *parting, outcomes, predictions]
-    found: npt.NDArray[np.int64] = np.lexsort(keys)
-    return found
+    order: npt.NDArray[np.int64] = np.argsort(predictions)  # much faster than with the keys that only ties need
+    ranked = predictions[order]
+    if (ranked[1:] == ranked[:-1]).any():
+        order = np.lexsort([*(key for key in (clusters, w) if key is not None), *parting, outcomes, predictions])
+    return order
 
 
 def vector_order(
@@ -275,6 +295,8 @@ class Cells:
     @cached_property
     def cumulative_w(self) -> Floats:
         """Mass up to and including each cell, with a leading 0: ``(m + 1,)``."""
+        if self.are_rows:
+            return np.arange(len(self) + 1, dtype=np.float64)
         return _running(self.w) if self.w is self.rows else _cumulative(self.w)
 
     @cached_property
@@ -297,12 +319,12 @@ class Cells:
         """Whether every cell is one row that counts once."""
         return self.w is self.rows and len(self) == self.mass
 
-    @property
+    @cached_property
     def mass(self) -> float:
         """Sum of the weights."""
-        return float(self.cumulative_w[-1])
+        return float(self.w.sum()) if self.w is self.rows else float(self.cumulative_w[-1])
 
-    @property
+    @cached_property
     def outcomes(self) -> tuple[float, float]:
         """Number of events and of other rows; of importance weights their effective numbers."""
         events, others = float(self.wy.sum()), float((self.w - self.wy).sum())
@@ -340,9 +362,7 @@ def cells_of(rows: SortedRows, kind: WeightsKind = "frequency") -> Cells:
     tied = not begins.all()
     if w is None and not tied:
         counts, of_each = np.ones(len(p)), y.astype(np.float64)
-        cells = Cells(p, counts, counts, counts, of_each, of_each, kind, logit)
-        vars(cells).update(cumulative_w=np.arange(len(p) + 1, dtype=np.float64), cumulative_wy=_running(y))
-        return cells
+        return Cells(p, counts, counts, counts, of_each, of_each, kind, logit)
     borders = np.concatenate(([0], np.flatnonzero(begins) + 1, [len(p)])) if tied else np.arange(len(p) + 1)
     starts = borders[:-1]
     if w is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -47,19 +47,30 @@ class ClusterDeviation:
         return float(2.0 * stdtr(self.freedom, -abs(difference) / self.error)) if self.error else None
 
 
+def count_clusters(clusters: npt.NDArray[np.int64]) -> int:
+    """Return how many different clusters the rows have. O(n), or O(n log n) if the numbers are far apart."""
+    return int(np.count_nonzero(np.bincount(clusters))) if _are_near(clusters) else len(np.unique(clusters))
+
+
 def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
     """Return the cluster of each row, numbered by first rows, and their number; raises ``TooFewRows`` for one."""
-    n, largest = len(clusters), int(clusters.max(initial=0))
-    if largest <= 2 * n and int(clusters.min(initial=0)) >= 0:  # numbers of names, without sorting the rows
-        firsts = np.full(largest + 1, n)
+    if _are_near(clusters):
+        n = len(clusters)
+        firsts = np.full(int(clusters.max()) + 1, n)
         firsts[clusters[::-1]] = np.arange(n)[::-1]
-        number = np.cumsum(firsts < n) - 1
-        first, cluster = firsts[firsts < n], number[clusters]
+        first, cluster = firsts[firsts < n], clusters
+        place = np.cumsum(firsts < n) - 1
     else:
         _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
+        place = np.arange(len(first))
     if len(first) < 2:
         raise TooFewRows("all rows are of one cluster, and at least two clusters are needed")
-    return np.argsort(np.argsort(first))[cluster], len(first)
+    return np.argsort(np.argsort(first))[place][cluster], len(first)
+
+
+def _are_near(clusters: npt.NDArray[np.int64]) -> bool:
+    """Return whether numbers are as those of names, so that nothing needs to be sorted."""
+    return len(clusters) > 0 and int(clusters.min()) >= 0 and int(clusters.max()) <= 2 * len(clusters)
 
 
 @contextmanager
@@ -73,44 +84,57 @@ def needing_clusters() -> Iterator[None]:
 
 
 def cluster_deviation(
-    rows: Event | Vector, scores: Floats, information: Floats, contrast: Floats, *, variance: ClusterVariance
+    rows: Event | Vector,
+    residual: Floats,
+    information: Floats,
+    contrast: Floats,
+    *,
+    variance: ClusterVariance,
+    features: Sequence[Floats] = (),
 ) -> ClusterDeviation:
-    """Return the deviation of ``contrast (k,)`` of the k parameters of an estimate. O(n log n + G k^3).
+    """Return the deviation of ``contrast (k,)`` of a constant and the coefficients of features. O(n k^2 + G k^3).
 
-    ``scores (n, k)`` are the terms of the estimating equation, and ``information (n, k, k)`` minus their derivatives.
-    CR0 sums scores within clusters. CR2 divides them by the roots of 1 - H for the leverages H of clusters, so that it
-    is unbiased for independent rows whose variance is their information, and has Satterthwaite's degrees of freedom
-    for such rows. Those of CR1 are G - 1, and CR0 is normal. Rows of weight 0 do not count. Raises ``TooFewRows``.
+    With x = (1, ``features (n,)``), the terms of the estimating equation are x ``residual (n,)``, their scores, and
+    minus their derivatives are x x' ``information (n,)``; both include weights. CR0 sums scores within clusters. CR2
+    divides them by the roots of 1 - H for the leverages H of clusters, so that it is unbiased for independent rows
+    whose variance is their information, and has Satterthwaite's degrees of freedom for such rows. Those of CR1 are
+    G - 1, and CR0 is normal. Rows of weight 0 do not count. Raises ``TooFewRows``.
     """
     if rows.clusters is None:
         raise TypeError("the rows have no clusters")
     if rows.w is not None:
         counted = rows.w > 0.0
-        scores, information, clusters = scores[counted], information[counted], rows.clusters[counted]
+        residual, information, clusters = residual[counted], information[counted], rows.clusters[counted]
+        features = [feature[counted] for feature in features]
         n = float(rows.w.sum()) if rows.kind == "frequency" else float(counted.sum())
     else:
         clusters, n = rows.clusters, float(len(rows))
     cluster, count = number_of_clusters(clusters)
     k = len(contrast)
-    terms = np.column_stack([scores, information.reshape(-1, k * k)]).T
-    totals = np.column_stack([np.bincount(cluster, term, count) for term in terms])
-    size, axes = np.linalg.eigh(totals[:, k:].sum(axis=0).reshape(k, k))
+
+    def products(of: Floats) -> Floats:
+        """Return the sums of x times these values within clusters ``(G, k)``."""
+        terms = [of, *(of * feature for feature in features)]
+        return np.column_stack([np.bincount(cluster, term, count) for term in terms])
+
+    own = np.stack([products(information), *(products(information * feature) for feature in features)], axis=1)
+    size, axes = np.linalg.eigh(own.sum(axis=0))
     if size[0] <= 0.0:
         raise TooFewRows("the rows of the clusters do not determine the value")
     root = (axes / np.sqrt(size)) @ axes.T
-    moved, along = totals[:, :k] @ root, root @ contrast
+    moved, along = products(residual) @ root, root @ contrast
     if variance != "cr2":
         factor = count / (count - 1.0) * (n - 1.0) / (n - k) if variance == "cr1" else 1.0
         return ClusterDeviation(moved @ along * np.sqrt(factor), count - 1.0 if variance == "cr1" else _NORMAL)
-    leverage = root @ totals[:, k:].reshape(-1, k, k) @ root
+    leverage = root @ own @ root
     share, axes = (leverage[:, :, 0], np.ones_like(leverage)) if k == 1 else np.linalg.eigh(leverage)
     if share.max() > _ALL:
         raise TooFewRows("a cluster determines the value alone")
     adjusted = (axes / np.sqrt(1.0 - share)[:, None, :]) @ axes.transpose(0, 2, 1)
     ends = adjusted @ along
     parts = np.einsum("gk,gk->g", ends, moved)
-    # The covariance of the parts of independent rows is diag(own) - overlap overlap^T.
+    # The covariance of the parts of independent rows is diag(squared) - overlap overlap^T.
     overlap = np.einsum("gjk,gk->gj", leverage, ends)
-    own, shared = np.einsum("gk,gk->g", ends, overlap), (overlap**2).sum(axis=1)
-    squares = ((own - shared) ** 2).sum() + ((overlap.T @ overlap) ** 2).sum() - (shared**2).sum()
-    return ClusterDeviation(parts, float((own - shared).sum() ** 2 / squares))
+    squared, shared = np.einsum("gk,gk->g", ends, overlap), (overlap**2).sum(axis=1)
+    squares = ((squared - shared) ** 2).sum() + ((overlap.T @ overlap) ** 2).sum() - (shared**2).sum()
+    return ClusterDeviation(parts, float((squared - shared).sum() ** 2 / squares))

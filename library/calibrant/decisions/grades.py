@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal
@@ -181,8 +181,10 @@ def grade_results(
 
     Raises a ``CalibrationError`` for invalid options, and for other predictions, weights or grades.
     """
-    refuse_clusters(batch, "tests of grades")
-    grades = _checked(batch, grades, {"correlation": correlation, "confidence": confidence})
+    for name, value in {"correlation": correlation, "confidence": confidence}.items():
+        if value is not None:
+            read_fraction(value, f"/{name}")
+    grades = check_grades(batch, grades)
     pd, n = batch.predictions.values, np.ones(len(batch)) if batch.weights is None else batch.weights
     defaults = batch.labels * n if defaults is None else defaults
     results, notes = list[GradeResult](), list[str]()
@@ -209,10 +211,9 @@ def grade_results(
     return GradeTests(results, total, _hosmer_lemeshow(results), notes)
 
 
-def _checked(batch: Batch, grades: Groups | None, options: Mapping[str, float | None]) -> Groups:
-    for name, value in options.items():
-        if value is not None:
-            read_fraction(value, f"/{name}")
+def check_grades(batch: Batch, grades: Groups | None) -> Groups:
+    """Return the grades of rows; raise a ``CalibrationError`` if their PDs cannot be tested."""
+    refuse_clusters(batch, "tests of grades")
     if grades is None:
         raise InvalidOption.at("/groups", "must be the grade of each row")
     if len(grades) != len(batch):
@@ -223,8 +224,6 @@ def _checked(batch: Batch, grades: Groups | None, options: Mapping[str, float | 
         raise InvalidOption.at("/weights_kind", "must be frequency: weights are numbers of obligors")
     if batch.weights is None and len(grades.members) == len(batch):
         raise InvalidOption.at("/groups", "have one row each: numbers of obligors are missing")
-    if batch.clusters is not None:
-        raise InvalidOption.at("/clusters", "are not used by tests of grades; correlation allows for dependence")
     return grades
 
 

@@ -74,15 +74,15 @@ def _of_clusters(event: Event, both: Platt, intercept: Platt) -> dict[str, tuple
     logit = check_squares(logit_of(event))
     w = np.ones(len(event)) if event.w is None else event.w
 
-    def deviations(curve: Platt, x: Floats) -> list[ClusterDeviation]:
+    def deviations(curve: Platt, *features: Floats) -> list[ClusterDeviation]:
         chance = expit(curve.line(logit))
-        scores = x * (w * (event.y - chance))[:, None]
-        information = (w * chance * (1.0 - chance))[:, None, None] * x[:, :, None] * x[:, None, :]
-        contrasts = np.eye(x.shape[1])
-        return [cluster_deviation(event, scores, information, contrast, variance="cr2") for contrast in contrasts]
+        residual, information = w * (event.y - chance), w * chance * (1.0 - chance)
+        return [
+            cluster_deviation(event, residual, information, contrast, variance="cr2", features=features)
+            for contrast in np.eye(1 + len(features))
+        ]
 
-    (alone,) = deviations(intercept, np.ones((len(w), 1)))
-    of_both = deviations(both, np.column_stack([np.ones_like(logit), logit]))
+    (alone,), of_both = deviations(intercept), deviations(both, logit)
     parts, off = np.stack([of.parts for of in of_both]), np.array([both.intercept, both.slope - 1.0])
     freedom, covariance = min(of.freedom for of in of_both), parts @ parts.T
     if freedom <= 1.0 + 1e-6 or not alone.error or np.linalg.cond(covariance) > _MOST_CONDITION:

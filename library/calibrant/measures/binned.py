@@ -22,6 +22,7 @@ from calibrant.core.binning import (
     width_sweep_count,
 )
 from calibrant.core.cells import Floats
+from calibrant.core.clusters import number_of_clusters
 from calibrant.core.errors import CalibrationError, EmptyBatch, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
@@ -33,6 +34,8 @@ Norm = Literal[1, 2]
 _BIN, _POWERS = 5e-7, 3.0
 #: The most of the rows that may be alone in their bins, where deviations from the mean of the bin are 0.
 _ALONE = 0.1
+#: The least share of a bin that is not of one cluster, for the scale of its deviations.
+_LEAST_REST = 0.1
 #: The variance within a bin counts as many more rows with the variance that the other bins predict.
 _PRIOR_ROWS = 10.0
 #: The least variance that others are divided by without overflow.
@@ -153,9 +156,16 @@ def binned_distance(event: Event, bins: BinnedCells, order: float, *, root: bool
         if alone and share[bins.rows <= 1.0 + 1e-9].sum() > _ALONE:
             raise TooFewRows(f"{alone} of {len(bins)} bins have a single row, whose noise is unknown; use fewer bins")
         off = _deviations(event, bins, place(), variances()[0])
-        key = group * len(bins) + place()
-        sums = np.bincount(key, row_scale(event) * off, groups * len(bins))
+        if event.clusters is None:
+            off *= row_scale(event)
+        else:
+            off *= of_clusters()[0] if event.w is None else event.w * of_clusters()[0]
+        sums = np.bincount(group * len(bins) + place(), off, groups * len(bins))
         return sums.reshape(groups, len(bins)) / bins.mass
+
+    @cache
+    def of_clusters() -> tuple[Floats, float]:
+        return _of_clusters(event, bins, place(), variances()[0])
 
     def spread(u: Floats) -> Floats:
         observed, within = variances()
@@ -177,7 +187,33 @@ def binned_distance(event: Event, bins: BinnedCells, order: float, *, root: bool
         return corrected
 
     # For norm 2 the correction is a constant and does not change deviations.
-    return Distance(gap, noise, size, debiased if order == 1 and not root else None, spread)
+    corrected = debiased if order == 1 and not root else None
+    freedom = None if event.clusters is None else lambda: of_clusters()[1]
+    return Distance(gap, noise, size, corrected, spread, freedom=freedom)
+
+
+def _of_clusters(event: Event, bins: BinnedCells, place: Integers, variance: Floats) -> tuple[Floats, float]:
+    """Return the scale of the deviation of each row ``(n,)`` and the degrees of freedom, of CR2 (``core.clusters``).
+
+    Each bin has its own mean, in which a cluster has the leverage of its share of the rows. The degrees of freedom are
+    those of the sum over the bins. Raises ``TooFewRows`` if more than a tenth of the rows are in bins of one cluster.
+    """
+    from scipy.sparse import csr_array
+
+    cluster, _ = number_of_clusters(np.asarray(event.clusters))
+    pairs, pair = np.unique(cluster * len(bins) + place, return_inverse=True)
+    own, column = np.divmod(pairs, len(bins))
+    mass = np.bincount(pair, event.w).astype(np.float64, copy=False)
+    leverage = mass / bins.mass[column]
+    alone = leverage > 1.0 - 1e-9
+    if mass[alone].sum() > _ALONE * bins.mass.sum():
+        raise TooFewRows(f"{int(alone.sum())} of {len(bins)} bins have rows of a single cluster; use fewer bins")
+    scale = 1.0 / np.sqrt(np.maximum(1.0 - leverage, _LEAST_REST))
+    overlap = scale * mass * np.sqrt(variance[column] / bins.mass[column])
+    squared, shared = np.bincount(own, scale**2 * mass * variance[column]), np.bincount(own, overlap**2)
+    table = csr_array((overlap, (own, column)))
+    squares = ((squared - shared) ** 2).sum() + (table.T @ table).power(2).sum() - (shared**2).sum()
+    return scale[pair], float((squared - shared).sum() ** 2 / max(float(squares), 1e-300))
 
 
 def _variances(event: Event, bins: BinnedCells, place: Integers) -> tuple[Floats, Floats]:

@@ -113,7 +113,14 @@ class Recalibration:
 
     @classmethod
     def of(cls, event: Event, *, free: bool, likelihood: Likelihood = "plain") -> Recalibration:
-        """Fit the event. O(n log n)."""
+        """Fit the event, once for all measures. O(n log n)."""
+        fits: dict[Any, Recalibration] = vars(event.cells).setdefault("recalibrations", {})
+        if (free, likelihood) not in fits:
+            fits[free, likelihood] = cls._of(event, free=free, likelihood=likelihood)
+        return fits[free, likelihood]
+
+    @classmethod
+    def _of(cls, event: Event, *, free: bool, likelihood: Likelihood) -> Recalibration:
         model = model_of(event.cells, free=free, firth=likelihood == "firth", panels=True)
         if free and not model.firth and _separated(event.cells):
             raise NotConverged(
@@ -128,24 +135,27 @@ class Recalibration:
 
     def influence(self, event: Event) -> Floats:
         """Return the influence of each row on the parameters: ``(n, d)``, weighted mean 0."""
-        x, chance = self._of_rows(event)
+        logit, chance = self._of_rows(event)
+        x = np.column_stack([np.ones_like(logit), logit])[:, : len(self.theta)]
         influence: Floats = (x * (event.y - chance)[:, None]) @ np.linalg.inv(self.information) * self.model.w.sum()
         return influence
 
     def _of_rows(self, event: Event) -> tuple[Floats, Floats]:
-        """Return the features ``(n, d)`` and the recalibrated predictions ``(n,)`` of each row."""
+        """Return the logits and the recalibrated predictions of each row, both ``(n,)``."""
         logit = logits(event.p, event.logit)
-        x = np.column_stack([np.ones_like(logit), logit])[:, : self.model.x.shape[1]]
-        return x, expit(x @ self.theta + (0.0 if x.shape[1] > 1 else logit))
+        line = self.theta[0] + (logit * self.theta[1] if len(self.theta) > 1 else logit)
+        return logit, expit(line, out=line)
 
     def of_clusters(self, event: Event, column: int, variance: ClusterVariance) -> ClusterDeviation:
         """Return the deviation of a parameter of rows in clusters."""
-        x, chance = self._of_rows(event)
-        w = np.ones(len(event)) if event.w is None else event.w
-        scores = x * (w * (event.y - chance))[:, None]
-        information = (w * chance * (1.0 - chance))[:, None, None] * x[:, :, None] * x[:, None, :]
-        contrast = np.eye(x.shape[1])[column]
-        return cluster_deviation(event, scores, information, contrast, variance=variance)
+        logit, chance = self._of_rows(event)
+        information = chance * (1.0 - chance)
+        residual = np.subtract(event.y, chance, out=chance)
+        if event.w is not None:
+            information *= event.w
+            residual *= event.w
+        contrast, features = np.eye(len(self.theta))[column], [logit][: len(self.theta) - 1]
+        return cluster_deviation(event, residual, information, contrast, variance=variance, features=features)
 
     def covariance(self, cells: Cells) -> Floats:
         """Return the covariance of the parameters, by a sandwich for importance weights: ``(d, d)``."""
@@ -190,21 +200,27 @@ class Recalibration:
             low, high = high, high + side * abs(high - low)
         raise NotConverged("the likelihood does not fall enough for an interval; the option limits=wald has one")
 
-    def _newton_end(self, column: int, value: float, lost: float) -> float | None:
-        """Return ``_end`` by Newton's method, whose derivative is the score; None if it leaves its side."""
-        estimate, other = float(self.theta[column]), np.delete(self.theta, column)
-        side = math.copysign(1.0, value - estimate)
+    def _newton_end(self, column: int, start: float, lost: float) -> float | None:
+        """Return ``_end`` by Newton's method for all parameters (Venzon & Moolgavkar 1988); None if it leaves its side.
+
+        Where the likelihood has lost this much and the scores of the other parameters are 0, it is the profile's end.
+        """
+        others = np.arange(len(self.theta)) != column
+        side, target = math.copysign(1.0, start - self.theta[column]), self.log_likelihood - lost
+        along = _solved(self.information[np.ix_(others, others)], self.information[others, column])
+        theta = np.insert(self.theta[others] - along * (start - self.theta[column]), column, start)
         for _ in range(_ENDS):
-            largest, other = self.profile(column, value, other)
-            score = float(self.model.at(np.insert(other, column, value))[1][column])
-            if score * side >= 0.0:
+            value, gradient, information = self.model.at(theta)
+            if gradient[column] * side >= 0.0:
                 return None
-            step = (self.log_likelihood - lost - largest) / score
-            value += step
-            if (value - estimate) * side <= 0.0:
+            derivatives, missing = -information, -gradient
+            derivatives[column], missing[column] = gradient, target - value
+            step = _solved(derivatives, missing)
+            theta = theta + step
+            if (theta[column] - self.theta[column]) * side <= 0.0:
                 return None
-            if abs(step) <= 1e-11 * (1.0 + abs(value)):
-                return value
+            if (np.abs(step) <= 1e-11 * (1.0 + np.abs(theta))).all():
+                return float(theta[column])
         return None
 
     def profile(self, column: int, value: float, other: Floats) -> tuple[float, Floats]:
@@ -265,8 +281,9 @@ def model_of(cells: Cells, *, free: bool, firth: bool = False, panels: bool = Fa
 
 def _separated(cells: Cells) -> bool:
     """Return whether one cell at most has both outcomes, with one outcome below it and the other above."""
-    events, others = np.flatnonzero(cells.wy > 0.0), np.flatnonzero(cells.w - cells.wy > 0.0)
-    return bool(others[-1] <= events[0] or events[-1] <= others[0])
+    events, others = cells.wy > 0.0, cells.wy < cells.w
+    last = len(cells) - 1
+    return bool(last - others[::-1].argmax() <= events.argmax() or last - events[::-1].argmax() <= others.argmax())
 
 
 def _parameter(column: int, *, free: bool) -> tuple[Compute, Callable[..., Floats]]:

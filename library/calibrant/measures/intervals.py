@@ -102,7 +102,8 @@ class Distance:
     absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size minus the effect of the noise,
     if that depends on the gaps and has a closed form. ``spread`` maps true gaps ``(d,)`` to the standard deviation of
     the noise that they have, relative to that of ``noise``; None if it is 1. A size is ``local`` if it follows a few of
-    the gaps, as a median does.
+    the gaps, as a median does. ``freedom`` returns the degrees of freedom of the noise of rows in clusters; without it,
+    the noise is normal.
     """
 
     gap: Floats
@@ -111,6 +112,7 @@ class Distance:
     debiased: Callable[[Floats], Floats] | None = None
     spread: Callable[[Floats], Floats] | None = None
     local: bool = False
+    freedom: Callable[[], float] | None = None
 
 
 def has_width(interval: tuple[float, float]) -> bool:
@@ -142,6 +144,7 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
         return found
 
     known = [part.debiased for part in parts if part.debiased is not None]
+    freedoms = [part.freedom for part in parts if part.freedom is not None]
 
     def spread(u: Floats) -> Floats:
         pieces = zip(parts, np.split(u, ends, axis=-1), strict=True)
@@ -154,6 +157,7 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
         together(known) if len(known) == len(parts) else None,
         spread if any(part.spread is not None for part in parts) else None,
         any(part.local for part in parts),
+        (lambda: min(freedom() for freedom in freedoms)) if freedoms else None,
     )
 
 
@@ -167,7 +171,9 @@ def distance_interval(
     interval if the observed value lies between the tails of its distribution under gaps of that size, in the direction
     of the observed gaps, plus noise. The lower end may be 0 (calibration). Bins and their number are fixed. The
     direction is more even than the true gaps, so that a median of gaps in it varies too little: the interval of a
-    ``local`` size also holds the percentile interval.
+    ``local`` size also holds the percentile interval. Rows of a cluster move several gaps together, and then the size
+    varies most if all gaps have one sign, which noise hides: of rows in clusters, the interval also holds that in the
+    direction of such gaps.
 
     Raises ``CalibrationError`` for a value of 0 that even calibrated predictions do not have, which only an in-sample
     map reaches.
@@ -175,13 +181,32 @@ def distance_interval(
     With ``triangle`` it is the value plus and minus a quantile of size(noise), which is valid if the size satisfies the
     triangle inequality.
     """
-    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
+    draws = _noise(distance, subject, resampling)
     low_tail, high_tail = resampling.tails
     observed = float(distance.size(distance.gap))
     if triangle:
         reach = float(np.quantile(distance.size(draws), high_tail - low_tail))
         return observed - reach, observed + reach
     direction = _direction(distance, draws)
+    ends = _plausible(distance, draws, direction, resampling)
+    if subject.clusters is not None:
+        others = _plausible(distance, draws, np.abs(direction), resampling)
+        ends = min(ends[0], others[0]), max(ends[1], others[1])
+    if not distance.local:
+        return ends
+    resampled = distance.size(distance.gap + draws)
+    return min(ends[0], _quantile(resampled, low_tail)), max(ends[1], _quantile(resampled, high_tail))
+
+
+def _noise(distance: Distance, subject: Subject, resampling: Resampling) -> Floats:
+    """Return the noise of the gaps in resamples: ``(resamples, d)``."""
+    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
+    return draws if distance.freedom is None else draws / _spreads(distance.freedom(), resampling)[:, None]
+
+
+def _plausible(distance: Distance, draws: Floats, direction: Floats, resampling: Resampling) -> tuple[float, float]:
+    """Return the least and the largest size, of gaps in a direction, for which the observed size is plausible."""
+    observed, (low_tail, high_tail) = float(distance.size(distance.gap)), resampling.tails
 
     def quantile(size: float, tail: float) -> float:
         gap = size * direction
@@ -192,11 +217,7 @@ def distance_interval(
         raise CalibrationError("the value is 0, which calibrated predictions exceed by chance")
     low = _solve(lambda size: quantile(size, high_tail), observed)
     high = _solve(lambda size: quantile(size, low_tail), observed)
-    ends = float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)
-    if not distance.local:
-        return ends
-    resampled = distance.size(distance.gap + draws)
-    return min(ends[0], _quantile(resampled, low_tail)), max(ends[1], _quantile(resampled, high_tail))
+    return float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)
 
 
 def _quantile(values: Floats, tail: float) -> float:
@@ -268,9 +289,7 @@ def influence_of_clusters(influence: Floats, subject: Subject, resampling: Resam
     """
     rows = _held(subject)
     w = np.ones(len(rows)) if rows.w is None else rows.w
-    return cluster_deviation(
-        rows, (w * influence)[:, None], w[:, None, None], np.ones(1), variance=resampling.cluster_variance
-    )
+    return cluster_deviation(rows, w * influence, w, np.ones(1), variance=resampling.cluster_variance)
 
 
 def influence_deviations(
@@ -321,7 +340,7 @@ def distance_draws(
     deviation that they have for large gaps, since those of a supremum close to the noise are too small. Draws are
     paired as those of ``influence_draws``. O(n + resamples (groups + d)).
     """
-    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
+    draws = _noise(distance, subject, resampling)
     resampled = distance.debiased if debiased and distance.debiased is not None else distance.size
     direction, observed = _direction(distance, draws), float(distance.size(distance.gap))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.core.batch import Batch
 from calibrant.core.cells import Floats
+from calibrant.core.clusters import count_clusters
 from calibrant.core.errors import CalibrationError, MissingExtra
 from calibrant.core.options import Described, Option
 from calibrant.core.progress import check, muted, step
@@ -302,7 +303,7 @@ class MeasureRequest:
                 result = replace(result, interval=None, problem=result.problem or f"no interval: {NO_WIDTH}")
             definition |= {"interval": resampling.level, "resamples": resampling.resamples, "seed": resampling.seed}
         if subject.clusters is not None:
-            definition["clusters"] = len(np.unique(subject.clusters))
+            definition["clusters"] = count_clusters(subject.clusters)
             if self.measure.influence is not None:
                 definition["cluster_variance"] = resampling.cluster_variance
         if self.measure.family == CLINICAL and isinstance(subject, Event) and result.value is not None:

@@ -83,7 +83,7 @@ def _of_clusters(
     """Return shares ``(k, t)`` of rows in clusters with their CR2 covariances. O(n t + G k^2 t) for G clusters."""
     w = np.ones(len(event)) if event.w is None else event.w
     with needing_clusters():
-        deviation = cluster_deviation(event, np.zeros((len(event), 1)), w[:, None, None], np.ones(1), variance="cr2")
+        deviation = cluster_deviation(event, np.zeros(len(event)), w, np.ones(1), variance="cr2")
     cluster, count = number_of_clusters(clusters)
     total_mass = float(w.sum())
     mass = np.bincount(cluster, w, count) / total_mass

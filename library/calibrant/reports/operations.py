@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calibrant.by_size import BySize
 from calibrant.core.batch import Batch, counted_kind, refuse_clusters
 from calibrant.core.errors import InvalidOption, TooFewRows, naming
@@ -96,13 +94,14 @@ class ClassOperation:
 class ClassEvaluation(ClassOperation):
     """An evaluation, or a comparison of maps, by group if the rows have groups; ``ids`` are those of the maps.
 
-    A full report shows the coverage of ``sets`` too.
+    A full report shows the coverage of ``sets`` too, and the tests of the groups if they are rating ``grades``.
     """
 
     task: Evaluation | Comparison
     ids: Mapping[str, str] = field(default_factory=dict)
     by_group: bool = True
     sets: SetMap | None = None
+    grades: bool = False
 
     @property
     def evaluation(self) -> Evaluation:
@@ -115,6 +114,10 @@ class ClassEvaluation(ClassOperation):
             refuse_clusters(batch, "the coverage of sets")
             with naming({"map": "sets"}):
                 self.sets.check(batch.predictions, groups if self.sets.groups is not None else None)
+        if self.grades:
+            from calibrant.decisions.grades import check_grades
+
+            check_grades(batch, None if groups is None else Groups(groups))
         return self.task.check(batch, groups)
 
     def seconds(self, rows: CheckedBatch) -> float:
@@ -346,6 +349,8 @@ class ClassReport:
         if self.whole.sets is not None:
             report(2, 3, "prediction sets")
             found["sets"] = sets_document(self.whole.sets, rows, self.seed)
+        if self.whole.grades:
+            found["grades"] = grades_document(rows.batch, rows.names)
         if rows.batch.predictions.features is not None:
             report(2, 3, "segments")
             found |= segments_fields(rows.batch, rows.reduction, seed=self.seed, restricted=self.restricted)
@@ -439,20 +444,16 @@ def _order(n: int, n_features: int) -> int:
 
 def sets_document(fitted: SetMap, rows: CheckedBatch, seed: int) -> dict[str, Any]:
     """Return the evaluation of the sets of rows as plain JSON; raises ``InvalidOption`` for rows in clusters."""
-    batch, names = rows.batch, None
+    batch, names = rows.batch, rows.names
     refuse_clusters(batch, "the coverage of sets")
-    if rows.members is not None:
-        names = np.empty(len(rows), np.object_)
-        for name, places in rows.members.items():
-            names[places] = name
-    by_group = None if fitted.groups is None or names is None else names.tolist()
+    by_group = None if fitted.groups is None else names
     sets = fitted.apply_checked(batch.predictions, groups=by_group, seed=seed if fitted.function.is_random else None)
     numbered = PredictionSets(sets.members, tuple(range(sets.members.shape[1])), sets.alpha)
     covered = read_sets(numbered, batch.labels)
     own = CoveredRows(covered.sizes, covered.covered, covered.labels, fitted.class_names, sets.alpha)
     return evaluate_covered(
         own,
-        groups=None if names is None else names.tolist(),
+        groups=names,
         weights=batch.weights,
         weights_kind=counted_kind(batch.weights_kind),
         in_sample=fitted.is_in_sample(batch),

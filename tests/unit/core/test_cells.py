@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from scipy.special import expit
 
-from calibrant.core.cells import cells_of, row_keys, sort_rows
+from calibrant.core.cells import cells_of, row_keys, row_order, sort_rows
 
 
 def test_rows_are_sorted_by_prediction_then_outcome() -> None:
@@ -53,3 +55,25 @@ def test_single_predictions_sort_as_doubles_do() -> None:
     rows = sort_rows(p, y)
     assert (rows.p.tolist(), rows.y.tolist()) == (p[order].tolist(), y[order].tolist())
     assert row_keys(np.append(p, 0.1), np.append(y, y[:1])).dtype == np.uint64
+
+
+def test_sums_over_the_nodes_of_panels_are_those_over_the_rows() -> None:
+    random = np.random.default_rng(5)
+    z = np.append(random.normal(-1.0, 1.3, 30_000), 9.0)  # several blocks, and panels without rows
+    y = (random.random(len(z)) < expit(z)).astype(np.int8)
+    cells = cells_of(sort_rows(expit(z), y, logit=z))
+    panels = cells.panels
+    assert panels is not None
+    assert len(panels.logit) < len(z) / 4
+    for slope in (0.5, 2.0):
+        chance, of_nodes = expit(slope * cells.log_odds), expit(slope * panels.logit)
+        assert float(panels.w @ of_nodes) == pytest.approx(float(cells.w @ chance), rel=1e-10)
+        assert float(panels.wy @ of_nodes) == pytest.approx(float(cells.wy @ chance), rel=1e-10)
+
+
+@pytest.mark.parametrize("decimals", [2, 16])
+def test_ties_alone_are_ordered_by_outcome_weight_and_cluster(decimals: int) -> None:
+    random = np.random.default_rng(6)
+    p, y = np.round(random.random(400), decimals), random.integers(0, 2, 400)
+    w, clusters = np.round(random.random(400), 1), random.integers(0, 9, 400)
+    np.testing.assert_array_equal(row_order([], y, p, w, clusters), np.lexsort([clusters, w, y, p]))

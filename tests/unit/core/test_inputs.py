@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import calibrant
-from calibrant.core.arrays import GroupNames, distinct_names, group_names
+from calibrant.core.arrays import GroupNames, distinct_names, group_names, numbered_names
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidOption, OutOfRange, UnusableRows, WrongShape
 from calibrant.core.inputs import read_rows
 from calibrant.evaluation import Evaluation
@@ -525,3 +525,19 @@ def test_labels_of_several_columns_have_a_remedy() -> None:
             calibrant.evaluate([0.5, 0.25], [[1, 0], [0, 1]], pos_label=pos_label)
     with pytest.raises(InvalidOption, match="is of type str, and the labels are of type int"):
         calibrant.evaluate([0.5, 0.25], [1, 0], pos_label="1")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([10, 9, -1, 9, 10, 100]),
+        np.array([-100, 100, 27, -100], np.int8),
+        np.array([2**62, 5, 2**62, -(2**62)]),
+        np.array([2**63 + 5, 2**63 + 7, 2**63 + 5], np.uint64),
+    ],
+)
+def test_the_names_of_integers_are_numbered_as_those_of_their_texts(values: Any) -> None:
+    names, texts = group_names(values), [str(value) for value in values.tolist()]
+    assert names == texts
+    distinct, numbers = numbered_names(names)
+    assert (distinct, numbers.tolist()) == (numbered_names(texts)[0], numbered_names(texts)[1].tolist())

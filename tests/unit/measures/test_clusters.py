@@ -13,7 +13,10 @@ from scipy.special import expit, ndtr, ndtri, stdtr, stdtrit
 
 import calibrant
 from calibrant.core.errors import CalibrationError
+from calibrant.core.inputs import read_rows
+from calibrant.core.reductions import reduce
 from calibrant.measures.catalogue import MEASURES, applicable
+from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import DEPENDENT
 
 Array = npt.NDArray[np.float64]
@@ -374,3 +377,34 @@ def test_an_unknown_variance_is_refused(variance: Any) -> None:
     with pytest.raises(CalibrationError, match="must be one of: cr2, cr1, cr0") as error:
         _evaluated(p, y, clusters=_clusters(), cluster_variance=variance)
     assert error.value.offences[0].pointer == "/cluster_variance"
+
+
+# --- Binned errors
+
+
+def test_the_noise_of_one_bin_has_the_variance_and_the_freedom_of_a_mean() -> None:
+    (p, y), clusters = _drawn(), _clusters()
+    event = reduce(read_rows(p, y, clusters=clusters).batch, "binary").in_order()
+    distance = MEASURES["ece"].distance(event, PLAIN, binning="equal-mass", n_bins=1, closed="left", norm=1)
+    off = event.y - event.p
+    variance, freedom = _cr2(np.ones((300, 1)), np.ones(300), off - off.mean(), event.clusters, 0)
+    assert distance.freedom() == pytest.approx(freedom, rel=1e-9)
+    group, count = np.unique(event.clusters, return_inverse=True)[1], len(np.unique(event.clusters))
+    assert np.linalg.norm(distance.noise(group, count)) == pytest.approx(variance**0.5, rel=2e-2)
+
+
+def test_gaps_of_one_sign_have_the_interval_of_their_mean() -> None:
+    (p, y), clusters = _drawn(1200), _clusters(1200)
+    low = p / 4.0
+    options: dict[str, Any] = {"measures": [{"name": "ece", "n_bins": 5}], "interval": 0.95}
+    found = calibrant.evaluate(low, y, clusters=clusters, **options)["ece"]
+    mean = _measure(low, y, "ks-end", clusters=clusters)
+    assert found.value == pytest.approx(abs(mean.value), rel=1e-9)
+    assert found.interval == pytest.approx(np.sort(np.abs(mean.interval)), abs=0.25 * np.ptp(mean.interval))
+
+
+def test_bins_of_single_clusters_have_no_interval() -> None:
+    p = np.repeat([0.1, 0.3, 0.5, 0.7], 25)
+    found = _measure(p, np.arange(100) % 3 == 0, "ece", clusters=np.repeat(list("abcd"), 25))
+    assert found.interval is None
+    assert "bins have rows of a single cluster" in found.problem
