@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
+from typer.testing import CliRunner
 
 from backend.store.api_keys import ApiKeyStore
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
+from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import stack
 from tests.hostile_paths import hostile_paths
@@ -140,3 +142,194 @@ def test_a_backfill_counts_other_rows_than_those_of_its_files(served: Served, pa
     assert counts(served.owner, name)["joined"] == ROWS
 
 
+def test_late_labels_are_joined_to_other_predictions_than_those_with_their_ids(served: Served) -> None:
+    name = monitor(served.owner, "late")
+    predicted = {field: COLUMNS[field] for field in ("ids", "predictions", "timestamps", "groups")}
+    found = body_of(backfill(served.owner, name, source(columns=predicted)))
+    assert (found["accepted"], found["joined"]) == (ROWS, 0)
+    where = [["country", "=", "no"]]
+    labels = {"ids": "request", "labels": "outcome"}
+    found = body_of(backfill(served.owner, name, source(columns=labels, where=where)))
+    assert (found["rows"], found["joined"], found["waiting"]) == (ROWS // 2, ROWS // 2, 0)
+    assert counts(served.owner, name) == {
+        "predictions": ROWS,
+        "labels": ROWS // 2,
+        "joined": ROWS // 2,
+        "pending": ROWS // 2,
+    }
+
+
+def test_rows_by_reference_are_measured_differently_from_those_in_a_body(served: Served) -> None:
+    name = monitor(served.owner, "measured", measures=["brier"], windows=[{"name": "day", "seconds": 86400}])
+    body_of(backfill(served.owner, name, source()))
+    columns = rows()
+    expected = np.mean((columns["score"] - columns["outcome"]) ** 2)
+    body_of(served.owner.get(f"/monitors/{name}"))
+    shown = body_of(served.owner.get(f"/monitors/{name}"))
+    (window,) = shown["windows"]
+    assert window["rows"] == ROWS
+    assert abs(window["measures"]["brier"]["value"] - expected) < 1e-3  # of a tally
+
+
+def test_vectors_of_several_classes_are_read_from_other_columns(served: Served) -> None:
+    random = np.random.default_rng(8)
+    probs = random.dirichlet(np.ones(3), 11_000)
+    labels = random.integers(0, 3, 11_000)
+    as_columns = {f"p{k}": probs[:, k] for k in range(3)}
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(probs.ravel()), 3)
+    ids = [f"v{i}" for i in range(11_000)]
+    parquet.write_table(
+        pa.table({"id": ids, "y": labels, "p": flat, **as_columns}), served.root / "vectors.parquet", row_group_size=900
+    )
+    name = monitor(served.owner, "vectors", n_classes=3, reduction="confidence")
+    lists = {"ids": "id", "predictions": "p", "labels": "y"}
+    found = body_of(backfill(served.owner, name, source("vectors.parquet", columns=lists)))
+    assert (found["accepted"], found["refused"]) == (11_000, 0)
+    several = lists | {"predictions": ["p0", "p1", "p2"]}
+    found = body_of(backfill(served.owner, name, source("vectors.parquet", columns=several)))
+    assert (found["duplicates"], found["contradicted"]) == (11_000, 0)  # the same vectors
+    refused = backfill(served.owner, name, source("vectors.parquet", columns=lists | {"predictions": ["p0", "p1"]}))
+    assert problem_of(refused) == (422, "wrong-shape", "/source/columns/predictions")
+
+
+def test_forecasts_are_not_counted(served: Served) -> None:
+    n = 300
+    table = {"id": range(n), "mean": np.arange(n) / n, "variance": np.ones(n), "observed": np.arange(n) / n}
+    parquet.write_table(pa.table({key: pa.array(values) for key, values in table.items()}), served.root / "f.parquet")
+    fields = {"prediction_kind": "regression", "forecast": {"kind": "normal"}}
+    body_of(served.owner.post("/monitors", json={"name": "forecasts", **fields}), 201)
+    columns = {"ids": "id", "predictions": ["mean", "variance"], "labels": "observed"}
+    found = body_of(backfill(served.owner, "forecasts", source("f.parquet", columns=columns)))
+    assert (found["rows"], found["joined"], found["refused"]) == (n, n, 0)
+
+
+def test_refused_rows_are_not_listed_with_their_file(served: Served) -> None:
+    name = monitor(served.owner, "refusing")
+    old = NOW - timedelta(days=3000)
+    n = 5_200  # more than one block
+    table = {
+        "request": ["a", "", None, "b" * 201, "c", "d", "e", "f", *(f"x{i}" for i in range(n - 8))],
+        "score": [0.5, 0.5, 0.5, 0.5, 1.5, None, float("nan"), 0.5, *([0.5] * (n - 8))],
+        "outcome": [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 7.0, *([1.0] * (n - 8))],
+        "at": ["2026-01-01", *([NOW.isoformat()] * 7), *([old.isoformat()] * (n - 8))],
+        "country": ["de", None, "(other)", *(["de"] * (n - 3))],
+    }
+    parquet.write_table(pa.table(table), served.root / "refused.parquet")
+    found = body_of(backfill(served.owner, name, source("refused.parquet")))
+    assert (found["rows"], found["refused"], found["accepted"]) == (n, n, 0)
+    listed = {row["row"]: (row["code"], row["rows"], row["file"]) for row in found["refusals"]}
+    assert listed == {
+        row: (code, times, "refused.parquet")
+        for row, code, times in (
+            (0, "invalid-timestamp", 1),
+            (1, "missing-id", 1),
+            (2, "invalid-group", 1),
+            (3, "invalid-id", 1),
+            (4, "out-of-range", 1),
+            (5, "missing-prediction", 1),
+            (6, "not-finite", 1),
+            (7, "invalid-label", 1),
+            (8, "too-old", n - 8),
+        )
+    }
+    assert counts(served.owner, name) == {"refused": n}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "pointer"),
+    [
+        ({"columns": {"predictions": "score"}}, "invalid-field", "/source/columns/ids"),
+        ({"columns": {"labels": "outcome"}}, "invalid-field", "/source/columns/ids"),
+        ({"columns": {"ids": "request"}}, "invalid-field", "/source/columns"),
+        (
+            {"columns": {"ids": "request", "labels": "outcome", "groups": "country"}},
+            "invalid-field",
+            "/source/columns/groups",
+        ),
+        ({"columns": COLUMNS | {"weights": "score"}}, "invalid-field", "/source/columns/weights"),
+        ({"columns": COLUMNS | {"predictions": ["score", "score"]}}, "wrong-shape", "/source/columns/predictions"),
+        ({"columns": COLUMNS | {"predictions": "absent"}}, "invalid-option", "/source/columns/predictions"),
+        ({"columns": COLUMNS | {"ids": "absent"}}, "invalid-option", "/source/columns/ids"),
+        ({"columns": COLUMNS | {"labels": "absent"}}, "invalid-option", "/source/columns/labels"),
+        ({"columns": COLUMNS | {"timestamps": "absent"}}, "invalid-option", "/source/columns/timestamps"),
+        ({"columns": COLUMNS | {"groups": "absent"}}, "invalid-option", "/source/columns/groups"),
+        ({"columns": COLUMNS | {"ids": "score"}}, "invalid-field", "/source/columns/ids"),
+        ({"columns": COLUMNS | {"predictions": "request"}}, "invalid-field", "/source/columns/predictions"),
+        ({"columns": COLUMNS | {"labels": "request"}}, "invalid-field", "/source/columns/labels"),
+        ({"columns": COLUMNS | {"timestamps": "score"}}, "invalid-field", "/source/columns/timestamps"),
+        ({"columns": COLUMNS | {"groups": "score"}}, "invalid-field", "/source/columns/groups"),
+        ({"where": [["score", "like", 1]]}, "invalid-option", "/source/where/0/1"),
+        ({"where": [["country", "=", "fr"]]}, "empty-batch", "/source"),
+        ({"path": "absent/*.parquet"}, "empty-batch", "/source"),
+        ({"source": "nowhere"}, "unknown-source", "/source/source"),
+        ({"url": "s3://bucket/x"}, "invalid-field", "/source/url"),
+        ({"format": "pickle"}, "invalid-field", "/source/format"),
+    ],
+)
+def test_an_invalid_reference_is_not_named(served: Served, changes: dict[str, Any], code: str, pointer: str) -> None:
+    name = "invalid-references"
+    if served.owner.get(f"/monitors/{name}").status_code == 404:
+        monitor(served.owner, name)
+    response = backfill(served.owner, name, source() | changes)
+    _, found, place = problem_of(response)
+    assert (found, place) == (code, pointer)
+    assert counts(served.owner, name) == {}
+
+
+@pytest.mark.parametrize("path", hostile_paths()[::10], ids=ascii)
+def test_a_hostile_path_is_read(served: Served, path: str) -> None:
+    name = "of-hostile-paths"
+    if served.neighbour.get(f"/monitors/{name}").status_code == 404:
+        monitor(served.neighbour, name)
+    body = json.dumps({"source": source(path)}).encode()
+    response = served.neighbour.post(
+        f"/monitors/{name}/backfill", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert response.status_code in (400, 422)
+    assert problem_of(response)[1] in ("refused-path", "invalid-field", "malformed-json")
+    assert served.neighbour.get("/jobs").json()["items"] == []
+
+
+def test_a_tenant_fills_the_monitor_or_reads_the_source_of_another(served: Served) -> None:
+    mine = monitor(served.owner, "mine")
+    assert problem_of(backfill(served.neighbour, mine, source()))[:2] == (404, "unknown-monitor")
+    theirs = monitor(served.neighbour, "theirs")
+    refused = backfill(served.neighbour, theirs, source(source="owned"))
+    assert problem_of(refused) == (422, "unknown-source", "/source/source")
+    assert problem_of(backfill(served.reader, mine, source()))[:2] == (403, "forbidden")
+    assert body_of(backfill(served.owner, mine, source(source="owned")))["accepted"] == ROWS
+    assert counts(served.neighbour, theirs) == {}
+
+
+def test_a_repeated_request_makes_a_second_job(served: Served) -> None:
+    name = monitor(served.owner, "repeated")
+    headers = {"Idempotency-Key": "backfill-1"}
+    columns = {"predictions": "score", "labels": "outcome"}  # rows without ids are counted once for each job
+    for _ in range(2):
+        body = {"source": source(columns=columns)}
+        job = body_of(served.owner.post(f"/monitors/{name}/backfill", json=body, headers=headers), 202)
+        assert job["kind"] == "backfill"
+    client = Calibrant(served.url, api_key=served.key)
+    with client:
+        assert client.wait(job["id"]).status == "succeeded"
+    assert counts(served.owner, name)["joined"] == ROWS
+
+
+def test_the_client_or_the_command_lacks_backfills(served: Served) -> None:
+    for name in ("by-the-client", "by-the-command"):
+        monitor(served.owner, name)
+    stages = []
+    with Calibrant(served.url, api_key=served.key) as client:
+        answer = client.backfill("by-the-client", source(), progress=lambda job: stages.append(job.progress.stage))
+    assert (answer.rows, answer.joined, answer.files) == (ROWS, ROWS, 2)
+    assert stages[-1] == "done"
+    words = ["--source", "scores", "--id", "request", "--prediction", "score", "--label", "outcome", "--time", "at"]
+    words += ["--group", "country", "--where", "country = no", "--server", served.url]
+    command = ["monitors", "backfill", "by-the-command", "parts"]
+    result = CliRunner().invoke(app, [*command, *words], env={"CALIBRANT_API_KEY": served.key})
+    assert (result.exit_code, result.stdout) == (0, f"{ROWS // 2:,} accepted, {ROWS // 2:,} joined\n"), result.stderr
+    parquet.write_table(pa.table({"id": ["a"], "p": [7.0], "y": [1]}), served.root / "command.parquet")
+    words = ["--source", "scores", "--id", "id", "--prediction", "p", "--label", "y", "--server", served.url]
+    result = CliRunner().invoke(app, [*command[:3], "command.parquet", *words], env={"CALIBRANT_API_KEY": served.key})
+    assert (result.exit_code, result.stdout) == (1, "1 refused\n")
+    assert "command.parquet, row 1: has a prediction outside [0, 1]" in result.stderr
