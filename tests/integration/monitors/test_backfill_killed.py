@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 from pyarrow import parquet
 from redis import Redis
 
-from backend.store.keyspace import Keyspace
+from backend.store.keyspace import Keyspace, Shared
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.test_backfill import counts
@@ -29,6 +31,7 @@ from tests.integration.test_workers import horses, supervisor, until
 FILES, ROWS = 4, 20_000
 #: The files, and the number of the request for each, at which a process is killed; a third kill would end the job.
 KILLED_AT = ((1, 5), (3, 4))
+WITH_IDS = {"ids": "id", "predictions": "p", "labels": "y"}
 
 
 def _file(i: int) -> bytes:
@@ -77,10 +80,11 @@ def _killed(proxy: Proxy, redis: Redis, http: httpx.Client, pid: int, name: str,
     return ended["result"]
 
 
-@pytest.mark.slow
-def test_rows_are_lost_or_doubled_when_workers_are_killed_during_a_backfill(
+@pytest.fixture
+def running(
     redis: Redis, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Iterator[tuple[Proxy, httpx.Client, int]]:
+    """A proxy of a bucket with the files, a client of a service that has it as a source, and the id of a worker."""
     with contextlib.ExitStack() as opened:
         url = opened.enter_context(object_store())
         for i in range(FILES):
@@ -91,14 +95,45 @@ def test_rows_are_lost_or_doubled_when_workers_are_killed_during_a_backfill(
         monkeypatch.setenv("CALIBRANT_SOURCES", sources)
         served = opened.enter_context(serving(Settings(redis_url, sources=sources)))
         http = opened.enter_context(httpx.Client(base_url=served, timeout=60))
-        process = opened.enter_context(supervisor(redis_url, tmp_path / "worker.log"))
-        for name, columns in (
-            ("with-ids", {"ids": "id", "predictions": "p", "labels": "y"}),
-            ("without", {"predictions": "p", "labels": "y"}),
-        ):
-            body_of(http.post("/monitors", json={"name": name, "reduction": "binary"}), 201)
-            result = _killed(proxy, redis, http, process.pid, name, columns)
-            n = FILES * ROWS
-            outcomes = ("rows", "accepted", "joined", "duplicates", "refused", "contradicted")
-            assert [result[field] for field in outcomes] == [n, n, n, 0, 0, 0]
-            assert counts(http, name) == {"predictions": n, "labels": n, "joined": n}
+        yield proxy, http, opened.enter_context(supervisor(redis_url, tmp_path / "worker.log")).pid
+
+
+@pytest.mark.slow
+def test_rows_are_lost_or_doubled_when_workers_are_killed_during_a_backfill(
+    redis: Redis, running: tuple[Proxy, httpx.Client, int]
+) -> None:
+    proxy, http, worker = running
+    for name, columns in (("with-ids", WITH_IDS), ("without", {"predictions": "p", "labels": "y"})):
+        body_of(http.post("/monitors", json={"name": name, "reduction": "binary"}), 201)
+        result = _killed(proxy, redis, http, worker, name, columns)
+        n = FILES * ROWS
+        outcomes = ("rows", "accepted", "joined", "duplicates", "refused", "contradicted")
+        assert [result[field] for field in outcomes] == [n, n, n, 0, 0, 0]
+        assert counts(http, name) == {"predictions": n, "labels": n, "joined": n}
+
+
+@pytest.mark.slow
+def test_what_a_cancelled_backfill_has_counted_is_counted_again(
+    redis: Redis, running: tuple[Proxy, httpx.Client, int]
+) -> None:
+    proxy, http, _ = running
+    gate = Gate(1, 1)
+    proxy.gate = gate
+    body_of(http.post("/monitors", json={"name": "cancelled", "reduction": "binary"}), 201)
+    source = {"source": "bucket", "path": "*.parquet", "columns": WITH_IDS}
+    try:
+        job = body_of(http.post("/monitors/cancelled/backfill", json={"source": source}), 202)["id"]
+        until(redis, gate.reached.is_set)
+        progress = body_of(http.get(f"/jobs/{job}"))["progress"]
+        assert re.fullmatch(r"[0-9,]+ rows, [0-9.]+ of [0-9.]+ MB", progress["stage"])
+        assert 0 <= progress["done"] < progress["total"]
+        body_of(http.post(f"/jobs/{job}/cancel"))
+    finally:
+        gate.opened.set()
+    until(redis, lambda: not redis.hlen(Shared.leases()))  # no run is left
+    assert body_of(http.get(f"/jobs/{job}"))["status"] == "cancelled"
+    counted = counts(http, "cancelled")["joined"]
+    assert ROWS <= counted <= FILES * ROWS
+    # Another job counts the rest.
+    found = body_of(http.post("/monitors/cancelled/backfill", json={"source": source}, headers={"Prefer": "wait=60"}))
+    assert (found["accepted"], found["duplicates"]) == (FILES * ROWS - counted, counted)
