@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -42,16 +42,26 @@ from calibrant.reports.operations import ClassEvaluation, report_document
 from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec
 from schemas.jobs import FINAL, JobRecord
 from schemas.maps import FitOptions, FitSpec, MapRecord
-from schemas.sources import DatasetOptions, ScoredAnswer, ScoringSpec, SourceDeclaration, SourceRows, SourceTarget
+from schemas.sources import (
+    DatasetOptions,
+    ScoredAnswer,
+    ScoringSpec,
+    SourceDeclaration,
+    SourceFiles,
+    SourceRows,
+    SourceTarget,
+)
 
 #: The estimate of a job whose rows nobody has counted, in seconds: others pass it in the queue.
-_SECONDS = 60.0
+ESTIMATED_SECONDS = 60.0
 #: Where the columns of a library function are in a request.
 _POINTERS = {
     "/prediction": "/source/columns/predictions",
     "/label": "/source/columns/labels",
     "/weight": "/source/columns/weights",
     "/group": "/source/columns/groups",
+    "/id": "/source/columns/ids",
+    "/timestamp": "/source/columns/timestamps",
     "/where": "/source/where",
     "/path": "/source/path",
     "/format": "/source/format",
@@ -61,12 +71,11 @@ _POINTERS = {
 
 
 def _check(requester: Requester, rows: SourceRows, *, labelled: bool = True, several: bool = False) -> None:
-    """Check that the tenant may read a source, that a path stays below its root, and which columns are named.
+    """Check the files of a request, and which columns are named.
 
     ``several`` if they are those of models.
     """
-    _sources(requester).find(rows.source)
-    check_path(rows.path, "/source/path")
+    check_files(requester, rows)
     if labelled and rows.columns.labels is None:
         raise InvalidField.at("/source/columns/labels", "is missing")
     wanted, other = ("models", "predictions") if several else ("predictions", "models")
@@ -74,9 +83,16 @@ def _check(requester: Requester, rows: SourceRows, *, labelled: bool = True, sev
         raise InvalidField.at(f"/source/columns/{other}", f"is not used; name {wanted}")
     if getattr(rows.columns, wanted) is None:
         raise InvalidField.at(f"/source/columns/{wanted}", "is missing")
-    with _in_request():
-        read_conditions(rows.where)
+    with in_request():
         _models(rows) if several else _columns(rows)
+
+
+def check_files(requester: Requester, rows: SourceFiles) -> None:
+    """Check that the tenant may read a source, that a path stays below its root, and the conditions of rows."""
+    _sources(requester).find(rows.source)
+    check_path(rows.path, "/source/path")
+    with in_request():
+        read_conditions(rows.where)
 
 
 def _sources(requester: Requester) -> Sources:
@@ -106,7 +122,7 @@ def _columns(rows: SourceRows, reduction: str | None = None, predictions: str | 
 
 
 @contextmanager
-def _in_request() -> Iterator[None]:
+def in_request() -> Iterator[None]:
     """Convert the places of errors to those in the request; an error about a row names its file in the detail."""
     try:
         yield
@@ -135,7 +151,7 @@ def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOpti
     how = {"source": source, "scale": checked.scale, "weights_kind": checked.weights_kind}
     spec = request.spec.model_copy(update={**how, "class_names": checked.class_names})
     with place_for_job(requester) as job_id:
-        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=_SECONDS)
+        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
 
 
 @traced("work")
@@ -150,7 +166,7 @@ def queue_comparison(requester: Requester, arrays: Arrays, options: CompareOptio
         **{**given, "batch": None, "map": None, "models": list(source.columns.models or ())}, source=source
     )
     with place_for_job(requester) as job_id:
-        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=_SECONDS)
+        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
 
 
 @traced("work")
@@ -165,7 +181,7 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
     spec = FitSpec(**{**given, "source": source}, batch=None, created_by=requester.who)
     with place_for_job(requester) as job_id:
-        return queue(requester, "fit", job_id, spec.model_dump(), seconds=_SECONDS)
+        return queue(requester, "fit", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
 
 
 @traced("work")
@@ -182,7 +198,7 @@ def queue_scoring(requester: Requester, options: DatasetOptions) -> JobRecord:
     held.map  # noqa: B018 - raises for a map of forecasts
     spec = ScoringSpec(map=held.id, source=options.source, target=target, scale=options.scale)
     with place_for_job(requester) as job_id:
-        return queue(requester, "score", job_id, spec.model_dump(), seconds=_SECONDS)
+        return queue(requester, "score", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
 
 
 def _alone(
@@ -203,7 +219,7 @@ def _alone(
 
 
 def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kind: Any) -> SourceContent:
-    with span("read"), step(0, 2, "reading"), _in_request():
+    with span("read"), step(0, 2, "reading"), in_request():
         columns = _columns(rows, reduction)
         found = gather(_scan(run, rows, columns), columns, kind=kind or "importance", scale=scale or "probability")
         note_rows((found.basis.rows,))
@@ -211,10 +227,14 @@ def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kin
 
 
 def _scan(run: Run, rows: SourceRows, *several: Columns) -> Scan:
+    named = [item for columns in several for item in columns.named.items()]
+    return scan_of(run, rows, [name for argument, name in named if argument != "group" and name])
+
+
+def scan_of(run: Run, rows: SourceFiles, numbers: Sequence[str]) -> Scan:
+    """List the files of a job's source; the columns ``numbers`` of CSV are read as numbers."""
     source = Sources.of_environment(run.tenant).find(rows.source)
     path = check_path(rows.path)
-    named = [item for columns in several for item in columns.named.items()]
-    numbers = [name for argument, name in named if argument != "group" and name]
     return Scan.of(opened(source), path, format=rows.format, where=rows.where, numbers=numbers)
 
 
@@ -254,7 +274,7 @@ def _compared(run: Run, spec: EvaluateSpec, device: str, progress: Progress) -> 
     if rows is None:
         raise InvalidField.at("/source", "is missing")
     with reporting(progress):
-        with span("read"), step(0, 2, "reading"), _in_request():
+        with span("read"), step(0, 2, "reading"), in_request():
             models = _models(rows, spec.reduction)
             how: Any = {"kind": spec.weights_kind or "importance", "scale": spec.scale or "probability"}
             found, basis = gather_models(_scan(run, rows, *models.values()), models, **how)
@@ -300,7 +320,7 @@ def run_scoring(store: Store, run: Run, _device: str, progress: Progress) -> Non
     path, columns = check_path(spec.target.path, "/target/path", wild=False), _columns(spec.source)
     fitted = classifier_of(patiently(lambda: store.maps.get(spec.map)))
     scoring = Scoring(opened(target), path, run.job.id)
-    with _reserved(store, run, target, path), reporting(progress), span("compute"), _in_request():
+    with _reserved(store, run, target, path), reporting(progress), span("compute"), in_request():
         try:
             scored = scoring.run(_scan(run, spec.source, columns), columns, fitted, scale=spec.scale)
         except CalibrationError:

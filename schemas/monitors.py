@@ -305,8 +305,8 @@ class RefusedRow(Document):
     )
 
 
-class IngestionResult(Document):
-    """The result of ingesting the rows of one request. Every row is accepted, a duplicate, contradicted or refused."""
+class IngestionCounts(Document):
+    """Numbers of rows by outcome. Every row is accepted, a duplicate, contradicted or refused."""
 
     accepted: int = Field(description="new predictions, labels or labelled rows")
     joined: int = Field(description="of the accepted: those now counted with their label")
@@ -315,6 +315,11 @@ class IngestionResult(Document):
     contradicted: int = Field(description="already stored with another label, which is kept")
     refused: int = Field(description="invalid and not counted; can be corrected and sent again")
     other_group: int = Field(0, description="of the accepted: rows of groups beyond ``max_groups``")
+
+
+class IngestionResult(IngestionCounts):
+    """The result of ingesting the rows of one request. Every row is accepted, a duplicate, contradicted or refused."""
+
     ignored: int = Field(0, description="events of types other than predictions and labels; they do not count as rows")
     refusals: list[RefusedRow] = Field([], description="the first refused and contradicted rows")
 

@@ -45,12 +45,11 @@ class SourceColumns(Document):
     groups: ColumnName | None = Field(None, description="column of group names")
 
 
-class SourceRows(Document):
-    """Rows of files."""
+class SourceFiles(Document):
+    """Files of a source, and which of their rows are read."""
 
     source: SourceName
     path: SourcePath
-    columns: SourceColumns = Field(description="names of the columns")
     where: list[Annotated[list[Any], Field(min_length=3, max_length=3)]] | None = Field(
         None,
         max_length=32,
@@ -58,6 +57,12 @@ class SourceRows(Document):
         examples=[[["country", "=", "de"]]],
     )
     format: FileFormat | None = Field(None, description="default: that of the suffix of each file")
+
+
+class SourceRows(SourceFiles):
+    """Rows of files."""
+
+    columns: SourceColumns = Field(description="names of the columns")
 
 
 class SourceTarget(Document):

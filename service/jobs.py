@@ -93,6 +93,8 @@ def _result(here: Context, record: JobRecord) -> Response:
         return answer(record.result["report"])
     if record.kind == "score":
         return answer(record.result, 201)
+    if record.kind == "backfill":
+        return answer(record.result)
     made = here.store.maps.get(record.result["map"])
     return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
 

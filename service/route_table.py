@@ -32,6 +32,7 @@ LATER = MappingProxyType(
                 r"/monitors(/.*)?",
                 "routes.monitor_rows routes.monitors routes.monitor_deliveries routes.monitor_alarms",
             ),
+            (r"/monitors/[^/]+/backfill", "routes.backfills"),
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
             (r"/decisions", "routes.decisions"),
             (r"/audit(/hooks(/[^/]+)?)?", "routes.audit routes.audit_hooks"),

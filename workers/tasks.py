@@ -179,6 +179,13 @@ def score(work: JobRun) -> None:
     _run(run_scoring, work)
 
 
+def backfill(work: JobRun) -> None:
+    """Send the rows of a job's source to a monitor."""
+    from backend.monitors.backfills import run_backfill  # few workers need it
+
+    _run(run_backfill, work)
+
+
 def _run(use_case: Callable[[Store, Run, str, Throttled], None], work: JobRun) -> None:
     """Run a use case, and end the job with its outcome.
 

@@ -12,6 +12,7 @@ from time import time
 import numpy as np
 import numpy.typing as npt
 
+from backend.held_map import HeldMap
 from backend.monitors.kinds import check_map_now, kind_of_monitor
 from backend.monitors.outcomes import (
     ABSENT,
@@ -54,7 +55,7 @@ from calibrant.core.cells import Floats
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, Vectors, priorities_of
 from calibrant.monitoring.tally import FOLDS
 from schemas.base import DAY
-from schemas.monitors import IngestionResult, MonitorRecord, RefusedRow
+from schemas.monitors import IngestionCounts, IngestionResult, MonitorRecord, RefusedRow
 
 # --- The changes of decided rows
 
@@ -158,7 +159,9 @@ class Sampled:
 # --- The summary of a request
 
 #: Reasons that usually apply to many rows of a request; the first row is listed, with their number.
-_LISTED_ONCE = (Why.TOO_OLD, Why.FORGOTTEN)
+LISTED_ONCE = (Why.TOO_OLD, Why.FORGOTTEN)
+#: The name of the count of rows in groups beyond the limit, beside those of outcomes.
+OTHERS = "OTHERS"
 
 
 class Account:
@@ -184,19 +187,24 @@ class Account:
     def refuse(self, why: npt.NDArray[np.uint8], numbers: Integers) -> None:
         """Add refused rows, each with its reason."""
         self._counts[RowOutcome.REFUSED] += len(why)
-        for reason in _LISTED_ONCE:
+        for reason in LISTED_ONCE:
             rows = numbers[why == reason]
             if len(rows):
                 if not self._repeated[reason]:
                     self._name([(int(rows[0]), reason)])
                 self._repeated[reason] += len(rows)
-        alone = ~np.isin(why, _LISTED_ONCE)
+        alone = ~np.isin(why, LISTED_ONCE)
         why, numbers = why[alone][:MOST_NAMED], numbers[alone][:MOST_NAMED]
         self._name((int(row), Why(int(reason))) for row, reason in zip(numbers, why, strict=True))
 
     def note_unknown(self, fields: Mapping[int, str]) -> None:
         """Add the unknown fields of rows, by position in the request."""
         self._unknown.update(fields)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self._counts.total()
 
     @property
     def refused(self) -> int:
@@ -214,18 +222,12 @@ class Account:
 
     def answer(self) -> IngestionResult:
         """The summary for the response."""
-        count = self._counts
-        return IngestionResult(
-            accepted=count[RowOutcome.STORED] + count[RowOutcome.JOINED] + count[RowOutcome.WAITING],
-            joined=count[RowOutcome.JOINED],
-            waiting=count[RowOutcome.WAITING],
-            duplicates=count[RowOutcome.DUPLICATE],
-            contradicted=count[RowOutcome.CONTRADICTED],
-            refused=count[RowOutcome.REFUSED],
-            other_group=self._other,
-            ignored=self._ignored,
-            refusals=[self._refusal(row, why) for row, why in self._named],
-        )
+        counts = counts_of({kind.name: n for kind in RowOutcome if (n := self._counts[kind])} | {OTHERS: self._other})
+        return IngestionResult(**counts.model_dump(), ignored=self._ignored, refusals=self.refusals())
+
+    def refusals(self) -> list[RefusedRow]:
+        """The first rows to list in the response."""
+        return [self._refusal(row, why) for row, why in self._named]
 
     def _refusal(self, row: int, why: Why) -> RefusedRow:
         code, detail = REASONS[why]
@@ -238,13 +240,27 @@ class Account:
         self._named = sorted([*self._named, *rows])[:MOST_NAMED]
 
 
+def counts_of(counts: Mapping[str, int]) -> IngestionCounts:
+    """The numbers of rows of a response, from those by outcome."""
+    count = {kind: counts.get(kind.name, 0) for kind in RowOutcome}
+    return IngestionCounts(
+        accepted=count[RowOutcome.STORED] + count[RowOutcome.JOINED] + count[RowOutcome.WAITING],
+        joined=count[RowOutcome.JOINED],
+        waiting=count[RowOutcome.WAITING],
+        duplicates=count[RowOutcome.DUPLICATE],
+        contradicted=count[RowOutcome.CONTRADICTED],
+        refused=count[RowOutcome.REFUSED],
+        other_group=counts.get(OTHERS, 0),
+    )
+
+
 # --- Ingestion of the rows of a request in chunks; repeated rows are not counted again
 #
 # Rows are decided from the stored entries of their ids, and written in one step if the entries have not changed since.
 # If another process changed them, nothing is written: the new entries are read, and the rows are decided again.
 
 #: Chunk size of rows without ids, which need no lookup.
-_MOST_WITHOUT = 50_000
+MOST_WITHOUT = 50_000
 #: Minimum seconds for which a repeated request is recognized.
 _SEEDS_KNOWN = 7 * DAY
 
@@ -253,6 +269,10 @@ class Ingestion:
     """Counts the rows of one request to one monitor.
 
     ``apply`` applies its map. ``seed`` makes a request idempotent: rows without ids count once per seed.
+
+    With ``account``, the key of a hash, rows with ids count once per seed too, and the transaction that counts rows
+    also adds their outcomes to the hash, by name, and that which closes the request the number of its ``rows``. Such a
+    request has at most ``MOST_ROWS`` rows with ids.
     """
 
     def __init__(
@@ -262,12 +282,14 @@ class Ingestion:
         record: MonitorRecord,
         apply: Apply | None = None,
         seed: str | None = None,
+        account: str | None = None,
     ) -> None:
         self._ledger = ledger
         self._groups = groups
         self._record = record
         self._apply = apply
         self._seed = seed
+        self._account = account
         self._rng = np.random.default_rng()
         self._kind = kind_of_monitor(record)
         self._layout = self._kind.layout
@@ -288,9 +310,10 @@ class Ingestion:
 
     def close(self, now: float, account: Account) -> None:
         """Count the refused rows of a request."""
-        if account.refused:
-            totals = {"refused": account.refused}
-            self._ledger.commit(RowChanges(None, None, None, now, totals=totals, once=self._once("refused")))
+        if account.refused or self._account is not None:
+            totals = {"refused": account.refused} if account.refused else {}
+            change = RowChanges(None, None, None, now, totals=totals, once=self._once("refused"))
+            self._ledger.commit(self._noted(change, {"rows": account.rows}))
 
     def _add_labels(self, rows: MonitorRows, now: float, account: Account) -> None:
         if rows.ids is None or rows.labels is None:  # a row without either was refused
@@ -303,7 +326,7 @@ class Ingestion:
 
         read = known(self._ledger.entries(ids), self._layout)
         try:
-            decided = self._settle(decide, ids, read, now, sampled)
+            decided = self._settle(decide, rows, read, now, sampled)
         except MonitorFull:
             joins = read["kind"] != ABSENT
             if joins.all() or not joins.any():
@@ -328,15 +351,11 @@ class Ingestion:
             return decide_rows(read, first, own, labels, now)
 
         if rows.ids is None:
-            piece = int(rows.numbers[0]) // _MOST_WITHOUT
-            decided = self._count(decide(nothing(len(rows), self._layout), None), piece, now, sampled)
+            piece = int(rows.numbers[0]) // MOST_WITHOUT
+            decided = self._count(decide(nothing(len(rows), self._layout), None), rows, piece, now, sampled)
         else:
-            decided = self._settle(decide, rows.ids, nothing(len(rows), self._layout), now, sampled)
-        other = 0
-        if rows.groups is not None:
-            is_new = (decided.outcome == RowOutcome.STORED) | (decided.outcome == RowOutcome.JOINED)
-            other = int(np.count_nonzero(is_new & (rows.groups == OTHER_GROUP)))
-        account.add(decided.outcome, rows.numbers, other=other)
+            decided = self._settle(decide, rows, nothing(len(rows), self._layout), now, sampled)
+        account.add(decided.outcome, rows.numbers, other=_others(decided, rows.groups))
 
     def _checked(self, rows: MonitorRows, account: Account) -> tuple[MonitorRows, Floats]:
         """The rows with valid predictions, and those predictions."""
@@ -361,14 +380,22 @@ class Ingestion:
         return Sampled(priorities, none if values is None else values)
 
     def _change(
-        self, decided: Decided, ids: Ids | None, read: Entries, now: float, sampled: Sampled | None
+        self, decided: Decided, rows: MonitorRows, read: Entries, now: float, sampled: Sampled | None
     ) -> RowChanges:
-        """The change of decided rows, with what they add to reservoirs."""
-        change = change_of(decided, ids, read, now)
-        if sampled is None:
+        """The change of decided rows, with what they add to reservoirs and to the account."""
+        change = change_of(decided, rows.ids, read, now)
+        if sampled is not None:
+            vectors = self._ledger.buckets.vectors
+            change = replace(change, vectors=sampled.reservoirs(decided, vectors.bounds, vectors.size))
+        counts = np.bincount(decided.outcome, minlength=len(RowOutcome)).tolist()
+        outcomes = {kind.name: counts[kind] for kind in RowOutcome} | {OTHERS: _others(decided, rows.groups)}
+        return self._noted(change, outcomes)
+
+    def _noted(self, change: RowChanges, counts: Mapping[str, int]) -> RowChanges:
+        """The change with what it adds to the account, if there is one."""
+        if self._account is None:
             return change
-        vectors = self._ledger.buckets.vectors
-        return replace(change, vectors=sampled.reservoirs(decided, vectors.bounds, vectors.size))
+        return replace(change, account=(self._account, {name: n for name, n in counts.items() if n}))
 
     def _waited(self, entries: Entries) -> Countable:
         """The predictions of entries, of which some waited for a label."""
@@ -381,27 +408,28 @@ class Ingestion:
     def _settle(
         self,
         decide: Callable[[Entries, Integers | None], Decided],
-        ids: Ids,
+        rows: MonitorRows,
         read: Entries,
         now: float,
         sampled: Sampled | None,
     ) -> Decided:
-        """Decide rows and write their changes; repeated until no other process interferes."""
+        """Decide rows with ids and write their changes; repeated until no other process interferes."""
         first: Integers | None = None
+        once = None if self._account is None else self._once("ids")
         while True:
             decided = decide(read, first)
-            conflict = self._ledger.commit(self._change(decided, ids, read, now, sampled))
+            conflict = self._ledger.commit(replace(self._change(decided, rows, read, now, sampled), once=once))
             if conflict is None:
                 return decided
-            rows = np.flatnonzero(decided.changes)[conflict.indices]
+            places = np.flatnonzero(decided.changes)[conflict.indices]
             entries = known(conflict.entries, self._layout)
-            if first is None and (entries == read[rows]).any():  # an id that occurs twice in these rows
-                first = first_places(ids)
-            read[rows] = entries
+            if first is None and rows.ids is not None and (entries == read[places]).any():  # an id that occurs twice
+                first = first_places(rows.ids)
+            read[places] = entries
 
-    def _count(self, decided: Decided, piece: int, now: float, sampled: Sampled | None) -> Decided:
+    def _count(self, decided: Decided, rows: MonitorRows, piece: int, now: float, sampled: Sampled | None) -> Decided:
         """Count rows without ids; with a seed only once per chunk of the request."""
-        change = self._change(decided, None, decided.predicted.entries, now, sampled)
+        change = self._change(decided, rows, decided.predicted.entries, now, sampled)
         self._ledger.commit(replace(change, once=self._once(str(piece))))
         return decided
 
@@ -409,6 +437,14 @@ class Ingestion:
         """A key that identifies a chunk of a repeated request."""
         known_for = max(_SEEDS_KNOWN, self._record.horizon)
         return None if self._seed is None else Once(f"{self._seed}:{piece}", known_for)
+
+
+def _others(decided: Decided, groups: Integers | None) -> int:
+    """The number of new rows that belong to a group beyond the limit."""
+    if groups is None:
+        return 0
+    is_new = (decided.outcome == RowOutcome.STORED) | (decided.outcome == RowOutcome.JOINED)
+    return int(np.count_nonzero(is_new & (groups == OTHER_GROUP)))
 
 
 def _fine(rows: MonitorRows, why: Whys, account: Account) -> MonitorRows:
@@ -428,8 +464,8 @@ def _parts(rows: MonitorRows) -> Iterator[MonitorRows]:
             yield named.part(start, start + MOST_ROWS)
         rows = replace(rows.taken(~has_id), ids=None)
     # Chunks are defined by positions in the request, so that a repeated request has the same chunks.
-    last = int(rows.numbers[-1]) // _MOST_WITHOUT + 1 if len(rows) else 0
-    cuts = np.searchsorted(rows.numbers, np.arange(last + 1) * _MOST_WITHOUT).tolist()
+    last = int(rows.numbers[-1]) // MOST_WITHOUT + 1 if len(rows) else 0
+    cuts = np.searchsorted(rows.numbers, np.arange(last + 1) * MOST_WITHOUT).tolist()
     for start, stop in pairwise(cuts):
         if start < stop:
             yield rows.part(start, stop)
@@ -451,7 +487,7 @@ def ingest(
     """
     store, account, now, numbered = requester.store, Account(), time(), 0
     ledger, groups = Ledger(store.redis, store.keys, record), MonitorGroups(store.redis, store.keys, record)
-    ingestion = Ingestion(ledger, groups, record, _apply_of(requester, record), requester.seed)
+    ingestion = Ingestion(ledger, groups, record, apply_of(requester.find_map, record), requester.seed)
     account.ignore(ignored)
     for what, rows in parts:
         account.note_unknown({row + numbered: name for row, name in rows.unknown.items()})
@@ -468,11 +504,11 @@ def ingest(
     return taken
 
 
-def _apply_of(requester: Requester, record: MonitorRecord) -> Apply | None:
+def apply_of(find_map: Callable[[str], HeldMap], record: MonitorRecord) -> Apply | None:
     """The function that applies the map of a monitor, if it has one; raises ``UnknownMap``."""
     if record.map is None:
         return None
-    fitted = requester.find_map(record.map).map
+    fitted = find_map(record.map).map
 
     def apply(predictions: Predictions) -> Floats:
         check_map_now(record, fitted)

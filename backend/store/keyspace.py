@@ -119,6 +119,10 @@ class Keyspace:
         """String: where a job writes a data set, JSON, as long as something of it may have to be removed."""
         return self._key("job-target", job_id)
 
+    def backfill(self, job_id: str) -> str:
+        """Hash: how far a job has read the files of a backfill, and its counts by outcome."""
+        return self._key("backfill", job_id)
+
     def line(self, queue: str) -> str:
         """Sorted set: messages of this tenant's jobs that wait for a worker of a queue, in their order."""
         return self._key("waiting", queue)

@@ -128,6 +128,11 @@ ALARMS: tuple[Example, ...] = (
 # --- Examples of ingestion
 
 _WATCHED = {"name": "fraud-detector"}
+_FILES_OF_ROWS: dict[str, Any] = {
+    "source": "scores",
+    "path": "2026-11/*.csv",
+    "columns": {"ids": "order", "predictions": "score", "labels": "outcome", "groups": "country"},
+}
 _KSERVE = {
     "ce-specversion": "1.0",
     "ce-id": "9f1c",
@@ -171,6 +176,22 @@ INGESTION: tuple[Example, ...] = (
         {"predictions": [0.07, 0.93]},
         path=_WATCHED,
         headers=_KSERVE,
+    ),
+    Example(
+        "POST /monitors/{name}/backfill",
+        "waiting",
+        "Files of a source, with a request that waits for them",
+        {"source": _FILES_OF_ROWS},
+        path=_WATCHED,
+        headers={"Prefer": "wait=60"},
+    ),
+    Example(
+        "POST /monitors/{name}/backfill",
+        "by-a-job",
+        "Late labels: 202 and a job",
+        {"source": _FILES_OF_ROWS | {"columns": {"ids": "order", "labels": "outcome"}}},
+        202,
+        path=_WATCHED,
     ),
 )
 

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
+from backend.monitors.row_fields import PredictionColumns
 from backend.monitors.rows import MonitorRows, What
 from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.errors import Offence
@@ -26,7 +27,6 @@ from service.formats.csv_text import CSV
 from service.formats.documents import of_text
 from service.formats.events import CloudEvent, is_binary, read_binary, read_structured
 from service.formats.media import EVENT, EVENTS, JSON, MERGE_PATCH
-from service.formats.monitor_fields import PredictionColumns
 from service.formats.options import Options, pointer_of, query_fields, read_options
 from service.formats.payload import Body, BodyLimits, Payload, with_numbers
 from service.guard import LightBodies, RequestMemory, Slots

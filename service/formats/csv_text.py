@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from backend.monitors.row_fields import ROW_BYTES, PredictionColumns, find_columns
 from backend.monitors.rows import MonitorRows, What, together
 from calibrant.core.errors import WrongShape
 from calibrant.io.errors import MalformedCsv
@@ -16,7 +17,6 @@ from calibrant.io.strict import WORDS, csv_table, read_csv
 from calibrant.io.texts import number
 from service.formats.documents import rows_of_columns
 from service.formats.format import Format, Memory, with_query
-from service.formats.monitor_fields import ROW_BYTES, PredictionColumns, find_columns
 from service.formats.payload import Body, BodyLimits
 
 #: Cells that are converted at once.

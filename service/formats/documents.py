@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from backend.monitors.row_fields import FIELDS, PredictionColumns, Whys, refuse_long
 from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why, together
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
@@ -34,7 +35,6 @@ from service.formats.json_body import (
     skeleton,
 )
 from service.formats.media import JSON
-from service.formats.monitor_fields import FIELDS, PredictionColumns, Whys, refuse_long
 from service.formats.payload import Array, Body, BodyLimits
 
 # --- Limits of text: rows become Python objects, which use more memory than their bytes

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from backend.monitors.row_fields import PredictionColumns
 from backend.monitors.rows import MonitorRows, What
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, WrongShape
 from calibrant.io.strict import Arrays, Fields
 from service.errors import InvalidField
-from service.formats.monitor_fields import PredictionColumns
 from service.formats.payload import Body, BodyLimits, Payload, fields_of_kind
 
 #: Reads the arrays and the options of a body; the last argument is the query.

@@ -9,6 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from backend.monitors.row_fields import (
+    FIELDS,
+    NEEDED,
+    ROW_BYTES,
+    PredictionColumns,
+    Whys,
+    plural,
+    refuse_long,
+)
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
 from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
@@ -18,15 +27,6 @@ from calibrant.io.errors import MalformedNpy, MalformedNpz
 from calibrant.io.strict import CLASSIFICATION, LABELS, NUMBERS, STRINGS, Arrays, Fields, read_npy, read_npz
 from service.errors import InvalidField, UnsupportedMediaType
 from service.formats.format import Format, Memory, Pieces, with_query
-from service.formats.monitor_fields import (
-    FIELDS,
-    NEEDED,
-    ROW_BYTES,
-    PredictionColumns,
-    Whys,
-    plural,
-    refuse_long,
-)
 from service.formats.payload import Array, Body, BodyLimits
 
 # --- Bodies of arrays

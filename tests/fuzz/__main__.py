@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from benchmarks.examples.record import admitting
 from service.stack import stack
 from tests.fuzz import ALL_PHASES, fuzz
 from tests.fuzz.hosts import fuzzed_host
@@ -17,7 +18,7 @@ options = parser.parse_args()
 with (
     store_folder() as folder,
     (folder / "log").open("ab") as log,
-    stack(host="127.0.0.1", port=0, data=folder / "data", log=log) as running,
+    stack(host="127.0.0.1", port=0, data=folder / "data", log=log, inherited=admitting()) as running,
 ):
     found = fuzz(running.url, examples=options.examples, phases=options.phases, seed=options.seed)
 with store_folder() as folder, fuzzed_host(folder / "host") as host:

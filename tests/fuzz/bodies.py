@@ -21,6 +21,9 @@ BATCH_VARIABLE = "FUZZ_BATCH"
 KNOWN_MAP = "fraud-detector"
 #: The same for maps of predictive distributions.
 KNOWN_DISTRIBUTION_MAP = "wind-speed"
+#: The files of a source that every fuzzed service has: those of the document's examples, and their columns.
+KNOWN_FILES = {"source": "scores", "path": "2026-11/*.csv"}
+_COLUMNS_OF_FILES = ("order", "score", "outcome", "country", "absent")
 #: Rows of a body at most, so that fits and tests stay quick.
 MOST_ROWS = 60
 _CLASSES = 3
@@ -60,6 +63,8 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
         return body
     if isinstance(body.get("instances"), list):
         return body | {"instances": _rows(np.random.default_rng(chosen))["predictions"]}
+    if isinstance(body.get("source"), dict):
+        body = body | {"source": _files(body["source"], np.random.default_rng(chosen))}
     kind = "regression" if body.get("prediction_kind") == "regression" else "classification"
     stored = {"batch": batches[kind], "map": KNOWN_MAP}
     kept: dict[str, Any] = body | {name: stored[name] for name in stored if isinstance(body.get(name), str)}
@@ -78,6 +83,15 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
     rows = _rows(random)
     fitted = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
     return {name: value for name, value in kept.items() if name not in ("scale", "classes", "options")} | fitted
+
+
+def _files(source: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+    """The files of a source that exists, with some of their columns in the place of those that were made up."""
+    columns = source.get("columns")
+    if isinstance(columns, dict):
+        names = [str(name) for name in random.choice(_COLUMNS_OF_FILES, len(columns))]
+        columns = {field: name for field, name in zip(columns, names, strict=True) if isinstance(columns[field], str)}
+    return source | KNOWN_FILES | {"columns": columns}
 
 
 def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:

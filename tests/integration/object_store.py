@@ -7,7 +7,7 @@ import http.client
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -28,7 +28,10 @@ _HOP = {"connection", "keep-alive", "transfer-encoding", "host", "content-length
 
 
 class Proxy(ThreadingHTTPServer):
-    """Forwards requests; ``faults`` are those of the next requests with GET, in this order."""
+    """Forwards requests; ``faults`` are those of the next requests with GET, in this order.
+
+    ``gate`` is called with each request before it is forwarded, and may wait.
+    """
 
     daemon_threads = True
 
@@ -37,6 +40,7 @@ class Proxy(ThreadingHTTPServer):
         self.behind, self.page = urlsplit(behind).netloc, page
         self.faults: deque[Fault] = deque()
         self.requests: list[str] = []
+        self.gate: Callable[[str], None] = lambda _: None
         self.lock = threading.Lock()
 
     @property
@@ -56,6 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
         with proxy.lock:
             proxy.requests.append(f"{self.command} {self.path}")
             fault = proxy.faults.popleft() if proxy.faults and self.command == "GET" else None
+        proxy.gate(f"{self.command} {self.path}")
         if fault == "throttle":
             self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>Please reduce your rate</Message></Error>")
             return

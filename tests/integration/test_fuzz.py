@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.examples.record import admitting
 from schemas.audit import AuditQuery
 from service.stack import Stack, stack
 from tests.fuzz import fuzz
@@ -25,7 +26,7 @@ def fuzzed(folder: Path) -> Iterator[Stack]:
     """A service of its own: what is fuzzed holds what no other test should meet."""
     with (
         (folder / "fuzzed.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "fuzzed", log=log) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "fuzzed", log=log, inherited=admitting()) as running,
     ):
         yield running
 

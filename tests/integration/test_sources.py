@@ -302,7 +302,9 @@ def test_the_guide_names_what_does_not_run(served: Served, tmp_path: Path, monke
     (declared,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     sources = read_declarations(json.dumps(tomllib.loads(declared)["sources"]))
     assert (sources["scores"].tenants, sources["shared"].write) == (("risk",), False)
-    evaluation, scoring = (json.loads(body) for body in re.findall(r"-d '(\{.*?^\})'", page, re.MULTILINE | re.DOTALL))
+    evaluation, scoring, filling = (
+        json.loads(body) for body in re.findall(r"-d '(\{.*?^\})'", page, re.MULTILINE | re.DOTALL)
+    )
     evaluation["source"]["path"] = "2026-11/**/*.parquet"
     report = body_of(served.owner.post("/evaluate", json=evaluation, headers=WAIT))
     assert (report["n"], set(report["groups"])) == (400, {"de", "no"})
@@ -311,3 +313,6 @@ def test_the_guide_names_what_does_not_run(served: Served, tmp_path: Path, monke
     assert served.owner.put("/maps/spam/aliases/champion", json={"version": 1}).status_code == 200
     scoring["source"]["path"] = "2026-11/**/*.parquet"
     assert body_of(served.owner.post("/datasets", json=scoring, headers=WAIT), 201)["rows"] == 600
+    body_of(served.owner.post("/monitors", json={"name": "churn"}), 201)
+    filling["source"]["path"] = "2026-11/**/*.parquet"
+    assert body_of(served.owner.post("/monitors/churn/backfill", json=filling, headers=WAIT))["joined"] == 600

@@ -22,12 +22,13 @@ from schemas.jobs import JobRecord, Kind
 FITS, GPU_FITS, EVALUATIONS = "fits", "fits-gpu", "evaluations"
 QUEUES = (GPU_FITS, FITS, EVALUATIONS)
 #: The default queue of each kind of job.
-QUEUE_OF: dict[Kind, str] = {"fit": FITS, "evaluate": EVALUATIONS, "score": EVALUATIONS}
+QUEUE_OF: dict[Kind, str] = {"fit": FITS, "evaluate": EVALUATIONS, "score": EVALUATIONS, "backfill": EVALUATIONS}
 #: Kind of job -> import path of its task; RQ runs nothing else.
 TASKS: dict[Kind, str] = {
     "fit": "workers.tasks.fit",
     "evaluate": "workers.tasks.evaluate",
     "score": "workers.tasks.score",
+    "backfill": "workers.tasks.backfill",
 }
 
 

@@ -156,7 +156,8 @@ class RowChanges:
     size, because trailing zeros are not stored. If a change ``forgets`` chunks, those of its ids that keep an entry are
     stored as if they had arrived now. ``tallies`` are added to each time bucket, measured and raw, as are ``waiting``,
     ``vectors``, ``counts`` and ``totals``; ``first`` is the time of the first new prediction. A change with ``once`` is
-    not repeated; with None only retries of this call are recognized.
+    not repeated; with None only retries of this call are recognized. ``account`` has the key of a hash outside the
+    monitor, and what is added to its fields.
     """
 
     ids: Ids | None
@@ -171,6 +172,7 @@ class RowChanges:
     waiting: Waiting = field(default_factory=dict)
     vectors: Reservoirs = field(default_factory=dict)
     first: float | None = None
+    account: tuple[str, Mapping[str, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,9 @@ class Ledger:
         strings, piece, fresh = _strings(change)
         close = rows_of_bucket(self._record)
         added = additions(k, change.tallies, change.waiting, change.vectors, change.counts, close)
+        if change.account is not None:
+            added.keys.append(change.account[0])
+            added.plan["counts"].append(change.account[1])
         plan = {"once": (once.name, once.seconds), "max_ids": self._record.max_ids, "fresh": fresh, "slot": slot}
         plan |= {"totals": change.totals} | added.plan
         if change.first is not None:

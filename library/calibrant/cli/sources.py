@@ -71,7 +71,12 @@ def source_arguments(columns: Columns, where: Sequence[str] | None, *names: str)
     found["group"] = (found.get("group") or [None])[0]
     predictions = list(found["prediction"])
     found["prediction"] = predictions[0] if len(predictions) == 1 else predictions
-    return found | {"where": [_condition(text) for text in where or ()]}
+    return found | {"where": conditions_of(where)}
+
+
+def conditions_of(where: Sequence[str] | None) -> list[list[Any]]:
+    """Parse the conditions of a command; raises ``BadParameter``."""
+    return [_condition(text) for text in where or ()]
 
 
 def _condition(text: str) -> list[Any]:

@@ -14,7 +14,16 @@ from service.route_table import LATER, RouteTable
 def test_a_first_request_for_a_call_loads_all_calls_of_its_pattern(pattern: re.Pattern[str]) -> None:
     eager = {call.path for call in RouteTable([]).calls}
     table = RouteTable([])
-    for path in ("/measures", "/diagrams", "/monitors", "/docs", "/decisions", "/audit", "/datasets"):
+    for path in (
+        "/measures",
+        "/diagrams",
+        "/monitors",
+        "/docs",
+        "/decisions",
+        "/audit",
+        "/datasets",
+        "/monitors/x/backfill",
+    ):
         if pattern.fullmatch(path):
             asyncio.run(table.load(path))
             break

@@ -10,10 +10,11 @@ import typer
 
 from calibrant.cli.exits import ABOVE, Refused
 from calibrant.cli.options import read_json, read_measures
-from calibrant.cli.output import Json, plain, say, table, write_json, write_lines
+from calibrant.cli.output import Json, bar, plain, say, table, write_json, write_lines
 from calibrant.cli.regression import check_alone
 from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
+from calibrant.cli.sources import Where, conditions_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from calibrant.cli.monitor_rows import What
     from calibrant.client.answers import (
         AdaptiveReading,
+        BackfillAnswer,
         DriftReading,
         EstimatesReading,
+        IngestionResult,
         LabelShiftReading,
         MonitorEvent,
         OnlineReading,
@@ -254,14 +257,57 @@ def send(
     with client_of(server, _WHOSE) as client:
         sent = send_forecast_file if regression else send_file
         outcome = sent(client, name, file, cast("What", what), columns, ExtraColumns(id_of, time_of))
+    _report(outcome, as_json=as_json)
+
+
+@monitors.command()
+def backfill(
+    name: Name,
+    path: Annotated[str, typer.Argument(help="File, folder or pattern below the root, such as 2026-11/*.parquet.")],
+    source: Annotated[str, typer.Option("--source", help="Name of a source that the server declares.")],
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option("--prediction", help="Column of numbers or lists; repeated, the column of each class."),
+    ] = None,
+    labels: Annotated[str | None, typer.Option("--label", help="Column of labels.")] = None,
+    ids: Annotated[
+        str | None, typer.Option("--id", help="Column of row ids; required without --prediction or --label.")
+    ] = None,
+    times: Annotated[str | None, typer.Option("--time", help="Column of timestamps. Default: now.")] = None,
+    groups: Annotated[str | None, typer.Option("--group", help="Column of group names.")] = None,
+    where: Where = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="parquet, csv, ndjson, arrow or delta. Default: by the suffix of each file."),
+    ] = None,
+    as_json: Json = False,
+    server: NeededServer = None,
+) -> None:
+    """Let a monitor ingest files of a source of the server, wait for the job, and print the counts.
+
+    Nothing about the files is inferred. The exit code is 1 if rows were refused or contradict an earlier label.
+    """
+    columns = {"ids": ids, "labels": labels, "timestamps": times, "groups": groups}
+    columns["predictions"] = predictions[0] if predictions and len(predictions) == 1 else predictions or None
+    rows = {"source": source, "path": path, "columns": columns, "where": conditions_of(where), "format": form}
+    with client_of(server, _WHOSE) as client, bar() as shown:
+        outcome = client.backfill(name, rows, progress=shown.of_job)
+    _report(outcome, as_json=as_json)
+
+
+def _report(outcome: IngestionResult | BackfillAnswer, *, as_json: bool) -> None:
+    """Print the counts of ingested rows and the first refused ones; exit with 1 if there are any."""
+    counts = outcome.to_dict()
     if as_json:
-        write_json(outcome.to_dict())
+        write_json(counts)
     else:
-        counts = [f"{count:,} {field.replace('_', ' ')}" for field, count in _counts(outcome.to_dict()) if count]
-        typer.echo(", ".join(counts) or "no rows")
+        sizes = ("rows", "files", "bytes")
+        listed = [f"{n:,} {field.replace('_', ' ')}" for field, n in _counts(counts) if n and field not in sizes]
+        typer.echo(", ".join(listed) or "no rows")
     for refusal in outcome.refusals:
         others = "" if refusal.rows == 1 else f" and {refusal.rows - 1:,} more rows"
-        say(f"row {refusal.row + 1}{others}: {refusal.detail}")
+        file = getattr(refusal, "file", None)
+        say(f"{'' if file is None else f'{plain(file)}, '}row {refusal.row + 1}{others}: {refusal.detail}")
     if outcome.refused or outcome.contradicted:
         raise typer.Exit(1)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers.aliases import Aliases, AliasRecord
     from calibrant.client.answers.audit import Actor, AuditPage, ChangeRecord, Promoter
     from calibrant.client.answers.audit_hooks import AuditHookAnswer, AuditHooksAnswer, HookProgress
+    from calibrant.client.answers.backfills import BackfillAnswer, RefusedFileRow
     from calibrant.client.answers.batches import BatchesAnswer, BatchRecord
     from calibrant.client.answers.catalogue import (
         DiagramEntry,
@@ -152,6 +153,7 @@ _MODULE_OF = {
     "AuditHookAnswer": "audit_hooks",
     "AuditHooksAnswer": "audit_hooks",
     "AuditPage": "audit",
+    "BackfillAnswer": "backfills",
     "BasisAnswer": "sources",
     "BatchRecord": "batches",
     "BatchReport": "evaluations",
@@ -254,6 +256,7 @@ _MODULE_OF = {
     "RecalibrationSpec": "monitors",
     "ReferenceReading": "monitor_answers",
     "ReferenceSpec": "monitors",
+    "RefusedFileRow": "backfills",
     "RefusedRow": "monitors",
     "ReliabilityReading": "monitor_answers",
     "ReportAnswer": "evaluations",
@@ -298,6 +301,7 @@ __all__ = [
     "AuditHookAnswer",
     "AuditHooksAnswer",
     "AuditPage",
+    "BackfillAnswer",
     "BasisAnswer",
     "BatchRecord",
     "BatchReport",
@@ -399,6 +403,7 @@ __all__ = [
     "RecalibrationSpec",
     "ReferenceReading",
     "ReferenceSpec",
+    "RefusedFileRow",
     "RefusedRow",
     "ReliabilityReading",
     "ReportAnswer",

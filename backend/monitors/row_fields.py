@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from backend.monitors.rows import MAX_GROUP_BYTES, What, Why
 from calibrant.core.errors import WrongShape
+from calibrant.io.errors import InvalidField
 from calibrant.io.strict import place_columns
-from service.errors import InvalidField
 
 #: The reason why each row is refused, 0 for none.
 Whys = npt.NDArray[np.uint8]
