@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
 
 import calibrant
+from calibrant.client import Calibrant
 from calibrant.core.errors import EngineUnavailable, OutOfRange
 from calibrant.core.progress import reporting
 from calibrant.distributed.arrow import Columns
@@ -31,12 +31,11 @@ from calibrant.distributed.storage import storage_of
 from calibrant.monitoring.event_tally import EventTally
 from service.stack import stack
 from tests.integration.failing_workers import KilledOnce
-from tests.integration.responses import body_of, problem_of
+from tests.integration.responses import problem_of
 from tests.rows import draw_event
 
 N, FILES = 40_000, 8
 COLUMNS = Columns.read(prediction="score", label="outcome", group="country")
-WAIT = {"Prefer": "wait=60"}
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +114,11 @@ def test_a_cancelled_job_leaves_its_parts_in_the_cluster(cluster: Client, root: 
         _gathered(root, _scheduler(cluster))
 
     async def is_empty(dask_scheduler: Any) -> bool:
-        while dask_scheduler.tasks:  # until the worker of the part that was running has ended it
-            import asyncio
+        import asyncio
 
-            await asyncio.sleep(0)
+        async with asyncio.timeout(300):
+            while dask_scheduler.tasks:  # until the scheduler has read that the client left
+                await asyncio.sleep(0)
         return True
 
     assert cluster.run_on_scheduler(is_empty)
@@ -156,15 +156,9 @@ def test_a_scheduler_that_is_killed_during_the_work_is_waited_for(root: Path, tm
 # --- Over HTTP
 
 
-@dataclass
-class Served:
-    """A service with a source and the cluster."""
-
-    client: httpx.Client
-
-
 @pytest.fixture(scope="module")
-def served(cluster: Client, root: Path, folder: Path) -> Iterator[Served]:
+def served(cluster: Client, root: Path, folder: Path) -> Iterator[httpx.Client]:
+    """A service with a source and the cluster."""
     inherited = {
         **os.environ,
         "CALIBRANT_SOURCES": json.dumps({"scores": {"root": f"file://{root}"}}),
@@ -175,7 +169,7 @@ def served(cluster: Client, root: Path, folder: Path) -> Iterator[Served]:
         running = opened.enter_context(
             stack(host="127.0.0.1", port=0, data=folder / "engines", log=log, inherited=inherited)
         )
-        yield Served(opened.enter_context(httpx.Client(base_url=running.url, timeout=90)))
+        yield opened.enter_context(httpx.Client(base_url=running.url, timeout=90))
 
 
 def _source(**changes: Any) -> dict[str, Any]:
@@ -184,24 +178,25 @@ def _source(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_results_of_a_cluster_differ_from_those_of_a_tally(served: Served, whole: EventTally) -> None:
+def test_results_of_a_cluster_differ_from_those_of_a_tally(served: httpx.Client, whole: EventTally) -> None:
     options: dict[str, Any] = {"measures": ["ece", "brier", "auroc"], "interval": 0.9}
-    answer = body_of(served.client.post("/evaluate", json={"source": _source(), **options}, headers=WAIT))
-    assert (answer["basis"]["engine"], answer["basis"]["form"], answer["basis"]["rows"]) == ("dask", "tally", N)
+    columns = {"predictions": "score", "labels": "outcome"}
+    with Calibrant(str(served.base_url), timeout=600) as client:  # which waits for jobs
+        answer = client.evaluate(source=_source(), **options)
+        made = client.fit("beta", source=_source(columns=columns))
+        local = client.evaluate(source=_source(engine="local"), measures=["ece"])
+    assert answer.basis is not None
+    assert (answer.basis.engine, answer.basis.form, answer.basis.rows) == ("dask", "tally", N)
     report = calibrant.evaluate_tally(whole, **options)
     for key, result in report.measures.items():
-        assert_allclose(answer["measures"][key]["value"], result.value, rtol=1e-12)
-        assert_allclose(answer["measures"][key]["interval"], result.interval, rtol=1e-12)
-    assert set(answer["groups"]) == {"de", "no"}
-    columns = {"predictions": "score", "labels": "outcome"}
-    made = body_of(
-        served.client.post("/maps", json={"source": _source(columns=columns), "method": "beta"}, headers=WAIT), 201
-    )
+        assert_allclose(answer.measures[key].value, result.value, rtol=1e-12)
+        assert_allclose(answer.measures[key].interval, result.interval, rtol=1e-12)
+    assert set(answer.groups or ()) == {"de", "no"}
     fitted = calibrant.fit_tally(whole, "beta")
-    assert made["n"] == N
-    assert_allclose(calibrant.load(made["document"]).apply([0.2, 0.8]), fitted.apply([0.2, 0.8]), rtol=1e-9)
-    local = body_of(served.client.post("/evaluate", json={"source": _source(engine="local")}, headers=WAIT))
-    assert (local["basis"]["engine"], local["n"]) == ("local", N)
+    assert made.n == N
+    assert_allclose(calibrant.load(made.document).apply([0.2, 0.8]), fitted.apply([0.2, 0.8]), rtol=1e-9)
+    assert local.basis is not None
+    assert (local.basis.engine, local.n) == ("local", N)
 
 
 @pytest.mark.slow
@@ -223,8 +218,8 @@ def test_results_of_a_cluster_differ_from_those_of_a_tally(served: Served, whole
     ],
 )
 def test_a_request_that_needs_the_rows_is_sent_to_a_cluster(
-    served: Served, path: str, body: dict[str, Any], pointer: str
+    served: httpx.Client, path: str, body: dict[str, Any], pointer: str
 ) -> None:
     sent = body | {"source": _source(**body.get("source", {}))}
-    status, code, place = problem_of(served.client.post(path, json=sent))
+    status, code, place = problem_of(served.post(path, json=sent))
     assert (status, code, place) == (422, "invalid-field", pointer)

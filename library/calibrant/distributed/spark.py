@@ -89,9 +89,9 @@ def tally(
     parts = source.select(*names).mapInArrow(_answers(columns), "partition int, answer binary").collect()
     counter = RowCounter(columns)
     for _, answer in sorted({part["partition"]: bytes(part["answer"]) for part in parts}.items()):
-        counted, _ = read_answer(answer)
-        if counted is not None:
-            counter.merge(counted)
+        of_part, _ = read_answer(answer)
+        if of_part is not None:
+            counter.merge(of_part)
     everything = counter.result()
     if everything is None:
         raise EmptyBatch.at("/source", "has no rows")
