@@ -18,6 +18,7 @@ PEERS := .venv-peers
 ARENA := .venv-arena
 DISTRIBUTIONS := .venv-distributions
 INTEGRATIONS := .venv-integrations
+SPARK := .venv-spark
 # Kubernetes' schemas do not include Kustomize's and KEDA's kinds; tests/contract checks these files.
 MANIFESTS := $(filter-out %/kustomization.yaml deploy/kubernetes/components/keda/%, $(wildcard deploy/kubernetes/*.yaml deploy/kubernetes/*/*.yaml deploy/kubernetes/*/*/*.yaml))
 
@@ -211,6 +212,14 @@ $(INTEGRATIONS)/installed: tests/integration/platforms.txt pyproject.toml constr
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r $< -c constraints.txt
 	@touch $@
+
+$(SPARK)/installed: tests/spark/requirements.txt library/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check -e ./library -r $< -c constraints.txt
+	@touch $@
+
+spark: $(SPARK)/installed ## test the counts of a cluster of Spark Connect, with killed executors; needs Java 17 (1.1 GB)
+	$(SPARK)/bin/python -m pytest tests/spark
 
 integrations: $(INTEGRATIONS)/installed ## run the MLflow and Evidently pages and KServe's client with these packages (1.5 GB)
 	$(INTEGRATIONS)/bin/python -m pytest tests/integration/test_platform_pages.py
@@ -415,4 +424,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environments and all caches
-	rm -rf $(VENV) $(PEERS) .venv-clinical $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .venv-clinical $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) $(SPARK) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

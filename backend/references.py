@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from backend.jobs import place_for_job, queue
 from backend.kinds import Arrays
 from backend.kinds.classes import CLASSES, compared_models, map_record, read_operation, record_of_counts
 from backend.requester import Requester
+from backend.settings import variable_of
 from backend.sources import Sources, opened
 from backend.store.chores import Chore, schedule
 from backend.store.errors import UnknownSource
@@ -26,7 +28,15 @@ from backend.store.server.connection import patiently, transact
 from backend.store.store import Store
 from backend.telemetry.observed import note_rows, span, traced
 from calibrant.calibrators import FitContext, Fitting
-from calibrant.core.errors import CalibrationError, InvalidOption, Offence, SourceTooLarge, TargetExists, token
+from calibrant.core.errors import (
+    CalibrationError,
+    EngineUnavailable,
+    InvalidOption,
+    Offence,
+    SourceTooLarge,
+    TargetExists,
+    token,
+)
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.distributed.accumulation import GatheredRows
 from calibrant.distributed.arrow import Columns
@@ -70,12 +80,16 @@ _POINTERS = {
 # --- Requests, which are checked without reading a file
 
 
-def _check(requester: Requester, rows: SourceRows, *, labelled: bool = True, several: bool = False) -> None:
+def _check(
+    requester: Requester, rows: SourceRows, *, labelled: bool = True, several: bool = False, counts: bool = False
+) -> None:
     """Check the files of a request, and which columns are named.
 
-    ``several`` if they are those of models.
+    ``several`` if they are those of models; ``counts`` if counts of the rows, which an engine returns, are enough.
     """
     check_files(requester, rows)
+    if rows.engine != "local" and not counts:
+        raise InvalidField.at("/source/engine", "must be local: this call needs the rows, not counts of them")
     if labelled and rows.columns.labels is None:
         raise InvalidField.at("/source/columns/labels", "is missing")
     wanted, other = ("models", "predictions") if several else ("predictions", "models")
@@ -93,6 +107,19 @@ def check_files(requester: Requester, rows: SourceFiles) -> None:
     check_path(rows.path, "/source/path")
     with in_request():
         read_conditions(rows.where)
+
+
+def _check_engine(requester: Requester, rows: SourceRows, options: EvaluateOptions | FitOptions) -> None:
+    """Check that the service has the engine of a request, and that counts of the rows are enough for its options."""
+    if rows.engine == "local":
+        return
+    if not requester.settings.dask_scheduler:
+        raise InvalidField.at("/source/engine", "must be local: the setting dask_scheduler of the service is empty")
+    for name in ("classes", "maps"):
+        if getattr(options, name, None) is not None:
+            raise InvalidField.at(f"/{name}", "cannot be combined with the engine dask, which returns counts of rows")
+    if rows.columns.weights is not None and options.weights_kind != "frequency":
+        raise InvalidField.at("/weights_kind", "must be frequency with the engine dask, which counts rows")
 
 
 def _sources(requester: Requester) -> Sources:
@@ -145,7 +172,8 @@ def _place(offence: Offence) -> Offence | None:
 def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> JobRecord:
     """Queue an evaluation of the rows of a source."""
     source = _alone(options, arrays, ("batch", "batches"))
-    _check(requester, source)
+    _check(requester, source, counts=True)
+    _check_engine(requester, source, options)
     request = CLASSES.evaluation(requester, options.model_copy(update={"source": None}), report=False)
     checked = request.options
     how = {"source": source, "scale": checked.scale, "weights_kind": checked.weights_kind}
@@ -175,7 +203,8 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     source = _alone(options, arrays, ("batch",))
     if source.columns.groups is not None:
         raise InvalidField.at("/source/columns/groups", "is not used by fits")
-    _check(requester, source)
+    _check(requester, source, counts=True)
+    _check_engine(requester, source, options)
     Fitting.read(options.method, options.options, options.reduction, where="/options")
     requester.store.charges.check_maps()
     given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
@@ -220,10 +249,25 @@ def _alone(
 
 def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kind: Any) -> SourceContent:
     with span("read"), step(0, 2, "reading"), in_request():
-        columns = _columns(rows, reduction)
-        found = gather(_scan(run, rows, columns), columns, kind=kind or "importance", scale=scale or "probability")
+        columns, scale = _columns(rows, reduction), scale or "probability"
+        scan = _scan(run, rows, columns)
+        if rows.engine == "dask":
+            found = _counted_by_dask(run, rows, scan, columns, scale)
+        else:
+            found = gather(scan, columns, kind=kind or "importance", scale=scale)
         note_rows((found.basis.rows,))
         return found
+
+
+def _counted_by_dask(run: Run, rows: SourceRows, scan: Scan, columns: Columns, scale: Any) -> SourceContent:
+    from calibrant.distributed.dask import gather_on_cluster  # few workers need it
+
+    scheduler = os.environ.get(variable_of("dask_scheduler"), "")
+    if not scheduler:
+        raise EngineUnavailable("the setting dask_scheduler of the worker is empty")
+    source = Sources.of_environment(run.tenant).find(rows.source)
+    root = {"root": source.root, "endpoint": source.endpoint, "region": source.region}
+    return gather_on_cluster(scan, root, columns, scheduler=scheduler, scale=scale)
 
 
 def _scan(run: Run, rows: SourceRows, *several: Columns) -> Scan:

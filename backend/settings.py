@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import UnionType
@@ -46,6 +47,12 @@ def check_sources(text: str) -> None:
         from schemas.sources import read_declarations  # slow to import, and most services have none
 
         read_declarations(text)
+
+
+def check_scheduler(text: str) -> None:
+    """Raise ``ValueError`` for a text that is no address of a Dask scheduler."""
+    if text and re.fullmatch(r"(tls|tcp)://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", text) is None:
+        raise ValueError("must be tls://HOST:PORT or tcp://HOST:PORT")
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,14 @@ class SharedSettings:
         "region are those of an object store that is not Amazon's; default: none; set the same value for the API and "
         "for the workers",
         check=check_sources,
+    )
+    dask_scheduler: str = setting(
+        "",
+        "address of a Dask scheduler, whose cluster counts the rows of sources for requests with the engine dask, such "
+        "as tls://dask.example.com:8786, or tcp:// in a network that only trusted programs can reach; certificates are "
+        "those of Dask's own configuration, such as DASK_DISTRIBUTED__COMM__TLS__CA_FILE; default: none; set the same "
+        "value for the API and for the workers",
+        check=check_scheduler,
     )
     drain_seconds: float = setting(
         10.0,

@@ -25,6 +25,7 @@ SourcePath = Annotated[
     ),
 ]
 FileFormat = Literal["parquet", "csv", "ndjson", "arrow", "delta"]
+Engine = Literal["local", "dask"]
 
 
 class SourceColumns(Document):
@@ -57,6 +58,11 @@ class SourceFiles(Document):
         examples=[[["country", "=", "de"]]],
     )
     format: FileFormat | None = Field(None, description="default: that of the suffix of each file")
+    engine: Engine = Field(
+        "local",
+        description="`dask` counts the rows on the cluster of the setting `dask_scheduler`, for evaluations, diagrams "
+        "and fits; the results are those of a tally",
+    )
 
 
 class SourceRows(SourceFiles):
@@ -135,6 +141,7 @@ class BasisAnswer(Document):
     tolerance: float | None = Field(
         description="of a tally: the most by which a prediction differs from the one that stands for it; otherwise null"
     )
+    engine: Engine = Field("local", description="what read the files: the worker of the job, or a cluster of Dask")
 
 
 class DatasetOptions(Document):

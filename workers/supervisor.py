@@ -167,7 +167,7 @@ def supervise(plan: WorkerSettings) -> None:
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
     webhooks = ("webhook_hosts", "webhook_private_addresses", "public_url")
     audit = ("audit_entries", "audit_days")
-    for name in (*webhooks, *audit, "quota_maps", "store_budget", "otlp_endpoint", "sources"):
+    for name in (*webhooks, *audit, "quota_maps", "store_budget", "otlp_endpoint", "sources", "dask_scheduler"):
         if (value := getattr(plan, name)) is not None:
             os.environ[variable_of(name)] = str(value)
     # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.

@@ -62,7 +62,7 @@ class Basis:
     """What the results of a source were computed from.
 
     ``form`` is ``rows``, ``distinct`` (counts of distinct predictions) or ``tally`` (of 2,048 cells), in which a
-    prediction differs by at most ``tolerance`` from the one that stands for it.
+    prediction differs by at most ``tolerance`` from the one that stands for it. ``engine`` read the files.
     """
 
     form: Literal["rows", "distinct", "tally"]
@@ -70,6 +70,7 @@ class Basis:
     bytes: int
     files: int
     tolerance: float | None = None
+    engine: Literal["local", "dask"] = "local"
 
 
 @dataclass(frozen=True, repr=False)

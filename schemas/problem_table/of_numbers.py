@@ -103,6 +103,13 @@ OF_NUMBERS = {
         "with importance weights, for a comparison, or with `classes`.",
         "Name one event, such as `class:1`, use whole-number weights, or add conditions to `where`.",
     ),
+    "engine-unavailable": ProblemRow(
+        503,
+        "The cluster cannot do the work",
+        "The Dask scheduler of the service cannot be reached or was lost, several of its workers were lost while they "
+        "counted the same part of the source, or they have another version of `calibrant`.",
+        "Send the request again when the cluster is well, or with the engine `local`.",
+    ),
     "target-exists": ProblemRow(
         409,
         "Something is at the target",

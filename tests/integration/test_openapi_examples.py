@@ -35,7 +35,7 @@ NOT_BY_A_REQUEST = {
     "no-bins", "url-too-long",
     "headers-too-large", "unsupported-transfer-coding", "stopping", "too-many-connections", "spool-full",
     "job-not-final", "invalid-token", "issuer-unavailable",
-    "source-unreadable", "source-changed", "source-too-large", "target-exists",
+    "source-unreadable", "source-changed", "source-too-large", "target-exists", "engine-unavailable",
     "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook", "extra-not-installed",
     # Bodies that are not text cannot be shown.
     *({one.malformed.code for one in FORMATS} - {"malformed-json", "malformed-npz"}),

@@ -271,6 +271,8 @@ def test_a_tenant_uses_the_source_of_another_or_writes_where_it_may_only_read(se
         ({"where": [["country", "=", "fr"]]}, "empty-batch", "/source"),
         ({"path": "2026-12/*.parquet"}, "empty-batch", "/source"),
         ({"url": "s3://bucket/x"}, "invalid-field", "/source/url"),
+        ({"engine": "dask"}, "invalid-field", "/source/engine"),
+        ({"engine": "tcp://127.0.0.1:8786"}, "invalid-field", "/source/engine"),
     ],
 )
 def test_an_invalid_reference_is_not_named(served: Served, changes: dict[str, Any], code: str, pointer: str) -> None:

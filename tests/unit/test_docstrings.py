@@ -13,7 +13,7 @@ from numpydoc.validate import validate
 
 import calibrant
 import calibrant.comparison
-from calibrant.distributed import arrow, dask, duckdb
+from calibrant.distributed import arrow, dask, duckdb, spark
 
 #: Blank lines; a docstring; its summary; parameters and their types; returns; examples; see also.
 CHECKS = {
@@ -46,9 +46,11 @@ def _documented() -> Iterator[tuple[str, Any]]:
     """Public classes and functions, and the methods and properties of the classes."""
     named = {f"calibrant.{name}": getattr(calibrant, name) for name in calibrant.__all__}
     named |= {f"calibrant.comparison.{name}": getattr(calibrant.comparison, name) for name in COMPARISON}
-    named |= {f"{module.__name__}.tally": module.tally for module in (arrow, dask, duckdb)}
+    named |= {f"{module.__name__}.tally": module.tally for module in (arrow, dask, duckdb, spark)}
     named |= {
-        f"{module.__name__}.{name}": vars(module)[name] for module in (dask, duckdb) for name in ("evaluate", "fit")
+        f"{module.__name__}.{name}": vars(module)[name]
+        for module in (dask, duckdb, spark)
+        for name in ("evaluate", "fit")
     }
     for entry in (calibrant.MEASURES["ece"], calibrant.METHODS["platt"]):
         named[f"{type(entry).__module__}.{type(entry).__name__}"] = type(entry)

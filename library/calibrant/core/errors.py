@@ -341,6 +341,12 @@ class SourceTooLarge(CalibrationError):
     code = "source-too-large"
 
 
+class EngineUnavailable(CalibrationError):
+    """A cluster that cannot be reached, lost its workers again and again, or has another version of this library."""
+
+    code = "engine-unavailable"
+
+
 class TargetExists(CalibrationError):
     """A target where there is something already."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -255,9 +255,11 @@ class Scan:
         of_keys = [condition for condition in self.where if condition[0] in keys]
         return all(_meets(keys[condition[0]], condition) for condition in of_keys) if of_keys else None
 
-    def read(self, columns: Sequence[str], coded: str | None = None) -> Generator[tuple[FilePiece, Any]]:
-        """Yield the record batches of some columns with their pieces, and None after those of a piece."""
-        for piece in self.pieces():
+    def read(
+        self, columns: Sequence[str], coded: str | None = None, pieces: Iterable[FilePiece] | None = None
+    ) -> Generator[tuple[FilePiece, Any]]:
+        """Yield the record batches of some columns with their pieces, by default all; None after those of a piece."""
+        for piece in self.pieces() if pieces is None else pieces:
             for batch in self.batches(piece, columns, coded):
                 yield piece, batch
             yield piece, None
@@ -476,9 +478,9 @@ class BytesRead:
         self.rows += rows
         self._report()
 
-    def end(self, piece: FilePiece) -> None:
-        """Count a piece that was read completely."""
-        self._done += piece.size
+    def end(self, size: int) -> None:
+        """Count the bytes of a piece that was read completely."""
+        self._done += size
         self._report()
 
     def _report(self) -> None:

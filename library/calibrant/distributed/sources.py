@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,8 +22,8 @@ from calibrant.core.options import read_seed
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.distributed.accumulation import MEMORY, TOLERANCE, Accumulation, DistinctCounts, GatheredRows
-from calibrant.distributed.arrow import Columns, check_order, placed
-from calibrant.distributed.scan import BytesRead, Scan, ahead
+from calibrant.distributed.arrow import Columns, RowCounter, check_order, placed
+from calibrant.distributed.scan import BytesRead, FilePiece, Scan, ahead
 from calibrant.distributed.storage import opened_target, opened_url
 from calibrant.distributed.target import Scored, Scoring
 from calibrant.evaluation import Basis, Report, evaluate
@@ -57,22 +57,24 @@ def gather(
     With conditions, rows are counted among those that meet them.
     """
     held = Accumulation(columns, memory=memory, kind=kind, scale=scale)
-    _read(scan, [(columns, held)])
+    read_rows(scan, [(columns, held)])
     value = held.result()
     tolerance = TOLERANCE if held.form == "tally" else None
     return SourceContent(value, Basis(held.form, held.n, scan.total, len(scan.files), tolerance))
 
 
-def _read(scan: Scan, forms: Sequence[tuple[Columns, Accumulation]]) -> None:
-    """Read a scan once, and add its rows to each of the forms."""
+def read_rows(
+    scan: Scan, forms: Sequence[tuple[Columns, Accumulation | RowCounter]], pieces: Iterable[FilePiece] | None = None
+) -> None:
+    """Read a scan once, or some pieces of it, and add the rows to each of the forms."""
     for columns, _ in forms:
         check_order(columns)
     progress, first_row = BytesRead(scan.total), 0
     names = list(dict.fromkeys(name for columns, _ in forms for name in columns.named.values()))
-    with closing(ahead(scan.read(names, forms[0][0].group))) as rows:
+    with closing(ahead(scan.read(names, forms[0][0].group, pieces))) as rows:
         for piece, batch in rows:
             if batch is None:
-                progress.end(piece)
+                progress.end(piece.size)
                 first_row = 0
                 continue
             if batch.num_rows:
@@ -99,7 +101,7 @@ def gather_models(
     """
     how: Any = {"memory": memory // max(len(models), 1), "kind": kind, "scale": scale}
     forms = {name: Accumulation(columns, needing="comparisons", **how) for name, columns in models.items()}
-    _read(scan, [(models[name], held) for name, held in forms.items()])
+    read_rows(scan, [(models[name], held) for name, held in forms.items()])
     rows: dict[str, Any] = {name: held.result() for name, held in forms.items()}
     n = next(iter(forms.values())).n
     return rows, Basis("rows", n, scan.total, len(scan.files))

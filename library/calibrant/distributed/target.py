@@ -114,7 +114,7 @@ class Scoring:
                 part = Part(**stored)
                 progress.add(part.rows)
             parts.append(part)
-            progress.end(piece)
+            progress.end(piece.size)
         return self._publish(self._stage_manifest(parts))
 
     def _published(self) -> Scored | None:

@@ -1,0 +1,185 @@
+"""Tallies by Spark: one per partition of a data frame, merged by the caller. Works with Spark Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from calibrant.core.batch import Scale
+from calibrant.core.errors import EmptyBatch, InvalidOption, requires
+from calibrant.distributed.arrow import Columns, RowCounter, counted, divided
+from calibrant.distributed.partial_sums import answer_of, read_answer
+from calibrant.evaluation import Report
+from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
+from calibrant.monitoring.event_tally import EventTally
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def tally(
+    source: Any,
+    *,
+    prediction: str | Sequence[str],
+    label: str,
+    group: str | None = None,
+    fold: str | None = None,
+    weight: str | None = None,
+    reduction: str | None = None,
+    scale: Scale = "probability",
+) -> EventTally:
+    """Count the rows of a Spark data frame on its executors.
+
+    Parameters
+    ----------
+    source : pyspark.sql.DataFrame
+        Rows to count, of Spark Connect or of a session in this process.
+    prediction : str or sequence of str
+        Column of the predictions (numbers, or lists of K numbers), or K columns.
+    label : str
+        Column of the labels.
+    group : str, optional
+        Column of group names: strings, integers or dates; null means no group.
+    fold : str, optional
+        Column of folds, integers from 0 to 4.
+    weight : str, optional
+        Column of integer weights.
+    reduction : str, optional
+        As for ``calibrant.tally``.
+    scale : {"probability", "logit"}, default "probability"
+        Scale of the predictions.
+
+    Returns
+    -------
+    EventTally
+        Counts of all rows.
+
+    Raises
+    ------
+    CalibrationError
+        If an argument or a row is invalid; the error names the partition, and the row there, from 0.
+
+    See Also
+    --------
+    calibrant.tally : Counts arrays.
+    evaluate : Counts and evaluates.
+
+    Notes
+    -----
+    The Python of the executors needs this package and pyarrow. A partition is counted in one task, which holds the rows
+    of an Arrow batch; Spark repeats the task if its executor is lost, and the partition is counted once. Only tallies
+    are returned.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import spark
+    >>> rows = session.read.parquet("s3a://bucket/rows")  # doctest: +SKIP
+    >>> counted = spark.tally(rows, prediction="p", label="y", group="country")  # doctest: +SKIP
+    """
+    columns = Columns.read(
+        prediction=prediction, label=label, group=group, fold=fold, weight=weight, reduction=reduction, scale=scale
+    )
+    if not hasattr(source, "mapInArrow"):
+        raise InvalidOption.at("/source", "must be a data frame of Spark")
+    for argument, name in columns.named.items():
+        if list(source.columns).count(name) != 1:
+            raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
+    names = [f"`{name.replace('`', '``')}`" for name in dict.fromkeys(columns.named.values())]
+    parts = source.select(*names).mapInArrow(_answers(columns), "partition int, answer binary").collect()
+    counter = RowCounter(columns)
+    for _, answer in sorted({part["partition"]: bytes(part["answer"]) for part in parts}.items()):
+        of_part, _ = read_answer(answer)
+        if of_part is not None:
+            counter.merge(of_part)
+    everything = counter.result()
+    if everything is None:
+        raise EmptyBatch.at("/source", "has no rows")
+    return everything
+
+
+def _answers(columns: Columns) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that counts a partition; Spark sends it to the executors with the names of the columns."""
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with requires("files"):
+            import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        answer = answer_of(lambda: (counted(batches, columns, f"partition {partition}"), 0))
+        yield pa.RecordBatch.from_pydict(
+            {"partition": pa.array([partition], pa.int32()), "answer": pa.array([answer], pa.binary())}
+        )
+
+    return count
+
+
+def evaluate(source: Any, **options: Any) -> Report:
+    """Measure how well the predictions of a Spark data frame are calibrated.
+
+    Parameters
+    ----------
+    source : pyspark.sql.DataFrame
+        As for ``tally``.
+    **options : object
+        Columns as for ``tally``, and options of ``calibrant.evaluate_tally``: ``measures``, ``diagrams``, ``map``,
+        ``interval``, ``resamples`` and ``seed``.
+
+    Returns
+    -------
+    Report
+        As from ``calibrant.evaluate_tally``.
+
+    Raises
+    ------
+    CalibrationError
+        As for ``tally``.
+
+    See Also
+    --------
+    tally : Counts the rows.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import spark
+    >>> report = spark.evaluate(rows, prediction="p", label="y")  # doctest: +SKIP
+    """
+    columns, others = divided(options)
+    return evaluate_tally(tally(source, **columns), **others)
+
+
+def fit(source: Any, method: str, **options: Any) -> CalibrationMap:
+    """Fit a calibration map to a Spark data frame.
+
+    Parameters
+    ----------
+    source : pyspark.sql.DataFrame
+        As for ``tally``.
+    method : str
+        Name in ``calibrant.METHODS``.
+    **options : object
+        Columns as for ``tally``, and options of ``calibrant.fit_tally``: ``seed``, ``device`` and those of the method.
+
+    Returns
+    -------
+    CalibrationMap
+        The fitted map.
+
+    Raises
+    ------
+    CalibrationError
+        As for ``tally`` and ``calibrant.fit_tally``.
+
+    See Also
+    --------
+    tally : Counts the rows.
+
+    Examples
+    --------
+    >>> from calibrant.distributed import spark
+    >>> fitted = spark.fit(rows, "isotonic", prediction="p", label="y")  # doctest: +SKIP
+    """
+    columns, others = divided(options)
+    return fit_tally(tally(source, **columns), method, **others)
