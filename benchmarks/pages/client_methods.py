@@ -388,9 +388,7 @@ def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Metho
     is_stored = method.first == "batches"  # without rows
     leading = [] if method.first is None else [_first(method.first, fields[method.first])]
     if appends:
-        leading.append(
-            _Argument("batch", "batch: str | BatchRecord", "batch : str or BatchRecord\n    Id of the batch.")
-        )
+        leading.append(_APPENDED)
     if is_stored:
         rows = None
     elif of_classes:
