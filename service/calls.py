@@ -194,7 +194,7 @@ class Call:
     from_memory
         Whether the call is nevertheless answered then for maps in the memory of the process.
     client
-        Name of the method of the clients, or several methods. Those with changes or a stream are written by hand.
+        Name of the method of the clients, or several methods. Those with a stream are written by hand.
     tag
         Section of the document, by default that of the module.
     """

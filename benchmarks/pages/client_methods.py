@@ -200,8 +200,7 @@ def _of_call(call: Call, method: ClientMethod) -> _Method:
     arguments += [_FORM] if has_form else []
     others = [argument for name, argument in named.items() if name != method.first]
     signature = ", ".join(argument.signature for argument in (*arguments, *([_STAR] if others else []), *others))
-    parts = [re.sub(r'"{(\w+)}"', lambda part: _path_name(call, part[1]), f'"{part}"') for part in call.path.split("/")]
-    path = f"path_of({', '.join(parts[1:])})"
+    path = _path(call)
     sent = [f'"{name}": {_sent_as(argument.name, options[name])}' for name, argument in named.items()]
     query = "{" + ", ".join([*sent, *_fixed(method.query)]) + "}"
     returned = "bytes" if method.media is not None else _returned(answer, method, yields=yields)
@@ -227,28 +226,35 @@ def _of_call(call: Call, method: ClientMethod) -> _Method:
     return _Method(method.name, signature, returned, yields, docstring, source, answer_field=method.answer_field)
 
 
+def _path(call: Call) -> str:
+    parts = [re.sub(r'"{(\w+)}"', lambda part: _path_name(call, part[1]), f'"{part}"') for part in call.path.split("/")]
+    return f"path_of({', '.join(parts[1:])})"
+
+
 def _of_fields(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Method:
-    """A method whose arguments are the parts of the path, the ``first`` field, and the others by name."""
-    places = re.findall(r"{(\w+)}", call.path)
-    leading = [_of_path(place, parameter(call.path, place)[0]) for place in places]
+    """A method whose arguments are the parts of the path, the ``first`` field, and the others or changes by name."""
+    places, answer = re.findall(r"{(\w+)}", call.path), method.answer or call.answer
+    leading = [_of_path(_path_name(call, place), parameter(call.path, place)[0]) for place in places]
     if method.first is not None:
         field = model.model_fields[method.first]
         leading.append(_of_path(method.first, field.description or MEANINGS[method.first]))
-    named = [_option(name, field) for name, field in model.model_fields.items() if name != method.first]
-    path = ", ".join(re.sub(r'"{(\w+)}"', r"\1", f'"{part}"') for part in call.path.strip("/").split("/"))
-    given = "{" + ", ".join(f'"{name}": {name}' for name in model.model_fields) + "}"
-    answer = method.answer or call.answer
-    request = f'with_fields("{call.method}", path_of({path}), {given})'
+    if call.method == "PATCH":
+        named = [_changes(model)]
+        source = f"changed(self._patience, {_path(call)}, changes, {model.__name__}.__annotations__, {_type(answer)})"
+    else:
+        named = [_STAR, *(_option(name, field) for name, field in model.model_fields.items() if name != method.first)]
+        given = "{" + ", ".join(f'"{name}": {name}' for name in model.model_fields) + "}"
+        request = f'with_fields("{call.method}", {_path(call)}, {given})'
+        source = f"answered(send(self._patience, {request}), {_type(answer)})"
     codes = [code for code in call.problems if code != "store-unavailable"]
     sections = {
-        "Parameters": "\n".join(argument.entry for argument in (*leading, *named)),
+        "Parameters": "\n".join(argument.entry for argument in (*leading, *named) if argument.entry),
         "Returns": f"{_type(answer)}\n{_text_of(_first_line(answer))}",
         "Raises": f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else "",
         "Examples": _examples(call, method),
     }
-    signature = ", ".join(argument.signature for argument in (*leading, _STAR, *named))
+    signature = ", ".join(argument.signature for argument in (*leading, *named))
     docstring = _whole(method.summary or _summary(call), sections)
-    source = f"answered(send(self._patience, {request}), {_type(answer)})"
     return _Method(method.name, signature, _type(answer), False, docstring, source, has_body=True)
 
 
@@ -259,6 +265,12 @@ class _Argument:
     name: str
     signature: str
     entry: str
+
+
+def _changes(model: type[BaseModel]) -> _Argument:
+    names = [f"``{name}``" for name in model.model_fields]
+    text = _text_of(f"New values of {', '.join(names[:-1])} and {names[-1]}; others are kept, and None removes a value")
+    return _Argument("changes", f"**changes: Unpack[{model.__name__}]", f"**changes\n{text}")
 
 
 #: What precedes arguments that have only a name.
@@ -388,9 +400,7 @@ def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Metho
     is_stored = method.first == "batches"  # without rows
     leading = [] if method.first is None else [_first(method.first, fields[method.first])]
     if appends:
-        leading.append(
-            _Argument("batch", "batch: str | BatchRecord", "batch : str or BatchRecord\n    Id of the batch.")
-        )
+        leading.append(_APPENDED)
     if is_stored:
         rows = None
     elif of_classes:
@@ -615,7 +625,7 @@ from typing import Any, TYPE_CHECKING, Unpack, overload
 from calibrant.client.{client.module} import {client.base}
 from calibrant.client.calls import {written}
 from calibrant.client.calls.jobs import Progress
-from calibrant.client.declared import pages, removal, result
+from calibrant.client.declared import changed, pages, removal, result
 from calibrant.client.frames import ArrayLike, DistributionRows, RowArguments, RowColumns, moment_of
 from calibrant.client.requests import path_of, with_fields
 from calibrant.client.retries import send

@@ -201,10 +201,21 @@ async def get_document(map: str, request: Request, here: Here) -> Response:
         tagged=True,
         conditional=True,
         problems=("unknown-map",),
+        client=(
+            ClientMethod(
+                "describe", summary="Change the description of a map, or some tags, of which None removes one."
+            ),
+        ),
     )
 )
 async def patch_map(map: str, request: Request, here: Here) -> Response:
-    """Change the tags and the description of a map with a JSON merge patch: null removes, omitted fields are kept."""
+    """Change the tags and the description of a map with a JSON merge patch: null removes, omitted fields are kept.
+
+    Examples
+    --------
+    >>> client.describe("spam", tags={"stage": "shadow"}).tags
+    {'stage': 'shadow'}
+    """
     patch = await read_fields(request, here.settings, MapChanges)
     record = await run_in_thread(maps.change_map, here, map, patch, Conditions.of(request.headers).require)
     return _tagged(to_bytes(record))

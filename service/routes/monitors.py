@@ -232,6 +232,7 @@ async def get_window_png(name: str, request: Request, here: Here) -> Response:
         tagged=True,
         conditional=True,
         problems=(*OF_DEFINITIONS, "unknown-monitor"),
+        client=(ClientMethod("change_monitor", summary="Change fields of a monitor; its counts are kept."),),
     )
 )
 async def patch_monitor(name: str, request: Request, here: Here) -> Response:
@@ -240,6 +241,11 @@ async def patch_monitor(name: str, request: Request, here: Here) -> Response:
     The body is a JSON merge patch: objects are merged, and lists are replaced as a whole. A hook without a secret keeps
     the secret of the existing hook with the same name. If the policy moves an alias by itself, before or after the
     change, it also needs the scope ``maps:promote``.
+
+    Examples
+    --------
+    >>> client.change_monitor("inbox", description="mails of the live model").description
+    'mails of the live model'
     """
     patch = await read_fields(request, here.settings, MonitorPatch)
     conditions = Conditions.of(request.headers)

@@ -85,7 +85,7 @@ from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, AppliedSets, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
 from calibrant.client.connection import Connection
-from calibrant.client.declared import pages, removal, result
+from calibrant.client.declared import changed, pages, removal, result
 from calibrant.client.events import JobEvent
 from calibrant.client.frames import (
     ArrayLike,
@@ -1281,6 +1281,33 @@ class Calibrant(Connection):
             )
         )
 
+    def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
+        """Change the description of a map, or some tags, of which None removes one.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id of a map, a name (its newest version), name:version or name@alias.
+        **changes
+            New values of ``description`` and ``tags``; others are kept, and None removes a value.
+
+        Returns
+        -------
+        MapRecord
+            A stored map: its summary, the bins of its fit, and its document.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``unknown-map``.
+
+        Examples
+        --------
+        >>> client.describe("spam", tags={"stage": "shadow"}).tags
+        {'stage': 'shadow'}
+        """
+        return self._run(changed(self._patience, path_of("maps", map), changes, MapChanges.__annotations__, MapRecord))
+
     def find_segments(
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
@@ -1760,6 +1787,38 @@ class Calibrant(Connection):
             )
         )
 
+    def change_monitor(self, name: str, **changes: Unpack[MonitorPatch]) -> MonitorAnswer:
+        """Change fields of a monitor; its counts are kept.
+
+        Parameters
+        ----------
+        name : str
+            Name of the monitor.
+        **changes
+            New values of ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
+            ``recalibration`` and ``retention``; others are kept, and None removes a value.
+
+        Returns
+        -------
+        MonitorAnswer
+            A monitor as callers see it; a hook has its secret only in the response that generated it.
+
+        Raises
+        ------
+        ProblemResponse
+            With the code ``invalid-option``, ``hook-refused``, ``unknown-map-reference``, ``unknown-batch-reference``,
+            ``unknown-measure``, ``unknown-method``, ``unknown-reduction``, ``scale-mismatch``, ``out-of-range``,
+            ``prediction-kind-mismatch``, ``wrong-shape``, ``no-labels`` or ``unknown-monitor``.
+
+        Examples
+        --------
+        >>> client.change_monitor("inbox", description="mails of the live model").description
+        'mails of the live model'
+        """
+        return self._run(
+            changed(self._patience, path_of("monitors", name), changes, MonitorPatch.__annotations__, MonitorAnswer)
+        )
+
     def decision_curve(
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
@@ -2063,29 +2122,6 @@ class Calibrant(Connection):
         """
         return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed))
 
-    def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
-        """Change what is stored about a map, such as its tags and its description.
-
-        Parameters
-        ----------
-        map : str or MapSummary
-            Id, name, ``name:version`` or ``name@alias``.
-        **changes
-            New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
-            other tags are kept.
-
-        Returns
-        -------
-        MapRecord
-            The changed map.
-
-        Examples
-        --------
-        >>> client.describe("spam", tags={"stage": "shadow"}).tags
-        {'stage': 'shadow'}
-        """
-        return self._run(maps.describe(self._patience, map, **changes))
-
     def export_map(self, map: str | MapSummary) -> dict[str, Any]:
         """Return the document of a map, which ``calibrant.load`` reads.
 
@@ -2176,29 +2212,6 @@ class Calibrant(Connection):
         return self._run(
             monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
         )
-
-    def change_monitor(self, name: str, **watched: Unpack[MonitorPatch]) -> MonitorAnswer:
-        """Change fields of a monitor; its counts are kept.
-
-        Parameters
-        ----------
-        name : str
-            Name of the monitor.
-        **watched
-            New values of ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
-            ``recalibration`` or ``retention``. None removes ``description``, ``interval`` and ``reference``.
-
-        Returns
-        -------
-        MonitorAnswer
-            The changed monitor.
-
-        Examples
-        --------
-        >>> client.change_monitor("inbox", description="mails of the live model").description
-        'mails of the live model'
-        """
-        return self._run(monitors.change_monitor(self._patience, name, **watched))
 
     def send_rows(
         self,

@@ -1,11 +1,12 @@
-"""The steps of calls without a body, which the generated methods of the clients use."""
+"""The steps of calls without a body or with changes, which the generated methods of the clients use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from calibrant.client.requests import get, read
+from calibrant.client.frames import refuse_unknown
+from calibrant.client.requests import get, read, with_changes
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import JSON, Item, Items, Request, Steps
 
@@ -33,6 +34,13 @@ def result(
     if method != "GET":
         request = Request(method, path, request.query, {"Accept": JSON})
     return read(kind, (yield from send(patience, request)))
+
+
+def changed(patience: Patience, path: str, changes: Mapping[str, Any], known: Iterable[str], kind: type[T]) -> Steps[T]:
+    """Change some of the ``known`` fields, of which None removes a value, and return the decoded response."""
+    refuse_unknown(changes, [*known])
+    plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in changes.items()}
+    return read(kind, (yield from send(patience, with_changes(path, plain))))
 
 
 def removal(patience: Patience, path: str) -> Steps[None]:

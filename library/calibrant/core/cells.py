@@ -300,11 +300,6 @@ class Cells:
         return _running(self.w) if self.w is self.rows else _cumulative(self.w)
 
     @cached_property
-    def cumulative_w2(self) -> Floats:
-        """Sum of squared weights up to each cell, with a leading 0: ``(m + 1,)``."""
-        return self.cumulative_w if self.w2 is self.w else _cumulative(self.w2)
-
-    @cached_property
     def cumulative_wy(self) -> Floats:
         """Mass of positives up to each cell, with a leading 0: ``(m + 1,)``."""
         return _running(self.wy) if self.w is self.rows else _cumulative(self.wy)

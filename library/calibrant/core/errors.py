@@ -61,7 +61,47 @@ def untoken(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
 
 
-class CalibrationError(ValueError):
+class PlacedError(ValueError):
+    """The message and the places of an error, and how others are made from them."""
+
+    def __init__(self, detail: str, offences: Sequence[Offence] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.offences = tuple(offences)
+
+    @classmethod
+    def at(cls, pointer: str, detail: str) -> Self:
+        """Create the error for one place; the ``detail`` follows its name.
+
+        >>> from calibrant import CalibrationError
+        >>> CalibrationError.at("/seed", "must be an integer")
+        CalibrationError('seed must be an integer')
+        """
+        return cls(f"{pointer[1:]} {detail}" if pointer else detail, (Offence(pointer, detail),))
+
+    def about(self, field: str, argument: str) -> Self:
+        """Return the same error about another argument than ``field``, in its message and its places.
+
+        >>> from calibrant import CalibrationError
+        >>> CalibrationError.at("/predictions/3", "must be in [0, 1]").about("predictions", "models/rf")
+        CalibrationError('models/rf/3 must be in [0, 1]')
+        """
+        old, new = f"/{field}", f"/{argument}"
+        places = [Offence(o.pointer.replace(old, new, 1), o.detail.replace(old, new)) for o in self.offences]
+        detail = re.sub(rf"^{field}(?=[:/])", lambda _: argument, self.detail).replace(old, new)
+        return type(self)(detail if detail.startswith(argument) else f"{argument}: {detail}", places)
+
+    def under(self, prefix: str) -> Self:
+        """Return the same error with its places moved below a prefix, a JSON Pointer.
+
+        >>> from calibrant import CalibrationError
+        >>> CalibrationError.at("/folds", "must be an integer").under("/options").offences[0].pointer
+        '/options/folds'
+        """
+        return type(self)(self.detail, [Offence(prefix + o.pointer, o.detail) for o in self.offences])
+
+
+class CalibrationError(PlacedError):
     """Base class of the errors that a caller can correct.
 
     Parameters
@@ -103,92 +143,6 @@ class CalibrationError(ValueError):
 
     code: ClassVar[str] = "calibration-error"
     n_invalid: int = 0
-
-    def __init__(self, detail: str, offences: Sequence[Offence] = ()) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.offences = tuple(offences)
-
-    @classmethod
-    def at(cls, pointer: str, detail: str) -> Self:
-        """Create the error for a single place.
-
-        Parameters
-        ----------
-        pointer : str
-            JSON Pointer to the place; empty for the whole input.
-        detail : str
-            What is wrong; it follows the name of the place, as in "must be 0 or 1".
-
-        Returns
-        -------
-        CalibrationError
-            The error, of the class on which this is called.
-
-        See Also
-        --------
-        under : Moves the places of an error below a prefix.
-
-        Examples
-        --------
-        >>> from calibrant import CalibrationError
-        >>> CalibrationError.at("/seed", "must be an integer")
-        CalibrationError('seed must be an integer')
-        """
-        return cls(f"{pointer[1:]} {detail}" if pointer else detail, (Offence(pointer, detail),))
-
-    def about(self, field: str, argument: str) -> Self:
-        """Return the same error about another argument than ``field``, in its message and its places.
-
-        Parameters
-        ----------
-        field, argument : str
-            Pointers without the first slash, such as ``predictions`` and ``models/rf``.
-
-        Returns
-        -------
-        CalibrationError
-            A new error of the same class.
-
-        See Also
-        --------
-        under : Moves places below a prefix.
-
-        Examples
-        --------
-        >>> from calibrant import CalibrationError
-        >>> CalibrationError.at("/predictions/3", "must be in [0, 1]").about("predictions", "models/rf")
-        CalibrationError('models/rf/3 must be in [0, 1]')
-        """
-        old, new = f"/{field}", f"/{argument}"
-        places = [Offence(o.pointer.replace(old, new, 1), o.detail.replace(old, new)) for o in self.offences]
-        detail = re.sub(rf"^{field}(?=[:/])", lambda _: argument, self.detail).replace(old, new)
-        return type(self)(detail if detail.startswith(argument) else f"{argument}: {detail}", places)
-
-    def under(self, prefix: str) -> Self:
-        """Return the same error with its places moved below a prefix.
-
-        Parameters
-        ----------
-        prefix : str
-            JSON Pointer that is prepended to every pointer.
-
-        Returns
-        -------
-        CalibrationError
-            A new error of the same class, with the same message.
-
-        See Also
-        --------
-        at : Creates an error for a single place.
-
-        Examples
-        --------
-        >>> from calibrant import CalibrationError
-        >>> CalibrationError.at("/folds", "must be an integer").under("/options").offences[0].pointer
-        '/options/folds'
-        """
-        return type(self)(self.detail, [Offence(prefix + o.pointer, o.detail) for o in self.offences])
 
 
 class NotANumber(CalibrationError):

@@ -475,8 +475,6 @@ def histogram(tally: PitTally) -> PitDensity:
 
 #: Sizes of alternatives, in predicted standard deviations or their logarithm, and their directions.
 _SIZES, _DIRECTIONS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8), 12
-#: A smaller part of an alternative is not described: that of a direction next to an axis is tan 30 degrees.
-_MINOR = 0.6
 #: Numbers of parts of the levels that get more or fewer outcomes, and the weight of all of them.
 _PARTS, _PARTS_WEIGHT = (2, 4, 8), 0.3
 

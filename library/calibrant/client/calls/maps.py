@@ -12,7 +12,6 @@ import orjson
 
 from calibrant.client.answers import (
     About,
-    MapChanges,
     MapRecord,
     MapSummary,
 )
@@ -28,7 +27,7 @@ from calibrant.client.frames import (
     refuse_unknown,
 )
 from calibrant.client.packing import Array, unpack
-from calibrant.client.requests import get, path_of, read, with_changes, with_fields, with_predictions
+from calibrant.client.requests import get, path_of, read, with_fields, with_predictions
 from calibrant.client.retries import Patience, send
 from calibrant.client.rows import class_names_of, reference
 from calibrant.client.steps import Answer, Steps
@@ -251,36 +250,6 @@ def _calibrated(
         return answer, unpack(answer.content), columns
     except ValueError as error:
         raise unreadable(answer) from error
-
-
-def describe(
-    patience: Patience,
-    map: str | MapSummary,
-    **changes: Unpack[MapChanges],
-) -> Steps[MapRecord]:
-    """Change what is stored about a map, such as its tags and its description.
-
-    Parameters
-    ----------
-    map : str or MapSummary
-        Id, name, ``name:version`` or ``name@alias``.
-    **changes
-        New values of fields of ``About``, such as ``description``. Of ``tags`` those to set; None removes a tag, and
-        other tags are kept.
-
-    Returns
-    -------
-    MapRecord
-        The changed map.
-
-    Examples
-    --------
-    >>> client.describe("spam", tags={"stage": "shadow"}).tags
-    {'stage': 'shadow'}
-    """
-    refuse_unknown(changes, ["map", *MapChanges.__annotations__])
-    answer = yield from send(patience, with_changes(path_of("maps", map), split_about(changes)[0]))
-    return read(MapRecord, answer)
 
 
 def export_map(patience: Patience, map: str | MapSummary) -> Steps[dict[str, Any]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
-from calibrant.client.answers import MonitorAnswer, MonitorPatch, MonitorReading
-from calibrant.client.requests import get, path_of, read, with_changes
+from calibrant.client.answers import MonitorReading
+from calibrant.client.requests import get, path_of, read
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Steps
 
@@ -47,28 +46,3 @@ def monitor(
     query = {"windows": names or None, "threshold": threshold, "reference": reference}
     answer = yield from send(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
-
-
-def change_monitor(patience: Patience, name: str, **watched: Unpack[MonitorPatch]) -> Steps[MonitorAnswer]:
-    """Change fields of a monitor; its counts are kept.
-
-    Parameters
-    ----------
-    name : str
-        Name of the monitor.
-    **watched
-        New values of ``description``, ``windows``, ``measures``, ``interval``, ``rules``, ``reference``, ``hooks``,
-        ``recalibration`` or ``retention``. None removes ``description``, ``interval`` and ``reference``.
-
-    Returns
-    -------
-    MonitorAnswer
-        The changed monitor.
-
-    Examples
-    --------
-    >>> client.change_monitor("inbox", description="mails of the live model").description
-    'mails of the live model'
-    """
-    answer = yield from send(patience, with_changes(path_of("monitors", name), watched))
-    return read(MonitorAnswer, answer)
