@@ -53,7 +53,7 @@ def _statements(path: Path) -> list[tuple[ast.stmt, bool]]:
         node, is_for_types = waiting.pop()
         if isinstance(node, ast.stmt):
             statements.append((node, is_for_types))
-        begins_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        begins_types = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
             parts = getattr(node, block, ())
             if isinstance(parts, list):
