@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-#: The examples of ``make laws`` for each one of ``make test``.
+#: The examples of ``make laws`` for each one of ``make test``, unless a test states both.
 MANY = 20
 #: The profiles: the same examples in every run, or random ones.
 SAME, RANDOM = "same", "random"
@@ -13,6 +13,8 @@ settings.register_profile(SAME, _BUSY, derandomize=True)
 settings.register_profile(RANDOM, _BUSY, max_examples=100 * MANY, print_blob=True)
 
 
-def examples(count: int) -> int:
-    """The number of examples of a test that draws ``count`` in ``make test``."""
-    return count * MANY if settings.get_current_profile_name() == RANDOM else count
+def examples(count: int, many: int | None = None) -> int:
+    """The number of examples of a test that draws ``count`` in ``make test``, and ``many`` in ``make laws``."""
+    if settings.get_current_profile_name() != RANDOM:
+        return count
+    return count * MANY if many is None else many

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import httpx
 import pytest
@@ -23,8 +22,6 @@ from tests.browser.watched import Visits
 from tests.integration.conftest import serving
 
 pytestmark = pytest.mark.slow
-
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 @dataclass
@@ -199,9 +196,10 @@ def test_every_page_is_accessible_and_its_layout_does_not_shift(visits: Visits, 
         page.wait_for_load_state("networkidle")
         assert layout_shift(page) == 0, path
         processor.send("Emulation.setCPUThrottlingRate", {"rate": 1})
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
-            assert grave_violations(page) == [], (path, scheme)
+        assert grave_violations(page) == [], path
+        page.emulate_media(color_scheme="dark")
+        assert grave_violations(page, ["color-contrast"]) == [], path
+        page.emulate_media(color_scheme="light")
         page.set_viewport_size({"width": 360, "height": 740})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         page.set_viewport_size({"width": 1280, "height": 720})

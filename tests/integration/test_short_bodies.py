@@ -16,9 +16,13 @@ EDGES = [0, 1, 1e-300, 1e-16, 0.5, 1 - 1e-16]
 OTHERWISE = {"Accept": "application/json;q=0.9"}
 
 
+#: Headers of one request, and how long a busy machine has kept the process from hearing of its store.
+OF_ONE_REQUEST = ("date", "x-request-id", "calibrant-stale")
+
+
 def answer(api: httpx.Client, body: bytes, **headers: str) -> tuple[int, bytes, dict[str, str]]:
     found = api.post("/calibrate", content=body, headers={"Content-Type": "application/json", **headers})
-    kept = {name: value for name, value in found.headers.items() if name not in ("date", "x-request-id")}
+    kept = {name: value for name, value in found.headers.items() if name not in OF_ONE_REQUEST}
     return found.status_code, found.content, kept
 
 
@@ -28,7 +32,7 @@ def test_a_map_gives_a_short_body_the_response_of_any_other(path: Path, api: htt
     map_id = api.post("/maps/import", json={"document": document, "name": "m"}).raise_for_status().json()["id"]
     random = np.random.default_rng(5).random(256).tolist()
     for predictions in (SCORES, EDGES, [0.3], random, [*random, 0.5]):
-        for name in (map_id, "m", "m:1"):
+        for name in (map_id, "m", "m:1") if predictions is SCORES else ("m",):
             body = json.dumps({"map": name, "predictions": predictions}).encode()
             usual = answer(api, body, **OTHERWISE)  # then the map is in memory
             assert answer(api, body) == usual

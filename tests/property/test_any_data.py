@@ -114,7 +114,7 @@ def _measured(name: str, batch: tuple[Array, Labels, dict[str, Any]], reduction:
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("name", MEASURES)
 @given(events())
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(10, 600))
 def test_every_measure_of_an_event_answers_or_refuses(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     _measured(name, batch, None)
 
@@ -122,7 +122,7 @@ def test_every_measure_of_an_event_answers_or_refuses(name: str, batch: tuple[Ar
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 @given(vectors(), st.sampled_from(REDUCTIONS))
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(10, 600))
 def test_every_measure_of_a_vector_answers_or_refuses(
     name: str, batch: tuple[Array, Labels, dict[str, Any]], reduction: str
 ) -> None:
@@ -148,7 +148,7 @@ def _fitted(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("name", METHODS)
 @given(events())
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(10, 600))
 def test_every_fit_to_an_event_is_a_map_or_refused(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     _fitted(name, batch)
 
@@ -156,7 +156,7 @@ def test_every_fit_to_an_event_is_a_map_or_refused(name: str, batch: tuple[Array
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 @given(vectors())
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(10, 600))
 def test_every_fit_to_a_vector_is_a_map_or_refused(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     _fitted(name, batch)
 
@@ -167,7 +167,7 @@ ASCENDING = np.unique([*EDGES, 1e-15, 1e-9, 1e-3, 1 - 1e-3, 1 - 1e-9, 1 - 1e-15,
 
 @pytest.mark.slow
 @given(events())
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(10, 600))
 def test_the_default_map_of_an_event_never_decreases(batch: tuple[Array, Labels, dict[str, Any]]) -> None:
     predictions, labels, how = batch
     try:

@@ -40,7 +40,7 @@ def mutations(draw: st.DrawFn, good: bytes) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", READERS)
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40, 2000))
 @given(data=st.data())
 def test_a_changed_body_of_arrays_is_read_or_refused(kind: str, data: st.DataObject) -> None:
     good = WRITE_ARRAYS[kind](ARRAYS)
@@ -51,7 +51,7 @@ def test_a_changed_body_of_arrays_is_read_or_refused(kind: str, data: st.DataObj
 
 
 @pytest.mark.parametrize("kind", ROWS_READERS)
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40, 2000))
 @given(data=st.data())
 def test_a_changed_body_of_rows_is_read_or_refused(kind: str, data: st.DataObject) -> None:
     good, limits = WRITE_ROWS[kind](ROWS), of_text(LIMITS)

@@ -126,7 +126,7 @@ def test_results_do_not_cross_and_stay_in_the_support(kind: str, name: str, seed
     assert (table >= 0.0).all()
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 @given(seed=st.integers(0, 1 << 20), name=st.sampled_from(["variance-isotonic", "std-isotonic", "variance-platt"]))
 def test_a_larger_predicted_variance_never_becomes_a_smaller_one(seed: int, name: str) -> None:
     random = np.random.default_rng(seed)

@@ -90,7 +90,7 @@ def check(data: bytes, options: FileOptions, *, labelled: bool) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120, 6000))
 @given(
     data=st.one_of(st.binary(max_size=200), tables(), documents(), mutations()),
     options=st.sampled_from(
@@ -118,7 +118,7 @@ def same(a: Values, b: Values) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120, 6000))
 @given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8), end=st.sampled_from(["\n", "\r\n", "\n\n"]))
 def test_pyarrow_gives_what_the_standard_library_gives_or_leaves_it_to_it(
     rows: list[tuple[str, str]], end: str

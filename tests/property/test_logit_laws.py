@@ -77,7 +77,7 @@ def _fit(method: str, z: Array, y: Any, **options: Any) -> calibrant.Calibration
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", MONOTONE)
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 @given(events())
 def test_calibrated_probabilities_follow_the_order_of_the_logits(method: str, rows: Rows) -> None:
     z, y = rows
@@ -90,7 +90,7 @@ def test_calibrated_probabilities_follow_the_order_of_the_logits(method: str, ro
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", MIRRORED)
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 @given(events())
 def test_logits_of_both_signs_are_calibrated_alike(method: str, rows: Rows) -> None:
     z, y = rows
@@ -100,7 +100,7 @@ def test_logits_of_both_signs_are_calibrated_alike(method: str, rows: Rows) -> N
 
 
 @pytest.mark.parametrize(("method", "options"), BY_RANK, ids=[method for method, _ in BY_RANK])
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 @given(events())
 def test_a_map_of_ranks_depends_on_the_order_of_logits_alone(method: str, options: dict[str, Any], rows: Rows) -> None:
     z, y = rows
@@ -109,7 +109,7 @@ def test_a_map_of_ranks_depends_on_the_order_of_logits_alone(method: str, option
     np.testing.assert_allclose(q, same, rtol=0.0, atol=1e-12)
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 @given(events(), st.sampled_from([0.25, 8.0, 64.0]))
 def test_the_temperature_is_proportional_to_the_logits(rows: Rows, factor: float) -> None:
     z, y = rows
@@ -119,7 +119,7 @@ def test_the_temperature_is_proportional_to_the_logits(rows: Rows, factor: float
     np.testing.assert_allclose(fits[0].apply(z), expit(z / low), rtol=1e-9)
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(12, 600))
 @given(events())
 def test_measures_of_ranks_depend_on_the_order_of_logits_alone(rows: Rows) -> None:
     z, y = rows
@@ -134,7 +134,7 @@ def test_measures_of_ranks_depend_on_the_order_of_logits_alone(rows: Rows) -> No
     assert costs == pytest.approx([costs[0]] * 3)
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(12, 600))
 @given(events())
 def test_measures_treat_logits_of_both_signs_alike(rows: Rows) -> None:
     z, y = rows
@@ -148,7 +148,7 @@ def test_measures_treat_logits_of_both_signs_alike(rows: Rows) -> None:
     assert given_["log-loss"].value == pytest.approx(exact, rel=1e-12)
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(12, 600))
 @given(vectors())
 def test_events_of_vectors_keep_the_order_of_their_logits(rows: Rows) -> None:
     z, y = rows
@@ -167,7 +167,7 @@ def test_events_of_vectors_keep_the_order_of_their_logits(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("reduction", ["classwise", "top-label", "ranks", "within-ranks"])
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(6, 300))
 @given(vectors())
 def test_curves_of_classes_take_logits_of_any_size(reduction: str, rows: Rows) -> None:
     """At a hundredth of the size, a temperature is a hundredth, and the result is the same."""

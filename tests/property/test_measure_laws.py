@@ -50,7 +50,7 @@ def _close(a: Any, b: Any, what: str, tolerance: float = 1e-7) -> None:
 
 
 @given(rows)
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(10, 500))
 def test_a_frequency_weight_is_the_row_repeated_for_every_measure(batch: Rows) -> None:
     p, y, w = _columns(batch)
     one = calibrant.evaluate(p, y, weights=w, weights_kind="frequency", measures=PLAIN).measures
@@ -62,7 +62,7 @@ def test_a_frequency_weight_is_the_row_repeated_for_every_measure(batch: Rows) -
 
 @pytest.mark.slow
 @given(vectors, st.randoms(use_true_random=False))
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(10, 500))
 def test_the_order_of_the_rows_cannot_matter_to_any_measure(
     batch: list[tuple[int, int, int, int]], random: Any
 ) -> None:
@@ -77,7 +77,7 @@ def test_the_order_of_the_rows_cannot_matter_to_any_measure(
 
 
 @given(vectors)
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20, 1000))
 def test_the_error_of_the_vector_is_at_least_that_of_the_classes(batch: list[tuple[int, int, int, int]]) -> None:
     """CE_p >= CWCE_p (Gruber & Buettner 2022, Theorem 3.1), over the distinct vectors and the distinct numbers."""
     P, labels = _vectors(batch)
@@ -95,7 +95,7 @@ def test_the_error_of_the_vector_is_at_least_that_of_the_classes(batch: list[tup
 
 
 @given(rows, st.integers(1, 12))
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20, 1000))
 def test_ks_at_the_borders_of_bins_is_at_most_their_error(batch: Rows, count: int) -> None:
     p, y, _ = _columns(batch)
     bins = equal_mass(Event(p, y.astype(np.int8)).cells, count)
@@ -104,7 +104,7 @@ def test_ks_at_the_borders_of_bins_is_at_most_their_error(batch: Rows, count: in
 
 
 @given(rows)
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20, 1000))
 def test_ks_is_at_most_kuiper_and_kuiper_at_most_twice_ks(batch: Rows) -> None:
     p, y, _ = _columns(batch)
     found = {
@@ -231,7 +231,7 @@ def test_ks_is_at_most_the_error_over_exact_cells_and_ece_at_most_its_refinement
 
 @pytest.mark.slow
 @given(rows)
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20, 1000))
 def test_maps_answer_probabilities_and_isotonic_never_decreases(batch: Rows) -> None:
     p, y, w = _columns(batch)
     grid = np.linspace(0, 1, 101)
@@ -246,7 +246,7 @@ def test_maps_answer_probabilities_and_isotonic_never_decreases(batch: Rows) -> 
 
 
 @given(rows)
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20, 1000))
 def test_isotonic_is_never_worse_than_identity_in_sample(batch: Rows) -> None:
     p, y, _ = _columns(batch)
     if len(set(y.tolist())) == 2:

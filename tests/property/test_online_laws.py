@@ -25,7 +25,7 @@ def losses(predicted: Floats, labels: Floats) -> Floats:
     return np.asarray(-np.log(np.where(labels == 1, predicted, 1.0 - predicted)))
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(16, 800))
 @given(rows=rows, delay=st.integers(0, 6))
 def test_the_log_loss_is_at_most_the_best_experts_plus_the_bound(rows: list[tuple[float, int]], delay: int) -> None:
     p, y = (np.array(column) for column in zip(*rows, strict=True))
@@ -34,7 +34,7 @@ def test_the_log_loss_is_at_most_the_best_experts_plus_the_bound(rows: list[tupl
     assert losses(found.probabilities, y).sum() <= bound + 1e-9
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(10, 500))
 @given(p=st.lists(probabilities, min_size=1, max_size=40), delay=st.integers(0, 4), turns=st.integers(1, 15))
 def test_the_bound_holds_against_an_adversary(p: list[float], delay: int, turns: int) -> None:
     """The adversary sees each prediction first, and chooses the worse label, or the better one in every second turn."""
@@ -57,7 +57,7 @@ def test_the_bound_holds_against_an_adversary(p: list[float], delay: int, turns:
     assert mixture <= min(identity, float(experts.min())) + bound + 1e-9
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(10, 500))
 @given(rounds=st.lists(rows.map(lambda row: row[:8]), min_size=1, max_size=12))
 def test_the_bound_of_rounds_of_several_rows_is_that_many_times_larger(
     rounds: list[list[tuple[float, int]]],
@@ -73,7 +73,7 @@ def test_the_bound_of_rounds_of_several_rows_is_that_many_times_larger(
     assert mixture <= experts.min() + most * math.log(len(experts)) + 1e-9
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 @given(first=rows, second=rows, delay=st.integers(0, 3))
 def test_a_state_survives_its_document_bit_for_bit(
     first: list[tuple[float, int]], second: list[tuple[float, int]], delay: int
@@ -90,7 +90,7 @@ def test_a_state_survives_its_document_bit_for_bit(
     assert json.dumps(restored.to_document()) == json.dumps(state.to_document())
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 @given(rows=rows)
 def test_the_exported_map_gives_the_predictions_of_the_state(rows: list[tuple[float, int]]) -> None:
     state = start_online(memories=(None, 10), window=20)

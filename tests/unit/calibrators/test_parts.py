@@ -58,14 +58,14 @@ def _check(asked: Fitting, batch: Batch, parts: int) -> None:
 @pytest.mark.parametrize("reduction", ["classwise", "ranks", "within-ranks"])
 @pytest.mark.parametrize("method", CURVED)
 def test_parts_make_the_map_of_one_fit_bit_for_bit(method: str, reduction: str) -> None:
-    _check(Fitting.read(method, SHORT.get(method, {}), reduction), _batch(3, 300), 2)
+    _check(Fitting.read(method, SHORT.get(method, {}), reduction), _batch(3, 150), 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frequency", "importance"])
 @pytest.mark.parametrize("method", CURVED)
 def test_parts_of_ten_classes_with_weights_make_it_too(method: str, kind: str) -> None:
-    batch = _batch(10, 900, kind, weighted=True)
+    batch = _batch(10, 300, kind, weighted=True)
     _check(Fitting.read(method, SHORT.get(method, {}), "classwise"), batch, 4)
     if method in QUICK:
         _check(Fitting.read(method, SHORT.get(method, {}), "within-ranks"), batch, 9)
@@ -74,7 +74,7 @@ def test_parts_of_ten_classes_with_weights_make_it_too(method: str, kind: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("method", sorted({*QUICK} - {"es-cv", "ew-cv", "bbq", "kde", "venn-abers", "mli-spline"}))
 def test_parts_of_a_hundred_classes_make_it_too(method: str) -> None:
-    _check(Fitting.read(method, SHORT.get(method, {}), "classwise"), _batch(100, 500), 32)
+    _check(Fitting.read(method, SHORT.get(method, {}), "classwise"), _batch(100, 200), 32)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_scores_are_those_of_scoringrules(name: str) -> None:
     np.testing.assert_allclose(OURS[name](), GOLDEN["results"][name], rtol=1e-12, atol=1e-13)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(24, 1200))
 @given(st.floats(-20, 20), st.floats(0.05, 20), st.floats(-40, 40), st.floats(-30, 0), st.floats(0.1, 30))
 def test_threshold_weighted_crps_is_the_integral(mean: float, std: float, y: float, low: float, width: float) -> None:
     high = low + width
@@ -81,7 +81,7 @@ def test_the_parts_of_the_weighted_interval_score_sum_to_twice_the_mean_pinball_
     np.testing.assert_allclose(total, 2.0 * scores.pinball(QUANTILES, Y).mean(axis=1), rtol=1e-12)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(16, 800))
 @given(st.integers(0, 2**31), st.integers(1, 12), st.sampled_from([0.0, 1e6]))
 def test_the_parts_of_the_weighted_interval_score_are_those_of_its_intervals(seed: int, K: int, shift: float) -> None:
     random = np.random.default_rng(seed)
@@ -101,7 +101,7 @@ def test_the_parts_of_the_weighted_interval_score_are_those_of_its_intervals(see
         np.testing.assert_allclose(parts[name], of_rows / (K + 0.5), rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(16, 800))
 @given(st.integers(0, 2**31), st.floats(-1e3, 1e3), st.floats(1e-3, 1e3))
 def test_scores_move_with_the_unit_of_the_outcome(seed: int, shift: float, factor: float) -> None:
     random = np.random.default_rng(seed)

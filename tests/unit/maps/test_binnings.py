@@ -317,8 +317,8 @@ def test_ten_folds_need_ten_rows(method: str) -> None:
 @pytest.mark.parametrize(("method", "options"), VARIANTS)
 def test_the_order_of_rows_does_not_matter(method: str, options: dict[str, Any]) -> None:
     random = np.random.default_rng(5)
-    p, y = _drawn(300, 5)
-    p, w, order = np.round(p, 2), random.random(300) + 0.1, random.permutation(300)
+    p, y = _drawn(100, 5)
+    p, w, order = np.round(p, 2), random.random(100) + 0.1, random.permutation(100)
     for weights, kind in ((None, "frequency"), (np.ceil(3.0 * w), "frequency"), (w, "importance")):
         one = calibrant.fit(method, p, y, weights=weights, weights_kind=kind, **options)  # type: ignore[arg-type]
         other = calibrant.fit(
@@ -338,13 +338,13 @@ def test_a_frequency_of_two_is_the_row_twice_and_importance_counts_by_its_ratios
     method: str, options: dict[str, Any]
 ) -> None:
     random = np.random.default_rng(6)
-    p, y = _drawn(300, 6)
+    p, y = _drawn(100, 6)
     if method not in ("es-cv", "ew-cv"):  # rows that are one row fall into one fold
-        counts = random.integers(1, 4, 300)
+        counts = random.integers(1, 4, 100)
         twice = calibrant.fit(method, np.repeat(p, counts), np.repeat(y, counts), **options)
         weighted = calibrant.fit(method, p, y, weights=counts, weights_kind="frequency", **options)
         np.testing.assert_allclose(weighted.apply(GRID), twice.apply(GRID), atol=2e-6 if method == "kde" else 1e-9)
-    v = random.random(300) + 0.2
+    v = random.random(100) + 0.2
     near = 1e-6 if method == "kde" else 1e-9
     one, other = (
         calibrant.fit(method, p, y, weights=c * v, weights_kind="importance", **options).apply(GRID) for c in (1.0, 7.3)

@@ -66,7 +66,7 @@ def shifted(seed: int, q: Any, *, n: int = 3000) -> tuple[Any, Any, Any, Any]:
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3), st.integers(0, 1000))
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8, 400))
 def test_em_never_ends_below_the_likelihood_of_the_truth(q: list[float], seed: int) -> None:
     random = np.random.default_rng(seed)
     c, p = random.dirichlet(np.ones(3), 200), np.array([0.2, 0.3, 0.5])
@@ -164,7 +164,7 @@ def test_the_drift_test_rarely_alarms_without_drift_and_always_with_it() -> None
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=9))
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(12, 600))
 def test_the_bet_is_at_most_the_likelihood_ratio(inside: list[int]) -> None:
     """Summed over all sequences of one row per bucket, E times the likelihood is at most 1 for every theta."""
     theta, total, n = 0.1 + 0.8 * (sum(inside) / len(inside)), 0.0, 6

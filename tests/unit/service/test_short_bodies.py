@@ -106,7 +106,7 @@ def test_limits_below_the_size_of_a_short_body_are_kept() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120, 6000))
 @given(data=st.data())
 def test_a_changed_body_is_answered_at_once_only_as_it_would_be_read(data: st.DataObject) -> None:
     body = bytearray(USUAL)
