@@ -41,6 +41,18 @@ def test_tidymodels_puts_the_class_into_the_column_name(typed: Typed, scores: An
     assert values_of(typed, "calibrant evaluate predictions.csv --reduction binary")["ece"] == ece
 
 
+@pytest.mark.parametrize("labels", ["label", "intent"])
+@pytest.mark.parametrize("column", ["prob_{}", "{}_prob", "{}"])
+def test_some_names_of_classes_are_numbers(typed: Typed, column: str, labels: str) -> None:
+    """Evaluate classes such as 'refund' and '404', with a column for each."""
+    names, y = ["refund", "404", "500"], np.arange(40) % 3
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 40)
+    frame = pd.DataFrame(p, columns=[column.format(name) for name in names])
+    frame.assign(**{labels: [names[k] for k in y]}).to_csv("intents.csv", index=False)
+    values = values_of(typed, "calibrant evaluate intents.csv --reduction canonical --measure log-loss")
+    assert values["log-loss"] == pytest.approx(-np.log(p[np.arange(40), y]).mean(), abs=1e-4)
+
+
 def test_excel_writes_semicolons_and_decimal_commas(typed: Typed, scores: Any, ece: Any) -> None:
     """Evaluate a file from an Excel that writes decimal commas; the message names the flag."""
     scores[["y", "p"]].to_csv("excel.csv", sep=";", decimal=",", index_label="customer", encoding="utf-8-sig")

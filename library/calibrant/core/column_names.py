@@ -312,17 +312,20 @@ def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:
     return families
 
 
-def after_word(names: Sequence[str], known: frozenset[str]) -> list[Family]:
+def after_word(names: Sequence[str], known: frozenset[str], *, mixed: bool = False) -> list[Family]:
     """Find columns such as ``prob_cat`` and ``prob_dog``, in the order of the file.
 
-    Columns whose classes are numbers are left out, unless the other classes are negative numbers.
+    Columns whose classes are numbers are left out, unless the other classes are negative numbers. With ``mixed``, only
+    columns such as ``prob_cat`` and ``prob_10`` are found, some of whose classes are numbers.
     """
     families = []
     for _, of in _by_stem(names, lambda name: _after_word(name, known)):
         rest = [i for i, name in enumerate(of.classes) if not are_digits(name)]
-        if not rest or not all(of.classes[i][0] == "-" and are_digits(of.classes[i][1:]) for i in rest):
-            of = of.taken(rest)
-        families.append(of)
+        are_negative = bool(rest) and all(of.classes[i][0] == "-" and are_digits(of.classes[i][1:]) for i in rest)
+        if mixed and not are_negative and 0 < len(rest) < len(of.places):
+            families.append(of)
+        elif not mixed:
+            families.append(of if are_negative else of.taken(rest))
     return [family for family in families if len(family.places) > 1]
 
 

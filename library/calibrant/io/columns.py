@@ -224,13 +224,14 @@ def _names_of_columns(cells: ColumnChoice) -> list[int]:
     free = [at for at, name in enumerate(cells.names) if name and cells.is_free(at)]
     names = [cells.names[at] for at in (*free, *cells.stated_places)]
     classes = {name.casefold() for name in (*names, *filter(None, map(suffix, names)))}
-    families = [*after_word(names, PREDICTIONS | LOGITS), *before_word(names, PREDICTIONS | LOGITS)]
+    known = PREDICTIONS | LOGITS
+    families = [*after_word(names, known), *after_word(names, known, mixed=True), *before_word(names, known)]
 
     def is_naming(at: int) -> bool:
         if not cells.names[at] or at in cells.chosen or cells.is_predicted_class(at):
             return False
         for texts in (cells.texts(at), without_gaps(cells.texts(at))):
-            if len(texts) < 2 or any(map(is_number, texts)):
+            if len(texts) < 2 or all(map(is_number, texts)):
                 continue
             of_families = any(among(texts, family.named_by(texts).classes) for family in families)
             if of_families or {text.casefold() for text in texts} <= classes:
@@ -290,6 +291,20 @@ def _fitting(cells: ColumnChoice, family: Family, *, own: bool = False) -> Famil
     are_classes = cells.known is LOGITS and (len(texts) > 2 or known_pair(family.classes) is not None)
     are_numbered = are_classes and texts <= {*map(str, range(len(family.classes)))}
     return family if (chosen or are_numbered) and not own else None
+
+
+@rule("Predictions", "mixed_classes.csv", SEVERAL)
+def _word_and_any_class(cells: ColumnChoice) -> list[Family]:
+    """Columns such as `prob_cat`, `prob_10` that are all named after labels, or after some, and whose rows sum to 1: a
+    column per class.
+    """
+    families, texts = after_word(cells.free_names, cells.known, mixed=True), cells.label_texts()
+    named = [len(among(texts, family.classes)) for family in families]
+    return [
+        family
+        for family, count in zip(families, named, strict=True)
+        if count == len(family.places) or ((count or not texts) and cells.sums_to_one(family.places))
+    ]
 
 
 @rule("Predictions", "tidymodels.csv", SEVERAL)
