@@ -279,6 +279,14 @@ def _kind(value: object) -> str:
 # is valid if all its pieces are.
 
 
+_NO_NUMBER = ", which has no NaN and no infinite numbers; leave out rows without a number"
+#: What programs write that is no JSON.
+_NOT_JSON = {
+    **dict.fromkeys((b"NaN", b"Infinity", b"-Infinity", b"nan", b"inf", b"-inf"), _NO_NUMBER),
+    b"\xef\xbb\xbf": ", a byte order mark; send UTF-8 without it",
+}
+
+
 def parse_json(text: Text, limits: BodyLimits, at: int = 0) -> Any:
     """Parse any JSON; raises ``MalformedJson`` with the byte offset, and ``TooLarge`` if it is nested too deeply.
 
@@ -292,7 +300,9 @@ def parse_json(text: Text, limits: BodyLimits, at: int = 0) -> Any:
         place = at + _fault(text, error)
         if error.msg.startswith(_TOO_LARGE):
             raise MalformedJson(f"the number at byte {place} is too large for double precision") from error
-        raise MalformedJson(f"the body is not valid JSON at byte {place}") from error
+        begins = bytes(text[place - at : place - at + 9])
+        why = next((reason for begin, reason in _NOT_JSON.items() if begins.startswith(begin)), "")
+        raise MalformedJson(f"the body is not valid JSON at byte {place}{why}") from error
 
 
 def _fault(text: Text, error: orjson.JSONDecodeError) -> int:

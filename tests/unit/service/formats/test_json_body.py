@@ -36,6 +36,20 @@ def test_json_becomes_arrays(body: str, expected: dict[str, Any], limits: BodyLi
         np.testing.assert_array_equal(read[name], np.array(values))
 
 
+@pytest.mark.parametrize("pad", [0, 1 << 20])
+@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
+def test_the_error_says_that_json_has_no_nan(name: str, pad: int, limits: BodyLimits) -> None:
+    # what Python's json writes: https://github.com/SeldonIO/MLServer/issues/1154
+    body = b'{"predictions": [0.5, %s]%s}' % (name.encode(), b" " * pad)
+    with pytest.raises(MalformedJson, match=r"at byte 2[23], which has no NaN and no infinite numbers"):
+        read_json(body, limits)
+
+
+def test_the_error_names_a_byte_order_mark(limits: BodyLimits) -> None:
+    with pytest.raises(MalformedJson, match="at byte 0, a byte order mark; send UTF-8 without it"):
+        read_json(b'\xef\xbb\xbf{"predictions": [0.5]}', limits)
+
+
 def test_json_fields_that_are_not_arrays_are_options(limits: BodyLimits) -> None:
     payload = read_json(b'{"labels": [1], "measures": ["ks"], "seed": 3}', limits)
     assert (payload.options, payload.from_query) == ({"measures": ["ks"], "seed": 3}, False)
