@@ -301,6 +301,8 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 for train, test in splits
             )
             estimators = [fitted for fitted, _ in folds]
+            if not multi_label:
+                _warn_of_absent(estimators, self.classes_)
             if not self.ensemble:
                 estimators = [clone(estimator).fit(X, y, **routed.estimator.fit)]
             rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
@@ -549,6 +551,16 @@ def _fit_fold(
     given = _check_method_params(X, params=params, indices=train)
     estimator.fit(_safe_indexing(X, train), y[train], **given)
     return estimator, _scores(estimator, _safe_indexing(X, test), classes)[0]
+
+
+def _warn_of_absent(estimators: Sequence[Any], classes: Any) -> None:
+    """Warn of folds without a class among their training rows: their estimators give it the probability 0."""
+    lacking = sum(not np.isin(classes, getattr(one, "classes_", classes)).all() for one in estimators)
+    if lacking:
+        warn(
+            f"a class is not among the training rows of {lacking} of {len(estimators)} folds, so that its probability "
+            "is too low; use stratified folds, such as cv=5"
+        )
 
 
 def _margin(scores: Floats) -> Floats:
