@@ -318,6 +318,8 @@ def feature_columns(features: Any) -> dict[str, Array]:
 
 def split_models(models: Any, rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Split the rows of several models, a mapping of names to predictions or a frame, into arrays and options."""
+    if is_frame(models) and len(set(models.columns)) < len(models.columns):
+        raise UnusableRows("models: must have columns of different names, one for each model")
     columns = {name: models[name] for name in models.columns} if is_frame(models) else models
     if not isinstance(columns, Mapping) or not columns or not all(isinstance(name, str) for name in columns):
         raise UnusableRows("models: must be predictions by name")

@@ -376,6 +376,8 @@ def cluster_names(clusters: Any) -> GroupNames:
 def _columns_of_groups(groups: Any) -> list[Any] | None:
     """Return the columns of groups; None if they are a single one."""
     if is_frame(groups):
+        if hasattr(groups, "iloc"):  # columns of pandas may have the same name
+            return [groups.iloc[:, k] for k in range(groups.shape[1])]
         return [groups[name] for name in groups.columns]
     if isinstance(groups, Mapping):
         return list(groups.values())

@@ -295,6 +295,8 @@ def _models(predictions: Any, scale: Scale) -> Mapping[str, Any]:
             "must be a mapping of names to the predictions of 2 or more models, or a frame with a column for each; to "
             "compare calibration maps, pass maps",
         )
+    if len(set(predictions.columns)) < len(predictions.columns):
+        raise InvalidOption.at("/predictions", "must have columns of different names, one for each model")
     values = array_of(predictions, "predictions")
     may_be_classes = scale == "probability" and values.shape[1] > 1 and values.dtype.kind in "biuf" and len(values)
     if may_be_classes and (np.abs(values.sum(axis=1) - 1.0) <= TOLERANCE).all():

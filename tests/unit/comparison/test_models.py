@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import norm, ttest_rel
 
 import calibrant
+from calibrant.client.frames import split_models
 from calibrant.comparison.pairs import Pair, holm, rank_intervals
 
 RANDOM = np.random.default_rng(7)
@@ -171,6 +172,14 @@ def test_models_are_not_ranked_by_scores_of_different_events(reduction: str) -> 
     assert found["log-loss"].ranking is None
     with pytest.raises(calibrant.CalibrationError, match="depends on the model"):
         calibrant.compare(VECTORS, CLASSES, reduction=reduction, rank_by="brier")
+
+
+def test_columns_of_the_same_name_are_no_models() -> None:
+    # the second would replace the first, or both together be the classes of one model
+    frame = pd.DataFrame(np.column_stack(list(MODELS.values())), columns=["p"] * len(MODELS))
+    for call in (lambda: calibrant.compare(frame, Y), lambda: split_models(frame, {"labels": Y})):
+        with pytest.raises(calibrant.CalibrationError, match="columns of different names, one for each model"):
+            call()
 
 
 def test_each_group_is_the_comparison_of_its_rows() -> None:

@@ -288,6 +288,7 @@ def test_a_positive_label_that_is_none_is_refused(pos_label: Any) -> None:
         (pl.Series(["a", None, "a", "b"]), ["a", "(missing)", "a", "b"]),
         (pd.DataFrame({"s": ["f", "m", "f", "m"], "a": [1, 2, 1, 2]}), ["f, 1", "m, 2", "f, 1", "m, 2"]),
         (pl.DataFrame({"s": ["f", "m", "f", "m"], "a": [1, 2, 1, 2]}), ["f, 1", "m, 2", "f, 1", "m, 2"]),
+        (pd.DataFrame([["f", 1], ["m", 2]] * 2, columns=["s", "s"]), ["f, 1", "m, 2", "f, 1", "m, 2"]),
         ({"s": ["f", "m", "f", "m"], "a": np.array([1, 2, 1, 2])}, ["f, 1", "m, 2", "f, 1", "m, 2"]),
         ([("f", 1), ("m", 2), ("f", 1), ("m", 2)], ["f, 1", "m, 2", "f, 1", "m, 2"]),
         ([np.array(["f", "m", "f", "m"]), pd.Series([1, 2, 1, 2])], ["f, 1", "m, 2", "f, 1", "m, 2"]),
