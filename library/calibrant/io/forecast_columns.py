@@ -190,14 +190,12 @@ def _stems(choice: Choice, pattern: re.Pattern[str]) -> dict[str, dict[int, str]
 
 
 class ForecastChoice(Choice):
-    """The columns that the options name or the rules infer; raises a ``TabularError`` if one is missing or ambiguous.
+    """The columns that the options name or the rules infer; raises a ``TabularError`` if one is missing or unclear."""
 
-    ``texts`` are columns of strings by field.
-    """
+    texts_of = ("clusters", "by", "times", "known")
 
     def __init__(self, columns: Sequence[Column], options: FileOptions, *, labelled: bool) -> None:
         super().__init__(columns, options)
-        self.texts = {field: self.stated(field, getattr(options, field)) for field in _TEXTS}
         observed = self.stated("observed", options.labels)
         groups = self.groups()
         stated = None if options.predictions is None else _stated(self, options.predictions)
@@ -211,10 +209,6 @@ class ForecastChoice(Choice):
             raise _no_outcomes(self)
         parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
         self.places = ColumnPlaces(weights=weights, groups=groups, forecasts=parts | dict(self.reading.columns))
-
-
-#: Columns of strings.
-_TEXTS: tuple[Field, ...] = ("clusters", "by", "times", "known")
 
 
 def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
