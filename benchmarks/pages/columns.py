@@ -89,8 +89,7 @@ def columns_page() -> str:
 
 def _row(rule: Rule) -> str:
     prints = f"`{rule.prints}`" if rule.prints else ""
-    only = " (if no other rule fits)" if rule.fallback else ""
-    return f"| {rule.name}{only} | {rule.sees} | {rule.reads} | {prints} | `{rule.file}` |"
+    return f"| {rule.name} | {rule.sees} | {rule.reads} | {prints} | `{rule.file}` |"
 
 
 def _listed(names: Collection[str]) -> str:

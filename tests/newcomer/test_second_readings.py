@@ -300,4 +300,37 @@ def test_the_probability_of_the_opposite_of_the_labels_is_offered_for_both_label
     assert [command.split("--pos-label ")[1][0] for command in commands] == ["0", "1"]
     expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
     assert values_of(typed, commands[0])["brier"] == pytest.approx(expected)
-    assert values_of(typed, commands[1])["brier"] > expected
+    assert (values_of(typed, commands[1])["brier"] > (expected or 0.0)) is True
+
+
+@pytest.mark.parametrize("names", ["q01 q05 q09", "q010 q050 q090", "p005 p05 p095"])
+def test_levels_that_all_begin_with_zero_are_offered_with_and_without_a_point(
+    typed: Typed, scores: Any, names: str
+) -> None:
+    """Evaluate quantiles in columns whose names may have lost the points of their levels."""
+    ends = names.split()
+    quantiles = np.asarray(scores["p"])[:, None] + np.array([-1.3, 0.0, 1.3])
+    frame = pd.DataFrame(quantiles, columns=ends).assign(observed=scores["y"])
+    frame.to_csv("levels.csv", index=False)
+    commands = commands_of(error_of(typed("calibrant evaluate levels.csv --regression --measure crps"), 2))
+    points = [[f"0.{end[1:]}", f"0.{end[2:]}"] for end in ends]
+    for command, levels in zip(commands, zip(*points, strict=True), strict=True):
+        assert [f"q{float(level):.10g}={end}" in command for level, end in zip(levels, ends, strict=True)] == [True] * 3
+        expected = calibrant.evaluate_distribution(
+            scores["y"], quantiles=quantiles, levels=[float(level) for level in levels], measures=["crps"]
+        )
+        assert values_of(typed, command)["crps"] == pytest.approx(expected["crps"].value)
+
+
+@pytest.mark.parametrize("end", ["0.1", "10", "1"])
+def test_a_level_below_one_half_in_the_names_of_bounds_is_not_used(typed: Typed, scores: Any, end: str) -> None:
+    """Evaluate intervals whose names have the share outside them, or the number of a horizon."""
+    lower, upper = scores["p"] - 1.3, scores["p"] + 1.3
+    frame = pd.DataFrame({"observed": scores["y"], f"lower_{end}": lower, f"upper_{end}": upper})
+    frame.to_csv("bounds.csv", index=False)
+    line = "calibrant evaluate bounds.csv --regression --measure interval-score"
+    assert "the level of the intervals is not in the file, or is below 1/2 there" in error_of(typed(line), 1)
+    expected = calibrant.evaluate_distribution(
+        scores["y"], lower=lower, upper=upper, level=0.9, measures=["interval-score"]
+    )
+    assert values_of(typed, f"{line} --level 0.9")["interval-score"] == pytest.approx(expected["interval-score"].value)

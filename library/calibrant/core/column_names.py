@@ -104,12 +104,10 @@ def opposite_in(name: str, other: str) -> str | None:
     ('survived', None, None)
     """
     words, others = words_of(name), {*words_of(other)}
-    for pair in OPPOSITES:
-        of_first, of_second = map(set_of, pair)
-        for own, opposite in ((of_first, of_second), (of_second, of_first)):
-            word = next((word for word in words if word in own), None)
-            if word is not None and others & opposite and not others & own:
-                return word
+    for pair in (*OPPOSITES, *(pair[::-1] for pair in OPPOSITES)):
+        own, opposites = map(set_of, pair)
+        if not own.isdisjoint(words) and own.isdisjoint(others) and not opposites.isdisjoint(others):
+            return next(word for word in words if word in own)
     return None
 
 

@@ -134,12 +134,11 @@ def _readings(cells: ColumnChoice, known: frozenset[str]) -> list[Family]:
     """Return the readings of all rules of predictions, single columns first; a column is in one of them."""
     cells.known, readings = known, list[Family]()
     cells.free_names = [with_integer(name) if cells.is_free(at) else "" for at, name in enumerate(cells.names)]
-    for row in rules_of("Predictions"):
-        if row.fallback and readings:
-            break
-        for family in row.find(cells):
-            cells.take(family)
-            readings.append(family)
+    for step in ("Predictions", "Predictions, if there are no others"):
+        for row in () if readings and step != "Predictions" else rules_of(step):
+            for family in row.find(cells):
+                cells.take(family)
+                readings.append(family)
     return sorted(readings, key=lambda of: (1, 0) if len(of.places) > 1 else (0, of.places[0]))
 
 
@@ -363,7 +362,7 @@ def _like_a_probability(cells: ColumnChoice) -> list[Family]:
     return _singles(cells, likely)
 
 
-@rule("Predictions", "r_glm.csv", ONE, fallback=True)
+@rule("Predictions, if there are no others", "r_glm.csv", ONE)
 def _other_name(cells: ColumnChoice) -> list[Family]:
     """A column of numbers in [0, 1] with a name that few tools use, or, without labels, the name of a target as in
     files for Kaggle, or, with the scale percent, a name with `percent` or `pct`: the probability of class 1.

@@ -475,6 +475,7 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         predictions = _positive_last(predictions, classes.names, _own_names(table), chosen)
     if classes is not None and are_of_other_class(predictions, classes.labels):
         scale_notes = (*scale_notes, f"predictions: {of_other_class(predictions, scale)}")
+    times, clusters, ids = (chosen.beside[field] for field in ("times", "clusters", "ids"))
     cells = {table.columns[at].name: _cells(table, at, with_gaps=True) for at in chosen.features}
     features = {name: feature_of(name, column, options.categorical or ()) for name, column in cells.items()} or None
     return Sheet(
@@ -485,11 +486,11 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         scale,
         _own_names(table) if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
-        None if chosen.times is None else _times(table, chosen.times),
+        None if times is None else _whole(_texts(table, [times])[0], table.columns[times].name, is_missing),
         chosen.reduction,
         options.weights_kind,
-        None if chosen.clusters is None else _cells(table, chosen.clusters),
-        None if chosen.ids is None else _ids(table, table.columns[chosen.ids].name, "the file"),
+        None if clusters is None else _cells(table, clusters),
+        None if ids is None else _ids(table, table.columns[ids].name, "the file"),
         features,
     )
 
@@ -682,7 +683,7 @@ def read_forecast_sheet(
         _check_shapes(values, len(forecasts), FIELDS[forecasts.kind][0])
         texts: dict[str, Any] = {
             field: None if at is None else _cells(table, at, with_gaps=field == "known")
-            for field, at in chosen.texts.items()
+            for field, at in chosen.beside.items()
         }
         observed = [_with_gaps(table, at, options.decimal) for at in with_gaps]
         for field, cells in {**texts, "observed": observed[0] if observed else None}.items():
@@ -747,10 +748,6 @@ def _place(table: OpenTable, stated: str) -> int:
     if name not in names:
         raise UnknownColumn(f"the file has no column {quoted(name)}; it has {listed(names)}")
     return names.index(name)
-
-
-def _times(table: OpenTable, at: int) -> list[str]:
-    return _whole(_texts(table, [at])[0], table.columns[at].name, is_missing)
 
 
 def _texts(table: OpenTable, places: Sequence[int]) -> list[list[str]]:

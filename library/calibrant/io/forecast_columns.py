@@ -107,21 +107,22 @@ def _mean_and_spread(choice: Choice) -> list[_Reading]:
 
 @rule("Predictive distributions", "quantiles.csv", _PART)
 def _quantile_columns(choice: Choice) -> list[_Reading]:
-    """Columns such as `q0.05` and `q0.95`, or `median` beside them: quantiles at these levels."""
+    """Columns such as `q0.05` and `q0.95`, or `median` beside them: quantiles at these levels; `q01` and `q09` are
+    refused, as they can be 1 % and 9 % or 0.1 and 0.9.
+    """
     readings = []
     for stem, of in _stems(choice, _LEVEL).items():
         places = [at for at in of if choice.columns[at].width == 1 and not choice.names[at].isdigit()]
         medians = _free(choice, frozenset(("median", f"{word(stem)}median")))
-        levels = _levels([of[at] for at in places]) if places else None
-        if levels is None:
-            continue
-        if medians and 0.5 not in levels:
-            places, levels = [*places, medians[0]], [*levels, 0.5]
-        for level in levels:
-            names = [choice.names[at] for at, other in zip(places, levels, strict=True) if other == level]
-            if len(names) > 1:
-                raise DuplicateColumns(f"{listed(names)} are quantiles at the same level; remove or rename all but one")
-        readings.append(_by_level(places, levels))
+        for levels in _levels([of[at] for at in places]):
+            pairs = [*zip(places, levels, strict=True)]
+            pairs += [(medians[0], 0.5)] if medians and 0.5 not in levels else []
+            for level in levels:
+                names = [choice.names[at] for at, other in pairs if other == level]
+                if len(names) > 1:
+                    same = f"{listed(names)} are quantiles at the same level"
+                    raise DuplicateColumns(f"{same}; remove or rename all but one")
+            readings.append(_by_level(pairs))
     return readings
 
 
@@ -148,7 +149,9 @@ def _sample_lists(choice: Choice) -> list[_Reading]:
 
 @rule("Predictive distributions", "interval.csv", _PART)
 def _interval(choice: Choice) -> list[_Reading]:
-    """Columns such as `lower` and `upper`, or `lo-90` and `hi-90`: the ends of intervals."""
+    """Columns such as `lower` and `upper`, or `lo-90` and `hi-90`: the ends of intervals; the level of `lo-10` is to be
+    set, as it can be 10 % or 90 %.
+    """
     ends: dict[tuple[str, str], dict[str, int]] = {}
     for at, name in enumerate(choice.names):
         end = _END.fullmatch(name)
@@ -158,7 +161,7 @@ def _interval(choice: Choice) -> list[_Reading]:
     at_level, readings = _free(choice, LEVEL), []
     for (_, number), pair in ends.items():
         columns: dict[Field, tuple[int, ...]] = {"lower": (pair.get("lower", -1),), "upper": (pair.get("upper", -1),)}
-        level = _fraction(number)
+        level = _level_in(number)
         columns |= {"level": (at_level[0],)} if level is None and len(at_level) == 1 else {}
         readings += [_Reading(columns, level=level)] if len(pair) == 2 else []
     return readings
@@ -187,14 +190,12 @@ def _stems(choice: Choice, pattern: re.Pattern[str]) -> dict[str, dict[int, str]
 
 
 class ForecastChoice(Choice):
-    """The columns that the options name or the rules infer; raises a ``TabularError`` if one is missing or ambiguous.
+    """The columns that the options name or the rules infer; raises a ``TabularError`` if one is missing or unclear."""
 
-    ``texts`` are columns of strings by field.
-    """
+    texts_of = ("clusters", "by", "times", "known")
 
     def __init__(self, columns: Sequence[Column], options: FileOptions, *, labelled: bool) -> None:
         super().__init__(columns, options)
-        self.texts = {field: self.stated(field, getattr(options, field)) for field in _TEXTS}
         observed = self.stated("observed", options.labels)
         groups = self.groups()
         stated = None if options.predictions is None else _stated(self, options.predictions)
@@ -208,10 +209,6 @@ class ForecastChoice(Choice):
             raise _no_outcomes(self)
         parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
         self.places = ColumnPlaces(weights=weights, groups=groups, forecasts=parts | dict(self.reading.columns))
-
-
-#: Columns of strings.
-_TEXTS: tuple[Field, ...] = ("clusters", "by", "times", "known")
 
 
 def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
@@ -240,20 +237,20 @@ def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
     if "lower" in columns:  # the level in the names of both bounds
         ends = [_END.fullmatch(choice.names[columns[field][0]]) for field in ("lower", "upper")]
         of_ends = {end["number"] if end is not None else "" for end in ends}
-        return _Reading(columns, level=_fraction(of_ends.pop()) if len(of_ends) == 1 else None)
+        return _Reading(columns, level=_level_in(of_ends.pop()) if len(of_ends) == 1 else None)
     if "quantiles" not in columns or levels:
         return _Reading(columns, tuple(sorted(levels)) or None)
     # Levels in the names of the columns, if all have one.
     numbers = [_LEVEL.fullmatch(choice.names[at]) for at in columns["quantiles"]]
     texts = [of["number"] for of in numbers if of is not None]
-    named = _levels(texts) if 1 < len(texts) == len(numbers) else None
-    return _Reading(columns) if named is None else _by_level(columns["quantiles"], named)
+    named = _levels(texts) if 1 < len(texts) == len(numbers) else []
+    return _by_level([*zip(columns["quantiles"], named[0], strict=True)]) if len(named) == 1 else _Reading(columns)
 
 
-def _by_level(places: Sequence[int], levels: Sequence[float]) -> _Reading:
-    """Return quantiles in the order of their levels."""
-    order = sorted(range(len(places)), key=levels.__getitem__)
-    return _Reading({"quantiles": tuple(places[i] for i in order)}, tuple(levels[i] for i in order))
+def _by_level(pairs: Sequence[tuple[int, float]]) -> _Reading:
+    """Return quantiles, which are pairs of a column and its level, in the order of their levels."""
+    places, levels = zip(*sorted(pairs, key=lambda pair: pair[1]), strict=True)
+    return _Reading({"quantiles": places}, levels)
 
 
 def _inferred(choice: Choice, labelled: bool) -> _Reading:
@@ -263,7 +260,8 @@ def _inferred(choice: Choice, labelled: bool) -> _Reading:
     if not labelled:  # a map is applied to the distributions of the model
         readings = choice.of_model(readings, _places)
     if len(readings) > 1:
-        flags = tuple(tuple(_flags(choice, reading)) for reading in readings)
+        alike = len({str(reading.columns) for reading in readings}) < len(readings)  # at other levels
+        flags = tuple(tuple(_flags(choice, reading, by_level=alike)) for reading in readings)
         kinds = listed([flag for of in flags for flag in of[:2]])
         raise UnclearColumns(
             f"the file has several predictive distributions, such as {kinds}; choose one", readings=flags
@@ -283,11 +281,11 @@ def _places(reading: _Reading) -> list[int]:
     return [at for places in reading.columns.values() for at in places]
 
 
-def _flags(choice: Choice, reading: _Reading) -> list[str]:
+def _flags(choice: Choice, reading: _Reading, *, by_level: bool) -> list[str]:
     """Return the values of ``--prediction`` that choose a reading."""
     flags = []
     for field, places in reading.columns.items():
-        prefix = common_start([choice.names[at] for at in places])
+        prefix = "" if by_level else common_start([choice.names[at] for at in places])
         if len(places) == 1:
             flags.append(f"{field}={choice.names[places[0]]}")
         elif prefix and {at for at, name in enumerate(choice.names) if name.startswith(prefix)} == {*places}:
@@ -304,7 +302,7 @@ def _flags(choice: Choice, reading: _Reading) -> list[str]:
 _OF_COLUMNS: tuple[tuple[Field, Field, str, str], ...] = (
     (
         *("level", "lower", "a level is for intervals, with a column of lower and of upper bounds"),
-        "the level of the intervals is not in the file; set it, such as 0.9",
+        "the level of the intervals is not in the file, or is below 1/2 there; set it, such as 0.9",
     ),
     (
         *("levels", "quantiles", "levels are for quantiles, of which the file has none"),
@@ -377,15 +375,23 @@ def _fraction(text: str) -> float | None:
     return value if 0.0 < value < 1.0 else None
 
 
-def _levels(texts: Sequence[str]) -> list[float] | None:
-    """Return levels written as ``0.05``, as percentages (``5``), or as decimals (``025``, ``05``); None for others."""
+def _level_in(text: str) -> float | None:
+    """Return the level in the names of the bounds of an interval; None below 1/2, which may be the share outside it."""
+    level = _fraction(text)
+    return level if level is not None and level >= 0.5 else None
+
+
+def _levels(texts: Sequence[str]) -> list[list[float]]:
+    """Return the readings of levels written as ``0.05``, as percentages (``5``), or as decimals (``025``, ``95``).
+
+    If all decimals begin with 0, as ``005`` and ``09``, they can also be ``0.05`` and ``0.9`` without a point.
+    """
     if all(text.isdigit() and len(text) > 1 for text in texts):
-        levels = [float(f"0.{text}") for text in texts]
+        readings = [[float(f"0.{text}") for text in texts], [float(f"{text[0]}.{text[1:]}") for text in texts]]
     else:
         levels = [float(text) for text in texts]
-        if max(levels) >= 1.0:
-            levels = [level / 100.0 for level in levels] if max(levels) >= _PERCENT else [0.0]
-    return levels if all(0.0 < level < 1.0 for level in levels) else None
+        readings = [[level / 100.0 for level in levels] if max(levels) >= _PERCENT else levels]
+    return [levels for levels in readings if levels and all(0.0 < level < 1.0 for level in levels)]
 
 
 # --- From columns to checked distributions

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from calibrant.core.batch import TOLERANCE
 from calibrant.core.column_names import (
@@ -36,6 +36,7 @@ STEPS: Mapping[str, Field] = {
     "Weights": "weights",
     "Groups": "groups",
     "Predictions": "predictions",
+    "Predictions, if there are no others": "predictions",
     "Labels, after the predictions": "labels",
     "Order of the classes": "predictions",
     "Confidence of a predicted class": "labels",
@@ -48,8 +49,8 @@ STEPS: Mapping[str, Field] = {
 class Rule:
     """A row of the table; ``find`` returns the readings of a table.
 
-    Rules of predictions compete: several readings are refused. Those that are ``fallback`` count only if there is no
-    other reading. Of the rules of other steps, the first one that has a reading counts.
+    Rules of predictions compete: several readings are refused. Of the rules of other steps, the first one that has a
+    reading counts.
     """
 
     name: str
@@ -61,7 +62,6 @@ class Rule:
     #: A file of tests/newcomer/files that needs it.
     file: str
     find: Callable[[Any], Sequence[Any]]
-    fallback: bool = False
 
 
 #: All rules; those of a step in their order.
@@ -76,13 +76,13 @@ def rules_of(step: str) -> list[Rule]:
 Find = TypeVar("Find", bound=Callable[[Any], Sequence[Any]])
 
 
-def rule(step: str, file: str, prints: str = BY_NAME, *, fallback: bool = False) -> Callable[[Find], Find]:
+def rule(step: str, file: str, prints: str = BY_NAME) -> Callable[[Find], Find]:
     """Add a function to the table; its docstring is what the rule sees, a colon, and what it reads."""
 
     def added(find: Find) -> Find:
         sees, _, reads = " ".join((find.__doc__ or "").split()).removesuffix(".").partition(": ")
         name = find.__name__.strip("_").replace("_", "-")
-        RULES.append(Rule(name, step, sees, reads, prints, file, find, fallback))
+        RULES.append(Rule(name, step, sees, reads, prints, file, find))
         return find
 
     return added
@@ -94,11 +94,15 @@ Reading = TypeVar("Reading")
 class Choice:
     """The columns of a table, what was chosen of them for which field, and notes on what was inferred."""
 
+    #: The columns of strings that options name.
+    texts_of: ClassVar[tuple[Field, ...]] = ()
+
     def __init__(self, columns: Sequence[Column], options: FileOptions) -> None:
         self.columns, self.options = columns, options
         self.names = [column.name for column in columns]
         self.chosen: dict[int, Field] = {}
         self.notes: list[str] = []
+        self.beside = {field: self.stated(field, getattr(options, field)) for field in self.texts_of}
 
     def stated(self, field: Field, name: str | None) -> int | None:
         """Choose the column that an option names, if it does; raises ``UnknownColumn``."""
@@ -218,6 +222,8 @@ Distinct = Callable[[Sequence[int]], Mapping[int, AbstractSet[str]]]
 class ColumnChoice(Choice):
     """What the rules see of a table, the names of its columns and their first values, and what they chose."""
 
+    texts_of = ("times", "clusters", "ids")
+
     def __init__(self, columns: Sequence[Column], options: FileOptions, distinct: Distinct, labelled: bool) -> None:
         super().__init__(columns, options)
         self.labelled, self._read_distinct = labelled, distinct
@@ -234,11 +240,9 @@ class ColumnChoice(Choice):
         #: The columns in the order of their names, if the labels can have that too.
         self.by_name: Family | None = None
         self.reduction: str | None = None
-        #: All chosen columns, and those of times and clusters; for each class, the names that its column gives it.
-        self.places, self.times = ColumnPlaces(), self.stated("times", options.times)
-        self.clusters = self.stated("clusters", options.clusters)
+        #: All chosen columns, and those of features; for each class, the names that its column gives it.
+        self.places = ColumnPlaces()
         self.features = tuple(self.find(name, "features") for name in options.features or ())
-        self.ids = self.stated("ids", options.ids)
         self.classes: tuple[tuple[str, ...], ...] = ()
         self._whole = 100.0 if options.scale == "percent" else 1.0
         self._equal: Mapping[int, AbstractSet[str]] | None = None
