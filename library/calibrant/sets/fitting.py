@@ -322,7 +322,8 @@ class SetFitting:
         self, scores: Floats, y: Integers, labels: Sequence[str | int], seed: int
     ) -> tuple[Floats, Integers, Sequence[str | int], dict[str, Any]]:
         """Return the quantile of the cluster of each class, or that of all rows that did not choose the clusters."""
-        clusters = cluster_classes(scores, y, len(labels), self.needed, seed)
+        of_probability = self.method.family.of_probability
+        clusters = cluster_classes(scores, y, len(labels), self.needed, seed, of_probability=of_probability)
         if not clusters.count:
             text = "are of too few classes, or too few rows of them, to choose clusters; use conditional class, or none"
             raise TooFewRows.at("/labels", text)
