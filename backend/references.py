@@ -17,6 +17,7 @@ from backend.held_map import classifier_of
 from backend.jobs import place_for_job, queue
 from backend.kinds import Arrays
 from backend.kinds.classes import CLASSES, compared_models, map_record, read_operation, record_of_counts
+from backend.kinds.sets import gives_sets
 from backend.requester import Requester
 from backend.settings import variable_of
 from backend.sources import Sources, opened
@@ -204,6 +205,8 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     if source.columns.groups is not None:
         raise InvalidField.at("/source/columns/groups", "is not used by fits")
     _check(requester, source, counts=True)
+    if gives_sets(options.method):
+        raise InvalidOption.at("/method", "gives prediction sets, which need rows or a batch, not a source")
     _check_engine(requester, source, options)
     Fitting.read(options.method, options.options, options.reduction, where="/options")
     requester.store.charges.check_maps()

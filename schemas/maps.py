@@ -316,6 +316,11 @@ class CalibrateOptions(Document):
         description="of the random number of each row, for a randomised map to prediction sets; it needs another seed "
         "for each request",
     )
+    alpha: float | None = Field(
+        None,
+        description="error level of the sets, for a map that was fitted with adjustable; default: that of the map. Up "
+        "to 0 sets have all classes, and from 1 on none",
+    )
 
 
 class CalibrateBody(CalibrateOptions):

@@ -608,7 +608,9 @@ class ClassPredictions:
         fitted = held.loaded if isinstance(held.loaded, SetMap) else held.map
         if options.batch is None and options.scale is None and fitted.scale != "probability":
             options = options.model_copy(update={"scale": fitted.scale})
-        return SetsRequest(held, fitted, options) if isinstance(fitted, SetMap) else CalibrationRequest(held, options)
+        if not isinstance(fitted, SetMap):
+            return CalibrationRequest(held, options)
+        return SetsRequest(held, fitted if options.alpha is None else fitted.at(options.alpha), options)
 
     def imported(
         self, map_id: str, options: ImportOptions, fitted: CalibrationMap | SetMap, who: str | None

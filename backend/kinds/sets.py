@@ -161,8 +161,9 @@ def check_scale_of(options: CalibrateOptions, fitted: SetMap) -> None:
 
 
 def refuse_options_of_sets(options: CalibrateOptions, rows: ClassRows) -> None:
-    """Raise ``InvalidField`` for groups or a seed in a request to apply a map that gives probabilities."""
-    given = {"groups": options.batch is None and "groups" in rows.arrays, "seed": options.seed is not None}
+    """Raise ``InvalidField`` for groups, a seed or a level in a request to apply a map that gives probabilities."""
+    given = {"groups": options.batch is None and "groups" in rows.arrays}
+    given |= {name: getattr(options, name) is not None for name in ("seed", "alpha")}
     for name, is_given in given.items():
         if is_given:
             raise InvalidField.at(f"/{name}", "is for maps that give prediction sets")

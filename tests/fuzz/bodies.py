@@ -82,6 +82,11 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
     }
     rows = _rows(random)
     fitted = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
+    if isinstance(kept.get("method"), str) and isinstance(body.get("labels"), list) and chosen % 5 == 0:
+        n = len(fitted["predictions"])  # several labels of each row
+        p = random.random((n, 3))
+        several = {"predictions": p.tolist(), "labels": (random.random((n, 3)) < p).astype(int).tolist()}
+        kept, fitted = kept | {"method": "crc"}, {**fitted, **several}
     return {name: value for name, value in kept.items() if name not in ("scale", "classes", "options")} | fitted
 
 

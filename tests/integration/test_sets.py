@@ -130,6 +130,24 @@ def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant
     assert calibrant.load_sets(record.document) == local
 
 
+def test_an_adjustable_map_is_applied_at_another_level(
+    http: httpx.Client, client: Calibrant, stored: dict[str, str]
+) -> None:
+    body = ROWS | {"method": "lac", "options": {"conditional": "class", "adjustable": True}}
+    ref = body_of(http.post("/maps", json=body), 201)["id"]
+    for alpha in (0.0, 0.3, 1.0):
+        local = calibrant.fit_sets(PROBS, LABELS, conditional="class", adjustable=True, class_names=NAMES).at(alpha)
+        answer = body_of(http.post("/calibrate", json={"map": ref, "predictions": NEW.tolist(), "alpha": alpha}))
+        assert (answer["alpha"], answer["sets"]) == (local.alpha, local.apply(NEW).to_lists())
+        assert client.calibrate_sets(ref, NEW, alpha=alpha).sets.to_lists() == local.apply(NEW).to_lists()
+    fixed = http.post("/calibrate", json={"map": stored["lac"], "predictions": NEW.tolist(), "alpha": 0.3})
+    assert problem_of(fixed) == (422, "invalid-option", "/alpha")
+    rows = {"predictions": PROBS[:, 0].tolist(), "labels": (LABELS == 0).astype(int).tolist()}
+    platt = body_of(http.post("/maps", json=rows | {"method": "platt"}), 201)["id"]
+    refused = http.post("/calibrate", json={"map": platt, "predictions": [0.5], "alpha": 0.3})
+    assert problem_of(refused) == (422, "invalid-field", "/alpha")
+
+
 def test_risk_control_takes_the_clusters_of_the_rows(http: httpx.Client) -> None:
     p, cluster = RANDOM.random(300), np.arange(300) // 6
     y = (RANDOM.random(300) < p).astype(int)
@@ -185,7 +203,7 @@ def test_the_client_fits_risk_control_to_several_labels_at_once_and_as_a_job(
     p = RANDOM.random((90, 3))
     y = RANDOM.random((90, 3)) < p
     names, groups = ["news", "sport", "law"], ["a", "b", "c"] * 30
-    options = {"alpha": 0.3, "conditional": "group"}
+    options: dict[str, Any] = {"alpha": 0.3, "conditional": "group"}
     local = calibrant.fit_sets(p, y, method="crc", groups=groups, **options)
     frames = {"predictions": pd.DataFrame(p, columns=names), "labels": pd.DataFrame(y, columns=names)}
     fitted = client.fit("crc", options=options, groups=groups, **frames)

@@ -280,6 +280,19 @@ def test_an_invalid_reference_is_not_named(served: Served, changes: dict[str, An
     assert (found, place) == (code, pointer)
 
 
+def test_prediction_sets_are_fitted_to_a_source_or_written_to_a_data_set(served: Served) -> None:
+    body: dict[str, Any] = {"method": "lac", "source": _source()}
+    assert problem_of(served.owner.post("/maps", json=body)) == (422, "invalid-option", "/method")
+    rows = {"predictions": served.p.tolist(), "labels": served.y.tolist(), "method": "lac"}
+    made = body_of(served.owner.post("/maps", json=rows), 201)
+    source = {**_source(), "columns": {"predictions": "score"}}
+    body = {"map": made["id"], "source": source, "target": {"source": "scores", "path": "sets"}}
+    refused = served.owner.post("/datasets", json=body)
+    assert problem_of(refused)[:2] == (422, "prediction-kind-mismatch")
+    bounds = served.owner.post("/datasets", json=body | {"bounds": True})
+    assert problem_of(bounds) == (422, "invalid-field", "/bounds")
+
+
 def test_the_error_of_a_bad_row_lacks_its_file_or_repeats_its_value(served: Served) -> None:
     bad = served.root / "bad.parquet"
     parquet.write_table(pa.table({"score": [0.5, 7.25], "outcome": [0, 1]}), bad)

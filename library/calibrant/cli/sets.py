@@ -48,20 +48,23 @@ def fit_document(rows: Sheet, method: str, options: dict[str, Any], seed: int) -
         return fitting.run(batch_of(rows), rows.groups, seed, names).to_document()
 
 
-def sets_of(engine: Engine, rows: Sheet, applied: Any, document: dict[str, Any], seed: int | None) -> PredictionSets:
+def sets_of(
+    engine: Engine, rows: Sheet, applied: Any, document: dict[str, Any], seed: int | None, alpha: float | None = None
+) -> PredictionSets:
     """Return the prediction sets of the rows: of a map on the server, or of a document."""
     from calibrant.sets.set_map import load_sets
 
     rows = rows_of_sets(rows, by_group=document["parameters"].get("groups") is not None)
     if engine.client is not None:
-        answer = engine.client.calibrate_sets(applied, rows.predictions, groups=rows.groups, seed=seed)
+        answer = engine.client.calibrate_sets(applied, rows.predictions, groups=rows.groups, seed=seed, alpha=alpha)
         say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
         sets: PredictionSets = answer.sets
         return sets
     from calibrant.core.batch import read_predictions
 
     predictions = read_predictions(rows.predictions, scale=rows.scale)
-    return load_sets(document).apply_checked(predictions, groups=rows.groups, seed=seed)
+    fitted = load_sets(document)
+    return (fitted if alpha is None else fitted.at(alpha)).apply_checked(predictions, groups=rows.groups, seed=seed)
 
 
 def say_sizes(sets: PredictionSets) -> None:

@@ -32,9 +32,10 @@ BY: tuple[By, ...] = ("all", "class", "group")
 #: its negative rows that are class 1.
 FALSE_NEGATIVES, FALSE_POSITIVES = "false-negative-rate", "false-positive-rate"
 LOSSES = (FALSE_NEGATIVES, FALSE_POSITIVES)
-#: The most scores that a map keeps for sets at other levels, and a threshold that no probability reaches; no score is
-#: as low as its negative.
-MOST_SCORES, NEVER = 1000, 2.0
+#: The most scores of one threshold that a map keeps for sets at other levels, and of all; the fewest of one threshold.
+MOST_SCORES, MOST_IN_ALL, FEWEST_SCORES = 1000, 20_000, 20
+#: A threshold that no probability reaches; no score is as low as its negative.
+NEVER = 2.0
 #: The most ranks without a penalty.
 MOST_FREE_RANKS = 100_000
 
@@ -107,14 +108,21 @@ class StoredScores(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreTable(Parameter):
-    """Stored scores, by which a map gives sets at other levels."""
+    """Stored scores of each threshold, by which a map gives sets at other levels: an object, or an array of objects."""
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
         """Read the scores; raises ``InvalidDocument``."""
         given, where = parameters.get(name), f"/parameters/{name}"
+        if not isinstance(given, list):
+            return (self._of_threshold(given, where),)
+        return tuple(self._of_threshold(own, f"{where}/{i}") for i, own in enumerate(given))
+
+    def _of_threshold(self, given: Any, where: str) -> StoredScores:
         if not isinstance(given, dict):
             raise InvalidDocument.at(where, "must be an object with n, ranks and values")
-        n = read_number(given, "n", low=1, high=1e15, where=where)
+        n = read_number(given, "n", low=0, high=1e15, where=where)
+        if n == 0:  # a class or group without rows
+            return StoredScores(0, np.zeros(0, np.int64), np.zeros(0))
         ranks = read_array(given, "ranks", numeric=True, where=where, low=1.0, high=n, increasing=True)
         values = read_array(given, "values", numeric=True, where=where, length=len(ranks))
         if len(ranks) > MOST_SCORES or not float(n).is_integer() or (ranks != np.floor(ranks)).any():
@@ -125,10 +133,16 @@ class ScoreTable(Parameter):
 
     def plain(self, value: Any) -> Any:
         """Return the scores as plain JSON."""
-        return value and {"n": value.n, "ranks": value.ranks.tolist(), "values": value.values.tolist()}
+        if value is None:
+            return None
+        tables = [{"n": own.n, "ranks": own.ranks.tolist(), "values": own.values.tolist()} for own in value]
+        return tables[0] if len(tables) == 1 else tables
 
 
-Scores = Annotated[StoredScores | None, ScoreTable("scores of the fit, for sets at other levels")]
+Scores = Annotated[
+    tuple[StoredScores, ...] | None,
+    ScoreTable("scores of the fit, for sets at other levels; with several thresholds, those of each one"),
+]
 AllowEmpty = Annotated[bool, Flag("false: a set without any class gets the class with the largest probability")]
 Randomised = Annotated[bool, Flag("whether a fraction of the probability of a class does not count, at random")]
 
@@ -173,8 +187,9 @@ class SetFamily(Parametric):
         n = 1 if self.by == "all" else None if groups is None else len(groups)
         if n is not None and len(self.thresholds) != n:
             raise InvalidDocument.at("/parameters/thresholds", f"must contain {n} numbers")
-        if getattr(self, "scores", None) is not None and self.by != "all":
-            raise InvalidDocument.at("/parameters/scores", "are for maps with one threshold")
+        scores: tuple[StoredScores, ...] | None = getattr(self, "scores", None)
+        if scores is not None and len(scores) != len(self.thresholds):
+            raise InvalidDocument.at("/parameters/scores", "must be those of each threshold")
 
 
 def _rounded_up(limits: Floats, dtype: np.dtype[Any]) -> Floats:

@@ -34,8 +34,10 @@ from calibrant.sets.class_clusters import cluster_classes
 from calibrant.sets.families import (
     FALSE_NEGATIVES,
     FALSE_POSITIVES,
+    FEWEST_SCORES,
     LOSSES,
     MOST_FREE_RANKS,
+    MOST_IN_ALL,
     MOST_SCORES,
     NEVER,
     SET_FAMILIES,
@@ -197,8 +199,9 @@ class SetFitting:
         if entry is None:
             raise UnknownMethod.at("/method", one_of(method, SET_METHODS))
         values = read_values(options, entry.options, entry.name, where=where)
-        if values.get("adjustable") and values["conditional"] is not None:
-            raise InvalidOption.at(f"{where}/adjustable", "is for maps with one threshold; leave out conditional")
+        if values.get("adjustable") and values["conditional"] == "cluster":
+            text = "cannot be combined with conditional cluster: the clusters were chosen for this alpha"
+            raise InvalidOption.at(f"{where}/adjustable", text)
         return cls(entry, values)
 
     @property
@@ -285,7 +288,8 @@ class SetFitting:
         if self.method.name == "crc":
             own["n_labels"] = n_labels
         if self.options.get("adjustable"):
-            own["scores"] = _stored(scores)
+            most = min(MOST_SCORES, max(FEWEST_SCORES, MOST_IN_ALL // len(strata)))
+            own["scores"] = tuple(_stored(values, most) for values in _parts(scores, part, len(strata)))
         function = family(
             by="all" if conditional is None else "group" if names is not None else "class",
             thresholds=np.array([self._threshold(quantile, rounding) for quantile in quantiles.tolist()]),
@@ -319,7 +323,8 @@ class SetFitting:
         self, scores: Floats, y: Integers, labels: Sequence[str | int], seed: int
     ) -> tuple[Floats, Integers, Sequence[str | int], dict[str, Any]]:
         """Return the quantile of the cluster of each class, or that of all rows that did not choose the clusters."""
-        clusters = cluster_classes(scores, y, len(labels), self.needed, seed)
+        of_probability = self.method.family.of_probability
+        clusters = cluster_classes(scores, y, len(labels), self.needed, seed, of_probability=of_probability)
         if not clusters.count:
             text = "are of too few classes, or too few rows of them, to choose clusters; use conditional class, or none"
             raise TooFewRows.at("/labels", text)
@@ -377,10 +382,10 @@ def _quantiles(scores: Floats, part: Integers, count: int, alpha: float) -> tupl
     return quantiles, rows
 
 
-def _stored(scores: Floats) -> StoredScores:
-    """Return the sorted scores, or evenly spaced ones, up to the largest."""
+def _stored(scores: Floats, most: int) -> StoredScores:
+    """Return the sorted scores, or at most so many evenly spaced ones, up to the largest."""
     n, values = len(scores), np.sort(scores)
-    ranks = np.unique(np.round(np.linspace(1, n, min(n, MOST_SCORES))).astype(np.int64))
+    ranks = np.unique(np.round(np.linspace(min(n, 1), n, min(n, most))).astype(np.int64))
     return StoredScores(n, ranks, values[ranks - 1])
 
 

@@ -138,7 +138,8 @@ class SetMap(ShownMap):
         Returns
         -------
         SetMap
-            The map; of more than 1,000 rows its threshold is that of the next stored score, so that sets may be larger.
+            The map. Of more than 1,000 rows, or fewer with many thresholds, a threshold is that of the next stored
+            score, so that sets may be larger.
 
         Raises
         ------
@@ -156,14 +157,15 @@ class SetMap(ShownMap):
         >>> [len(fitted.at(alpha).apply([0.3]).to_lists()[0]) for alpha in (0.0, 0.1, 1.0)]
         [2, 1, 0]
         """
-        scores: StoredScores | None = getattr(self.function, "scores", None)
+        scores: tuple[StoredScores, ...] | None = getattr(self.function, "scores", None)
         if scores is None:
             raise InvalidOption.at("/alpha", "cannot be changed: fit the map with adjustable=True")
         if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not np.isfinite(alpha):
             raise InvalidOption.at("/alpha", "must be a finite number")
-        threshold = self.function.threshold(scores.quantile(float(alpha)), ROUNDING if self.scale == "logit" else 0.0)
+        rounding, quantiles = ROUNDING if self.scale == "logit" else 0.0, [own.quantile(float(alpha)) for own in scores]
+        thresholds = np.array([self.function.threshold(quantile, rounding) for quantile in quantiles])
         level = float(np.clip(alpha, _LEAST_ALPHA, 1.0 - _LEAST_ALPHA))
-        return replace(self, function=replace(self.function, alpha=level, thresholds=np.array([threshold])))
+        return replace(self, function=replace(self.function, alpha=level, thresholds=thresholds))
 
     def apply(self, predictions: Any, *, groups: Any = None, seed: int | None = None) -> PredictionSets:
         """Return the prediction sets of new rows.

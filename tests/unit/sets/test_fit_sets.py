@@ -206,11 +206,12 @@ def test_a_group_has_the_sets_of_its_own_map() -> None:
     assert few.apply([[1.0, 0.0, 0.0]], groups=["few"]).sizes.tolist() == [3]
 
 
-def test_classes_with_similar_scores_share_a_cluster_and_a_threshold() -> None:
+@pytest.mark.parametrize("of_probability", [False, True])
+def test_classes_with_similar_scores_share_a_cluster_and_a_threshold(of_probability: bool) -> None:
     random = np.random.default_rng(11)
     y = np.repeat(np.arange(60), 60)
     scores = random.normal(0.1 + 0.5 * (y % 2), 0.02)  # odd classes have large scores
-    clusters = cluster_classes(scores, y, 60, 9, 0)
+    clusters = cluster_classes(scores, y, 60, 9, 0, of_probability=of_probability)
     assert clusters.count > 1
     for cluster in range(clusters.count):
         members = np.flatnonzero(clusters.of_class == cluster)

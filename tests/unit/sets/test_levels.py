@@ -76,9 +76,47 @@ def test_bad_scores_of_a_document_are_refused_with_their_place(name: str) -> Non
     assert caught.value.offences[0].pointer.startswith("/parameters/scores")
 
 
-def test_scores_are_for_maps_with_one_threshold() -> None:
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("conditional", ["class", "group"])
+def test_every_threshold_has_its_own_scores(method: str, conditional: str) -> None:
+    groups = ["a", "b", "a"] * (len(LABELS) // 3) + ["b"] * (len(LABELS) % 3) if conditional == "group" else None
+    options: dict[str, Any] = METHODS[method] | {"method": method, "conditional": conditional, "groups": groups}
+    fitted = calibrant.fit_sets(PROBS, LABELS, adjustable=True, **options)
+    again = calibrant.load_sets(json.loads(json.dumps(fitted.to_document())))
+    for alpha in (0.1, 0.37, 0.8):
+        other = calibrant.fit_sets(PROBS, LABELS, alpha=alpha, **options)
+        sets = again.at(alpha).apply(PROBS, groups=groups)
+        assert np.array_equal(sets.members, other.apply(PROBS, groups=groups).members)
+    assert fitted.at(0.0).apply(PROBS, groups=groups).members.all()
+    assert not fitted.at(1.0).apply(PROBS, groups=groups).members.any()
+    document = fitted.to_document()
+    document["parameters"]["scores"] = document["parameters"]["scores"][:1]
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.load_sets(document)
+    assert caught.value.offences[0].pointer == "/parameters/scores"
+
+
+def test_a_class_without_rows_is_in_every_set_at_every_level_below_1() -> None:
+    p, y = PROBS[LABELS != 3], LABELS[LABELS != 3]
+    fitted = calibrant.fit_sets(p, y, conditional="class", adjustable=True)
+    assert fitted.at(0.9).apply(p).members[:, 3].all()
+    assert not fitted.at(1.0).apply(p).members[:, 3].any()
+    assert calibrant.load_sets(json.loads(json.dumps(fitted.to_document()))) == fitted
+
+
+def test_many_thresholds_keep_fewer_scores_each() -> None:
+    random = np.random.default_rng(6)
+    p, labels = random.dirichlet(np.ones(60), 30_000).astype(np.float32), np.arange(30_000) % 60
+    fitted = calibrant.fit_sets(p, labels, conditional="class", adjustable=True)
+    tables = fitted.to_document()["parameters"]["scores"]
+    assert {len(table["ranks"]) for table in tables} == {333}
+    exact = calibrant.fit_sets(p, labels, conditional="class", alpha=0.2).function.thresholds
+    assert (fitted.at(0.2).function.thresholds <= exact).all()
+
+
+def test_levels_that_are_no_numbers_and_maps_without_scores_are_refused() -> None:
     with pytest.raises(CalibrationError, match="adjustable"):
-        calibrant.fit_sets(PROBS, LABELS, conditional="class", adjustable=True)
+        calibrant.fit_sets(PROBS, LABELS, conditional="cluster", adjustable=True)
     with pytest.raises(CalibrationError, match="adjustable"):
         calibrant.fit_sets(PROBS, LABELS).at(0.2)
     fitted = calibrant.fit_sets(PROBS, LABELS, adjustable=True)

@@ -259,6 +259,10 @@ OrderOptions = Annotated[
     list[str] | None,
     typer.Option("--option", help="With --half-life: shift, widen or narrow, such as widen=1; repeatable."),
 ]
+AlphaOfSets = Annotated[
+    float | None,
+    typer.Option("--alpha", help="Error level of the sets, for a map that was fitted with adjustable."),
+]
 BoundsOf = Annotated[
     bool,
     typer.Option("--bounds", help="For a Venn-Abers map: add calibrated_p0 and calibrated_p1, which it merges."),
@@ -282,6 +286,7 @@ def calibrate(
     option: OrderOptions = None,
     seed: SeedOfSets = None,
     bounds: BoundsOf = False,
+    alpha: AlphaOfSets = None,
     where: Where = None,
     out: Out = STANDARD,
     server: Server = None,
@@ -291,7 +296,7 @@ def calibrate(
         if half_life is not None or map_of is None:
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
         others = {"--label": columns["labels"], "--group": columns["groups"], "--support": support, "--option": option}
-        for flag, value in {**others, "--seed": seed, "--bounds": bounds or None}.items():
+        for flag, value in {**others, "--seed": seed, "--alpha": alpha, "--bounds": bounds or None}.items():
             if value not in (None, []):
                 raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
         with errors_in_a_line():
@@ -306,8 +311,8 @@ def calibrate(
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
-        if map_of is not None or bounds:
-            flag = "--bounds" if map_of is None else "--map"
+        if map_of is not None or bounds or alpha is not None:
+            flag = "--map" if map_of is not None else "--bounds" if bounds else "--alpha"
             raise typer.BadParameter(f"cannot be combined with {flag}", param_hint="--half-life")
         with errors_in_a_line():
             how = InOrderFlags(half_life, columns["scale"], read_support(support), read_options(option))
@@ -319,7 +324,7 @@ def calibrate(
             raise typer.BadParameter("needs --half-life", param_hint=flag)
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
-    _with_map(file, columns, map_of, SetFlags(seed, bounds), out, server)
+    _with_map(file, columns, map_of, SetFlags(seed, bounds, alpha), out, server)
 
 
 class SetFlags(NamedTuple):
@@ -327,6 +332,7 @@ class SetFlags(NamedTuple):
 
     seed: int | None = None
     bounds: bool = False
+    alpha: float | None = None
 
 
 def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: Path, server: str | None) -> None:
@@ -337,7 +343,7 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
 
         document = applied if engine.client is None else engine.client.map(applied).document
         regression, of_sets = is_of_distributions(document), is_of_sets(document)
-        for flag, value in {"--group": columns["groups"], "--seed": flags.seed}.items():
+        for flag, value in {"--group": columns["groups"], "--seed": flags.seed, "--alpha": flags.alpha}.items():
             if value is not None and not of_sets:
                 raise typer.BadParameter("is for maps to prediction sets", param_hint=flag)
         if flags.bounds and document.get("family") != "venn-abers":
@@ -353,7 +359,7 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
             if of_sets:
                 import numpy as np
 
-                sets = sets_of(engine, rows, applied, document, flags.seed)
+                sets = sets_of(engine, rows, applied, document, flags.seed, flags.alpha)
                 say_sizes(sets)
                 members, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
                 write_calibrated(source, file, members, names, out, columns["decimal"], columns["encoding"])

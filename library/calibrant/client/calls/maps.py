@@ -191,7 +191,13 @@ def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale
 
 
 def calibrate_sets(
-    patience: Patience, map: str | MapSummary, predictions: Any, *, groups: Any = None, seed: int | None = None
+    patience: Patience,
+    map: str | MapSummary,
+    predictions: Any,
+    *,
+    groups: Any = None,
+    seed: int | None = None,
+    alpha: float | None = None,
 ) -> Steps[AppliedSets]:
     """Apply a stored map that gives prediction sets.
 
@@ -205,6 +211,8 @@ def calibrate_sets(
         Group of each row, for a map by group.
     seed : int, optional
         Seed of the random numbers of a randomised map, another one for each call.
+    alpha : float, optional
+        Error level of the sets, for a map that was fitted with ``adjustable``; by default that of the map.
 
     Returns
     -------
@@ -217,7 +225,8 @@ def calibrate_sets(
     >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
     [1, 1]
     """
-    answer, arrays, _ = yield from _calibrated(patience, {"map": map, "seed": seed}, predictions, None, groups)
+    fields = {"map": map, "seed": seed, "alpha": alpha}
+    answer, arrays, _ = yield from _calibrated(patience, fields, predictions, None, groups)
     try:
         classes, (alpha,) = tuple(arrays["classes"].tolist()), arrays["alpha"].tolist()
         sets = PredictionSets(arrays["members"], classes, None if math.isnan(alpha) else alpha)
