@@ -23,6 +23,7 @@ from calibrant.core.groups import Groups
 from calibrant.core.inputs import listing, read_rows
 from calibrant.core.options import read_fraction
 from calibrant.core.results import Shown, Table, counted, frame_of, n_rows
+from calibrant.measures.clinical import LEAST_EXPECTED
 
 Light = Literal["green", "yellow", "red"]
 #: P-values up to which a light is yellow and red: confidence of 95 % and 99.9 % (Tasche 2003).
@@ -245,7 +246,13 @@ def grade_results(
     size, pds = int(n.sum()), np.array([result.pd for result in results])
     shares = np.array([result.n for result in results]) / size
     total = _tested("(all)", size, int(defaults.sum()), pds, shares, correlation)
-    return GradeTests(results, total, _hosmer_lemeshow(results), notes)
+    statistic = _hosmer_lemeshow(results)
+    least = min(results, key=lambda result: result.n * min(result.pd, 1.0 - result.pd))
+    expected = least.n * min(least.pd, 1.0 - least.pd)
+    if statistic is not None and expected < LEAST_EXPECTED:
+        few = f"{least.grade} expects {expected:.2g} defaults or other obligors, and {LEAST_EXPECTED} are advised"
+        notes.append(f"the p-value of Hosmer-Lemeshow may be too small: {few}")
+    return GradeTests(results, total, statistic, notes)
 
 
 def check_grades(batch: Batch, grades: Groups | None) -> Groups:
