@@ -119,9 +119,9 @@ def _explanation(name: str, parameters: Signature, given: Mapping[str, object], 
         return (
             f"{problem}; pass forecasts by name: {name}({order}{', ' if order else ''}mean=..., std=...), or {by_name}"
         )
-    by_name = [each for each, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
-    if problem == "too many positional arguments" and 0 < len(by_name) <= _FEW:
-        return f"{problem}; the order is {name}({order}), and these have names: {', '.join(by_name)}"
+    named = [each for each, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
+    if problem == "too many positional arguments" and 0 < len(named) <= _FEW:
+        return f"{problem}; the order is {name}({order}), and these have names: {', '.join(named)}"
     return f"{problem}; the order is {name}({order})"
 
 
