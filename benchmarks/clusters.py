@@ -17,7 +17,7 @@ from benchmarks.provenance import Pool
 from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "clusters.md"
-RUNS, RESAMPLES, CLUSTERS = 300, 400, 50
+RUNS, RESAMPLES, CLUSTERS = 1000, 400, 50
 #: Intraclass correlation of the labels, and standard deviations of log-odds between and within clusters.
 CORRELATION, BETWEEN, WITHIN = 0.2, 0.8, 0.6
 #: Rows that stand for an infinite sample.
