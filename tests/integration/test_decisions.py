@@ -163,7 +163,7 @@ def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, fla
     [
         (["--costs", "1;5"], "--costs"),
         (["--costs", "1"], "must be two numbers above 0"),
-        (["--costs", "1,5", "--recall", "0.9"], "pass exactly one of costs, capacity, precision, recall"),
+        (["--costs", "1,5", "--recall", "0.9"], "pass exactly one of costs, capacity, precision and recall"),
         (["--recall", "0.9", "--thresholds", "0.1"], "--thresholds"),
         (["--thresholds", "0.1,2"], "must be 1 to 1,000 numbers above 0 and below 1"),
         (["--capacity", "1.5"], "must be a whole number of rows"),

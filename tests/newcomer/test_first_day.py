@@ -99,6 +99,7 @@ def test_messages_of_python_calls_are_in_the_words_of_python() -> None:
         (lambda library, p, y: library.fit(p, y, method="platt"), r"the order is fit\(method, predictions, labels\)"),
         (lambda library, p, y: library.fit("platt", p, y, sample_weights=p), "did you mean sample_weight"),
         (lambda library, p, y: library.compare({"a": p, "b": p}), r"the order is compare\(predictions, labels, maps\)"),
+        (lambda library, p, y: library.shift_prior(p, 0.05, 0.01), r"these have names: new_rate, rate"),
     ],
 )
 def test_an_argument_of_another_library_gets_a_remedy(scores: Any, call: Any, remedy: str) -> None:

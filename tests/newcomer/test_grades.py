@@ -76,3 +76,19 @@ def test_a_portfolio_without_defaults_has_prudent_pds(typed: Typed) -> None:
     found = json.loads(typed(f"{line} --confidence 0.75 --correlation 0.12 --json").stdout)
     better, worse = (row["prudent_pd"] for row in found["grades"])
     assert 0.0 < better < worse < found["grades"][1]["one_factor_prudent_pd"]
+
+
+def test_a_table_with_pds_in_percent_is_read_with_the_scale_or_refused_with_a_remedy(typed: Typed) -> None:
+    """Test PDs that the rating system writes as percentages, with and without percent signs."""
+    percent = _TABLE.assign(pd=[1.0, 5.0])
+    call = calibrant.grade_tests
+    found = call(percent["pd"], percent["rating"], percent["defaults"], n=percent["obligors"], scale="percent")
+    expected = call(_TABLE["pd"], _TABLE["rating"], _TABLE["defaults"], n=_TABLE["obligors"])
+    assert found.to_dict() == expected.to_dict()
+    for table, remedy in ((percent, 'scale="percent"'), (percent.assign(pd=["1 %", "5 %"]), "remove percent signs")):
+        with pytest.raises(calibrant.CalibrationError, match=remedy):
+            call(table["pd"], table["rating"], table["defaults"], n=table["obligors"])
+    with pytest.raises(calibrant.CalibrationError, match="pass n, the number of obligors"):
+        call(_TABLE["pd"].repeat(2), _TABLE["rating"].repeat(2), _TABLE["defaults"].repeat(2))
+    _TABLE.to_csv("grades.csv", index=False)
+    assert "name the column of the grades" in typed("calibrant grades grades.csv").stderr.replace("\n", " ")

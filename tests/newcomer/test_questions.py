@@ -45,6 +45,10 @@ def test_costs_in_another_form_are_refused_with_the_right_one(table: pd.DataFram
 def test_costs_with_a_colon_name_the_flag(typed: Typed, table: pd.DataFrame) -> None:
     """Type the costs as a ratio."""
     del table
+    blank = typed("calibrant decide scores.csv --prediction p --label y --costs 1 5")
+    assert "separated by commas, without blanks, such as 1,5" in " ".join(blank.stderr.replace("│", " ").split())
+    single = typed("calibrant decide scores.csv --prediction p --label y --threshold 0.1")
+    assert "did you mean --thresholds 0.1,0.2?" in " ".join(single.stderr.replace("│", " ").split())
     refused = typed("calibrant decide scores.csv --prediction p --label y --costs 1:5")
     assert refused.exit_code == 2
     assert "--costs" in refused.stderr
@@ -67,7 +71,7 @@ def test_a_required_recall_is_guaranteed_or_refused_with_what_is_missing(table: 
 
 def test_no_criterion_is_answered_by_the_names_of_all(table: pd.DataFrame) -> None:
     """Ask for the best threshold, without saying what is best."""
-    with pytest.raises(calibrant.CalibrationError, match="costs, capacity, precision, recall"):
+    with pytest.raises(calibrant.CalibrationError, match="costs, capacity, precision and recall"):
         calibrant.best_threshold(table["p"], table["y"])
 
 

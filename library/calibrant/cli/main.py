@@ -91,7 +91,11 @@ _FAMILIAR_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "calibrate": {"--regression": "no option; the map has the kind of its predictions"},
         "diagram": dict.fromkeys(("--kind", "--name", "--type"), "--diagram"),
         "compare": dict.fromkeys(("--model", "--models"), "--prediction"),
-        "decide": {"--cost": "--costs 1,5", **dict.fromkeys(("-k", "--k", "--top"), "--capacity")},
+        "decide": {
+            "--cost": "--costs 1,5",
+            "--threshold": "--thresholds 0.1,0.2",
+            **dict.fromkeys(("-k", "--k", "--top"), "--capacity"),
+        },
         "grades": {
             "--pd": "--prediction",
             "--grade": "--group",
@@ -110,6 +114,8 @@ _FAMILIAR_OF: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
+#: Options whose values are separated by commas.
+_LISTED = ("--costs", "--thresholds", "--levels", "--class-names")
 #: How the values of numeric options are written.
 _WHOLE = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -133,6 +139,9 @@ class Command(TyperCommand):
             familiar = {**_FAMILIAR_OPTIONS, **_FAMILIAR_OF.get(str(self.name), {})}.get(option)
             if familiar:
                 ctx.fail(f"No such option: {option}; did you mean {familiar}?")
+            listed = [flag for flag in _LISTED if flag in given]
+            if listed and "extra argument" in str(error):
+                ctx.fail(f"{listed[0]} takes values that are separated by commas, without blanks, such as 1,5")
             raise
         self._check_numbers(ctx, copied)
         return list(rest)

@@ -128,6 +128,10 @@ class Lineup:
         return self.entrants[name].subject.rows(self.order)
 
 
+#: What to pass in place of the predictions of two models.
+_MODELS = 'to compare two models, pass compare({"name": predictions, "other": predictions}, labels)'
+
+
 def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, Training]) -> tuple[Contestant, ...]:
     """Check the maps of a comparison: 1 to 20, none of them named ``uncalibrated``."""
     given = list(maps.values()) if isinstance(maps, Mapping) else [maps]
@@ -135,7 +139,7 @@ def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, T
         how = "{name: calibrant.fit(name, predictions, labels)}"
         raise InvalidOption.at("/maps", f"must be calibration maps, not names of methods; pass {how}")
     if not isinstance(maps, Mapping) and not isinstance(maps, Sequence):
-        raise InvalidOption.at("/maps", "must be calibration maps; to compare two models, evaluate each of them")
+        raise InvalidOption.at("/maps", f"must be calibration maps; {_MODELS}")
     if not isinstance(maps, Mapping) or not 1 <= len(maps) <= MAX_MAPS:
         raise InvalidOption.at("/maps", f"must be a mapping of names to 1 to {MAX_MAPS} calibration maps")
     if not all(isinstance(name, str) for name in maps):

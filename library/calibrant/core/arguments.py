@@ -13,6 +13,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _OPTION = "an option of a measure"
+#: The most arguments without a place in the order that are listed.
+_FEW = 6
 #: Options of measures, with a value each.
 _VALUES: Mapping[str, str] = MappingProxyType(
     {
@@ -117,6 +119,9 @@ def _explanation(name: str, parameters: Signature, given: Mapping[str, object], 
         return (
             f"{problem}; pass forecasts by name: {name}({order}{', ' if order else ''}mean=..., std=...), or {by_name}"
         )
+    named = [each for each, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
+    if problem == "too many positional arguments" and 0 < len(named) <= _FEW:
+        return f"{problem}; the order is {name}({order}), and these have names: {', '.join(named)}"
     return f"{problem}; the order is {name}({order})"
 
 

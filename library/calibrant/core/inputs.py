@@ -490,7 +490,7 @@ def _check_predictions(predictions: Array, labels: Array) -> None:
             raise InvalidLabel.at("/labels", text)
         hint = "pass those of predict_proba, not of predict"
         if str(predictions.flat[0]).rstrip().endswith("%"):
-            hint = 'remove percent signs and pass scale="percent"'
+            hint = 'remove percent signs, as with .str.rstrip("%").astype(float), and pass scale="percent"'
         raise NotANumber.at("/predictions", f"must be numbers, and these are strings; {hint}")
 
 

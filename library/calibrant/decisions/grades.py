@@ -16,13 +16,14 @@ from scipy.special import bdtrc, betainc, betaincinv, chdtrc, ndtr, ndtri
 from calibrant.comparison.pairs import holm
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import array_of, check_aligned
-from calibrant.core.batch import MAX_OFFENCES, Batch, read_numbers, refuse_clusters
+from calibrant.core.batch import MAX_OFFENCES, Batch, InputScale, read_numbers, refuse_clusters
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, Offence, WrongShape, naming
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import listing, read_rows
 from calibrant.core.options import read_fraction
 from calibrant.core.results import Framed, Table, counted, n_rows, plain_json
+from calibrant.measures.clinical import LEAST_EXPECTED
 
 Light = Literal["green", "yellow", "red"]
 #: P-values up to which a light is yellow and red: confidence of 95 % and 99.9 % (Tasche 2003).
@@ -208,7 +209,13 @@ def grade_results(
     size, pds = int(n.sum()), np.array([result.pd for result in results])
     shares = np.array([result.n for result in results]) / size
     total = _tested("(all)", size, int(defaults.sum()), pds, shares, correlation)
-    return GradeTests(results, total, _hosmer_lemeshow(results), notes)
+    statistic = _hosmer_lemeshow(results)
+    least = min(results, key=lambda result: result.n * min(result.pd, 1.0 - result.pd))
+    expected = least.n * min(least.pd, 1.0 - least.pd)
+    if statistic is not None and expected < LEAST_EXPECTED:
+        few = f"{least.grade} expects {expected:.2g} defaults or other obligors, and {LEAST_EXPECTED} are advised"
+        notes.append(f"the p-value of Hosmer-Lemeshow may be too small: {few}")
+    return GradeTests(results, total, statistic, notes)
 
 
 def check_grades(batch: Batch, grades: Groups | None) -> Groups:
@@ -286,13 +293,14 @@ def grade_tests(
     n: Any = None,
     correlation: float | None = None,
     confidence: float | None = None,
+    scale: InputScale = "probability",
 ) -> GradeTests:
     """Test whether the default probabilities (PDs) of rating grades are too low.
 
     Parameters
     ----------
     pd : array_like, shape (n,)
-        PD of each row, in [0, 1]. Of several PDs within a grade, the mean over its obligors is tested (ECB 2019).
+        PD of each row. Of several PDs within a grade, the mean over its obligors is tested (ECB 2019).
     grades : array_like, shape (n,)
         Name of the grade of each row.
     defaults : array_like, shape (n,)
@@ -303,6 +311,8 @@ def grade_tests(
         Asset correlation in (0, 1), for p-values of the one-factor model beside those of independent defaults.
     confidence : float, optional
         Confidence in (0, 1) of prudent PDs, such as 0.75, of at most 100 grades; by default there are none.
+    scale : {"probability", "percent", "logit"}, default "probability"
+        Scale of ``pd``.
 
     Returns
     -------
@@ -334,8 +344,8 @@ def grade_tests(
     """
     with naming({"predictions": "pd", "labels": "defaults", "weights": "n", "groups": "grades"}):
         check_aligned({"predictions": pd, "groups": grades, "labels": defaults, "weights": n})
-        labels = np.zeros(array_of(pd, "predictions").shape[:1])
-        rows = read_rows(pd, labels, weights=n, weights_kind="frequency", groups=grades)
+        labels = np.zeros(array_of(pd, "predictions").shape[:1], np.int64)
+        rows = read_rows(pd, labels, weights=n, weights_kind="frequency", groups=grades, scale=scale)
         groups = None if rows.groups is None else Groups(rows.groups)
         counts = _numbers_of_defaults(array_of(defaults, "labels"), rows.batch.weights, len(labels))
         return grade_results(rows.batch, groups, correlation, confidence, counts)
@@ -350,6 +360,8 @@ def _numbers_of_defaults(defaults: npt.NDArray[Any], weights: Floats | None, n: 
     bad = np.flatnonzero((numbers != np.floor(numbers)) | ~((numbers >= 0.0) & (numbers <= most)))
     if len(bad):
         wanted = "must be a whole number from 0 to the number of obligors"
+        if weights is None:
+            wanted = "must be 0 or 1; if these are numbers of defaults, pass n, the number of obligors of each row"
         places = [Offence(f"/labels/{i}", wanted) for i in bad[:MAX_OFFENCES].tolist()]
         raise InvalidLabel(f"labels: {len(bad)} of {n} {wanted}; the first at {places[0].pointer}", places)
     return numbers

@@ -202,9 +202,12 @@ class ThresholdCriterion(NamedTuple):
 def read_criterion(**criteria: Any) -> ThresholdCriterion:
     """Check the one criterion that is not None; raise ``InvalidOption`` for none, several, or an invalid value."""
     passed = [name for name, value in criteria.items() if value is not None]
-    if len(passed) != 1:
-        raise InvalidOption.at(f"/{passed[1] if passed else 'costs'}", f"pass exactly one of {', '.join(criteria)}")
-    (name,) = passed
+    names = f"{', '.join(list(criteria)[:-1])} and {list(criteria)[-1]}"
+    if not passed:
+        raise InvalidOption.at("/costs", f"are missing: one of {names} determines the threshold")
+    name, *others = passed
+    if others:
+        raise InvalidOption.at(f"/{others[0]}", f"cannot be combined with {name}: pass exactly one of {names}")
     value = criteria[name]
     read = {"costs": _read_costs, "capacity": _read_capacity}.get(name)
     return ThresholdCriterion(name, read_fraction(value, f"/{name}") if read is None else read(value))  # type: ignore[arg-type]

@@ -29,6 +29,8 @@ _STEPS, _HALVINGS = 100, 30
 _ENDS = 12
 #: Converged if no logit changes by more than this; the largest change of a logit in one step.
 _CONVERGED, _LONGEST = 1e-10, 4.0
+#: The fewest expected events, and other rows, of a group for which the Hosmer-Lemeshow statistic is chi-squared.
+LEAST_EXPECTED = 5
 #: The largest width of a panel of logits times the slope: sums over its nodes then have a relative error below 1e-10.
 _STEEPEST = 0.5
 
@@ -466,9 +468,13 @@ def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> 
     variance = expected * (1.0 - expected / rows)
     if (variance <= 0.0).any():
         return MeasureResult(None, parts=parts, problem="no value: a group has predictions of 0 or 1 only")
-    parts["least_expected"] = float(np.minimum(expected, rows - expected).min())
+    least = parts["least_expected"] = float(np.minimum(expected, rows - expected).min())
+    problem = None
+    if least < LEAST_EXPECTED:
+        problem = f"the p-value may be too small: a group expects {least:.2g} events or other rows, and "
+        problem += f"{LEAST_EXPECTED} are advised; use fewer groups, or smooth-test"
     statistic = float(((events - expected) ** 2 / variance).sum())
-    return MeasureResult(statistic, p_value=float(chdtrc(freedom, statistic)), parts=parts)
+    return MeasureResult(statistic, p_value=float(chdtrc(freedom, statistic)), parts=parts, problem=problem)
 
 
 _OE, _OE_INFLUENCE = _ratio(inverse=False)
@@ -622,8 +628,9 @@ MEASURES = (
         CLINICAL,
         "sum_g (O_g - E_g)^2 / (E_g (1 - E_g / n_g)) over groups of equal mass, with the p-value of chi-squared with "
         "as many degrees of freedom as groups (predictions made before), or groups - 2 (a model fitted to these rows). "
-        "Part least_expected: the fewest expected events, or other rows, of a group; below 5 the p-value is too small. "
-        "Discouraged: the result depends on the groups and has little power; prefer smooth-test",
+        "Part least_expected: the fewest expected events, or other rows, of a group; below 5 the p-value may be too "
+        "small, and ``problem`` says so. Discouraged: the result depends on the groups and has little power; prefer "
+        "smooth-test",
         "Hosmer & Lemeshow (1980); Hosmer et al. (1997)",
         0.0,
         None,

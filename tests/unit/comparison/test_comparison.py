@@ -249,7 +249,7 @@ def test_a_ranking_of_the_uncalibrated_predictions_alone_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("maps", "message"),
     [
-        (Y, "maps must be calibration maps; to compare two models, evaluate each of them"),
+        (Y, "maps must be calibration maps; to compare two models, pass compare"),
         (["isotonic", "beta"], r"not names of methods; pass \{name: calibrant.fit\(name"),
         ("isotonic", r"not names of methods; pass \{name: calibrant.fit\(name"),
         ({"a": "isotonic"}, r"not names of methods; pass \{name: calibrant.fit\(name"),

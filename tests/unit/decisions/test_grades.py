@@ -214,7 +214,8 @@ def test_of_several_pds_in_a_grade_the_mean_is_tested_and_the_grade_is_named() -
 def test_a_grade_without_obligors_is_left_out_and_named() -> None:
     result = calibrant.grade_tests([0.01, 0.02], ["A", "B"], [1, 0], n=[100, 0])
     assert [row.grade for row in result.grades] == ["A"]
-    assert result.notes == ["B is left out: it has no obligors"]
+    few = "the p-value of Hosmer-Lemeshow may be too small: A expects 1 defaults or other obligors, and 5 are advised"
+    assert result.notes == ["B is left out: it has no obligors", few]
 
 
 def test_pds_of_0_and_1_have_tests_but_no_hosmer_lemeshow() -> None:

@@ -110,7 +110,7 @@ def test_frequency_weights_are_repeated_rows_in_every_guarantee() -> None:
 @pytest.mark.parametrize(
     ("change", "pointer", "text"),
     [
-        ({}, "/costs", "pass exactly one of costs, capacity, precision, recall"),
+        ({}, "/costs", "are missing: one of costs, capacity, precision and recall determines the threshold"),
         ({"costs": (1, 2), "recall": 0.9}, "/recall", "pass exactly one"),
         *(
             ({"costs": costs}, "/costs", "must be two numbers above 0")

@@ -385,9 +385,12 @@ def test_an_unknown_variance_is_refused(variance: Any) -> None:
 def test_the_noise_of_one_bin_has_the_variance_and_the_freedom_of_a_mean() -> None:
     (p, y), clusters = _drawn(), _clusters()
     event = reduce(read_rows(p, y, clusters=clusters).batch, "binary").in_order()
-    distance = MEASURES["ece"].distance(event, PLAIN, binning="equal-mass", n_bins=1, closed="left", norm=1)
-    off = event.y - event.p
-    variance, freedom = _cr2(np.ones((300, 1)), np.ones(300), off - off.mean(), event.clusters, 0)
+    distance_of, off = MEASURES["ece"].distance, event.y - event.p
+    assert distance_of is not None
+    distance = distance_of(event, PLAIN, binning="equal-mass", n_bins=1, closed="left", norm=1)
+    assert distance.freedom is not None
+    assert event.clusters is not None
+    variance, freedom = _cr2(np.ones((300, 1)), np.ones(300), off - off.mean(), event.clusters.astype(np.float64), 0)
     assert distance.freedom() == pytest.approx(freedom, rel=1e-9)
     group, count = np.unique(event.clusters, return_inverse=True)[1], len(np.unique(event.clusters))
     assert np.linalg.norm(distance.noise(group, count)) == pytest.approx(variance**0.5, rel=2e-2)

@@ -49,7 +49,8 @@ def grades(
 ) -> None:
     for flag, missing in (("--group", not columns["groups"]), ("--label", count and not columns["labels"])):
         if missing:
-            raise typer.BadParameter("name the column", param_hint=flag)
+            what = "the grades" if flag == "--group" else "the numbers of defaults"
+            raise typer.BadParameter(f"name the column of {what}", param_hint=flag)
     if count and columns["weights"]:
         raise typer.BadParameter("cannot be combined with --weight", param_hint="--count")
     with engine_of(server) as engine:
