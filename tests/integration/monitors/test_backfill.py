@@ -83,7 +83,8 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             )
             for key in keys
         ]
-        yield Served(root, running.url, *clients, keys[0])
+        owner, neighbour, reader = clients
+        yield Served(root, running.url, owner, neighbour, reader, keys[0])
 
 
 def _files(root: Path) -> None:
