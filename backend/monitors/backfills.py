@@ -228,8 +228,7 @@ class Backfill:
             for k, block in enumerate(self._rows.blocks(scan, piece) if i >= at[0] else ()):
                 if (i, k) >= at:
                     try:
-                        with damage():
-                            self._count((i, k), piece, first, block)
+                        self._count((i, k), piece, first, block)
                     except CalibrationError as error:
                         raise _in_file(error, piece.file.path) from None
                     progress.add(block.num_rows)
@@ -265,7 +264,8 @@ class Backfill:
     def _count(self, place: tuple[int, int], piece: FilePiece, first: int, block: pa.Table) -> None:
         """Count a block, whose first row has the number ``first`` in its file."""
         now, account = time(), Account()
-        rows = self._rows.read(block, self._scan.keys_of(piece.file))
+        with damage():
+            rows = self._rows.read(block, self._scan.keys_of(piece.file))
         seed = f"{self._job_id}:{place[0]}:{place[1]}"
         ingestion = Ingestion(self._ledger, self._groups, self._record, self._apply, seed, self._key)
         ingestion.add(self._rows.what, rows, now, account)
