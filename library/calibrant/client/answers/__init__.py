@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from calibrant.client.answers.aliases import Aliases, AliasRecord
     from calibrant.client.answers.audit import Actor, AuditPage, ChangeRecord, Promoter
     from calibrant.client.answers.audit_hooks import AuditHookAnswer, AuditHooksAnswer, HookProgress
+    from calibrant.client.answers.backfills import BackfillAnswer, RefusedFileRow
     from calibrant.client.answers.batches import BatchesAnswer, BatchRecord
     from calibrant.client.answers.catalogue import (
         DiagramEntry,
@@ -151,6 +152,7 @@ _MODULE_OF = {
     "AuditHookAnswer": "audit_hooks",
     "AuditHooksAnswer": "audit_hooks",
     "AuditPage": "audit",
+    "BackfillAnswer": "backfills",
     "BasisAnswer": "sources",
     "BatchRecord": "batches",
     "BatchReport": "evaluations",
@@ -252,6 +254,7 @@ _MODULE_OF = {
     "RecalibrationSpec": "monitors",
     "ReferenceReading": "monitor_answers",
     "ReferenceSpec": "monitors",
+    "RefusedFileRow": "backfills",
     "RefusedRow": "monitors",
     "ReliabilityReading": "monitor_answers",
     "ReportAnswer": "evaluations",
@@ -296,6 +299,7 @@ __all__ = [
     "AuditHookAnswer",
     "AuditHooksAnswer",
     "AuditPage",
+    "BackfillAnswer",
     "BasisAnswer",
     "BatchRecord",
     "BatchReport",
@@ -396,6 +400,7 @@ __all__ = [
     "RecalibrationSpec",
     "ReferenceReading",
     "ReferenceSpec",
+    "RefusedFileRow",
     "RefusedRow",
     "ReliabilityReading",
     "ReportAnswer",
