@@ -42,14 +42,14 @@ from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
     InvalidOption,
+    Offence,
     SourceChanged,
     SourceTooLarge,
     WrongShape,
     requires,
 )
 from calibrant.core.progress import Progress, reporting
-from calibrant.distributed.arrow import placed
-from calibrant.distributed.scan import BytesRead, FilePiece, Scan
+from calibrant.distributed.scan import BytesRead, FilePiece, Scan, damage
 from calibrant.io.arrow import decoded, is_text, value_type
 from calibrant.io.errors import InvalidField
 from calibrant.io.limits import Limits
@@ -159,7 +159,7 @@ class FileRows:
             else:
                 raise InvalidOption.at(f"/{field}", "names a column that does not exist or is not unique")
             if field == "timestamp" and is_text(value_type(column.type)):
-                texts = decoded(column)
+                texts = decoded(column).cast(pa.large_string())
             elif pa.types.is_null(column.type):
                 kinds = {"id": pa.string(), "group": pa.string(), "timestamp": pa.timestamp("us")}
                 columns[field] = column.cast(kinds.get(field, pa.float64()))
@@ -180,6 +180,12 @@ def _timed(rows: MonitorRows, texts: Any) -> MonitorRows:
     wrong = np.isnan(times[codes]) & (codes < len(of_text)) & (rows.refused == 0)
     refused = np.where(wrong, np.uint8(Why.INVALID_TIME), rows.refused)
     return replace(rows, refused=refused, times=times[codes])
+
+
+def _in_file(error: CalibrationError, path: str) -> CalibrationError:
+    """The error of a column, with the file that has it."""
+    offences = [Offence(offence.pointer, f"{offence.detail}, in {path}") for offence in error.offences]
+    return type(error)(f"{path}: {error.detail}", offences)
 
 
 # --- Jobs
@@ -224,7 +230,7 @@ class Backfill:
                     try:
                         self._count((i, k), piece, first, block)
                     except CalibrationError as error:
-                        raise placed(error, piece.file.path, 0) from None
+                        raise _in_file(error, piece.file.path) from None
                     progress.add(block.num_rows)
                 first += block.num_rows
             progress.end(piece)
@@ -258,7 +264,8 @@ class Backfill:
     def _count(self, place: tuple[int, int], piece: FilePiece, first: int, block: pa.Table) -> None:
         """Count a block, whose first row has the number ``first`` in its file."""
         now, account = time(), Account()
-        rows = self._rows.read(block, self._scan.keys_of(piece.file))
+        with damage():
+            rows = self._rows.read(block, self._scan.keys_of(piece.file))
         seed = f"{self._job_id}:{place[0]}:{place[1]}"
         ingestion = Ingestion(self._ledger, self._groups, self._record, self._apply, seed, self._key)
         ingestion.add(self._rows.what, rows, now, account)

@@ -83,7 +83,8 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             )
             for key in keys
         ]
-        yield Served(root, running.url, *clients, keys[0])
+        owner, neighbour, reader = clients
+        yield Served(root, running.url, owner, neighbour, reader, keys[0])
 
 
 def _files(root: Path) -> None:
@@ -274,6 +275,51 @@ def test_an_invalid_reference_is_not_named(served: Served, changes: dict[str, An
     _, found, place = problem_of(response)
     assert (found, place) == (code, pointer)
     assert counts(served.owner, name) == {}
+
+
+def _text(content: bytes, kind: Any) -> Any:
+    """A column of one text, which need not be UTF-8."""
+    buffers = [None, pa.array([0, len(content)], pa.int32()).buffers()[1], pa.py_buffer(content)]
+    return pa.Array.from_buffers(kind, 1, buffers)
+
+
+@pytest.mark.parametrize("field", ["request", "at", "country"])
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_text_that_is_not_unicode_is_an_internal_error(served: Served, field: str, form: str) -> None:
+    table = {"request": ["a"], "score": [0.5], "outcome": [1], "at": [NOW.isoformat()], "country": ["de"]}
+    bad = pa.table(table | {field: _text(b"\xff\xfe", pa.string())})
+    file = served.root / f"{field}.{form}"
+    (parquet.write_table if form == "parquet" else feather.write_feather)(bad, file)
+    name = monitor(served.owner, f"{field}-{form}")
+    assert problem_of(backfill(served.owner, name, source(file.name)))[1] == "source-unreadable"
+    assert counts(served.owner, name) == {}
+
+
+def test_views_or_dictionaries_of_texts_are_read_differently(served: Served) -> None:
+    texts = {"request": ["a", "b"], "at": [NOW.isoformat()] * 2, "country": ["de", None]}
+    numbers = {"score": [0.5, 0.25], "outcome": [True, False]}
+    name = monitor(served.owner, "texts")
+    for i, kind in enumerate((pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()))):
+        columns = {field: pa.array(values, pa.string()).cast(kind) for field, values in texts.items()}
+        feather.write_feather(pa.table(columns | numbers), served.root / f"texts-{i}.arrow", compression="uncompressed")
+        found = body_of(backfill(served.owner, name, source(f"texts-{i}.arrow")))
+        assert (found["accepted"], found["duplicates"], found["refused"]) == ((0, 2, 0) if i else (2, 0, 0))
+
+
+def test_a_file_with_other_types_undoes_the_files_before_it_or_is_not_named(served: Served) -> None:
+    (served.root / "mixed").mkdir()
+    table = {"request": ["a", "b"], "score": [0.5, 0.25], "outcome": [1, 0]}
+    parquet.write_table(pa.table(table), served.root / "mixed" / "0.parquet")
+    parquet.write_table(pa.table(table | {"score": ["x", "y"]}), served.root / "mixed" / "1.parquet")
+    (served.root / "mixed" / "2.parquet").write_bytes(b"PAR1 not a file PAR1")
+    columns = {"ids": "request", "predictions": "score", "labels": "outcome"}
+    name = monitor(served.owner, "mixed")
+    response = backfill(served.owner, name, source("mixed", columns=columns))
+    assert problem_of(response)[1:] == ("invalid-field", "/source/columns/predictions")
+    assert "mixed/1.parquet" in response.json()["detail"]
+    response = backfill(served.owner, name, source("mixed/2.parquet", columns=columns))
+    assert problem_of(response)[1] == "source-unreadable"
+    assert counts(served.owner, name)["joined"] == 2
 
 
 @pytest.mark.parametrize("path", hostile_paths()[::10], ids=ascii)

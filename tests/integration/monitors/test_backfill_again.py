@@ -12,6 +12,7 @@ from pyarrow import parquet
 from redis import Redis
 
 from backend.monitors.backfills import Backfill, FileRows
+from backend.store.errors import MonitorFull
 from backend.store.store import Store
 from calibrant.core.errors import SourceChanged
 from calibrant.core.progress import reporting
@@ -125,3 +126,13 @@ def test_another_job_counts_rows_with_ids_again(redis: Redis, root: Path) -> Non
     assert counted(ledger) == first.joined
     found = _backfill(redis, "m", root, WITHOUT, "job_3")
     assert counted(ledger) == first.joined + found.joined
+
+
+def test_a_full_monitor_loses_what_it_has_counted_or_counts_more(redis: Redis, root: Path) -> None:
+    ledger = monitored(Store.of(redis, "default"), "m", max_ids=6000)
+    with pytest.raises(MonitorFull):
+        _backfill(redis, "m", root, WITH_IDS, "job_1")
+    assert counted(ledger) == 5994  # the first block, and the rest of the first file
+    with pytest.raises(MonitorFull):
+        _backfill(redis, "m", root, WITH_IDS, "job_1")
+    assert counted(ledger) == 5994

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,8 @@ def _killed(proxy: Proxy, redis: Redis, http: httpx.Client, pid: int, name: str,
     proxy.gate = gates[0]
     try:
         job = body_of(http.post(f"/monitors/{name}/backfill", json={"source": source}), 202)["id"]
-        for gate, following in zip(gates, [*gates[1:], lambda _: None], strict=True):
+        later: list[Callable[[str], None]] = [*gates[1:], lambda _: None]
+        for gate, following in zip(gates, later, strict=True):
             until(redis, gate.reached.is_set)
             stored: Any = redis.hgetall(Keyspace().backfill(job))
             assert int(stored[b"rows"]) >= gate.file * ROWS  # the files before are counted

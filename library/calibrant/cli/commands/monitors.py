@@ -287,8 +287,8 @@ def backfill(
 
     Nothing about the files is inferred. The exit code is 1 if rows were refused or contradict an earlier label.
     """
-    columns = {"ids": ids, "labels": labels, "timestamps": times, "groups": groups}
-    columns["predictions"] = predictions[0] if predictions and len(predictions) == 1 else predictions or None
+    named = predictions[0] if predictions and len(predictions) == 1 else predictions or None
+    columns = {"ids": ids, "predictions": named, "labels": labels, "timestamps": times, "groups": groups}
     rows = {"source": source, "path": path, "columns": columns, "where": conditions_of(where), "format": form}
     with client_of(server, _WHOSE) as client, bar() as shown:
         outcome = client.backfill(name, rows, progress=shown.of_job)
