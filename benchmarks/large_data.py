@@ -148,7 +148,7 @@ def dask_workers(workers: int, folder: Path) -> Run:
     """Single-threaded worker processes as a service uses them, started, and with modules imported, before."""
     from dask.distributed import Client, LocalCluster
 
-    from calibrant.distributed.dask import gather_on_cluster
+    from calibrant.distributed.cluster import gather_on_cluster
 
     options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options, processes=True) as cluster, Client(cluster, set_as_default=False) as client:
