@@ -161,7 +161,7 @@ monitor-page: $(STAMP) ## time the page of a monitor in a real browser; writes d
 monitor-answers: $(STAMP) ## time monitor queries over HTTP; writes docs/benchmarks/monitor-answers.md
 	$(BIN)/python -m benchmarks.monitors.answers
 
-large-data: $(STAMP) ## tally 1e7 and 1e8 rows of Parquet in one process, with Dask and with DuckDB; writes docs/benchmarks/large-data-speed.md
+large-data: $(STAMP) $(SPARK)/installed ## tally 1e7 and 1e8 rows of Parquet in one process, with Dask, Spark (Java 17) and DuckDB; writes docs/benchmarks/large-data-speed.md
 	$(BIN)/python -m benchmarks.large_data
 
 by-reference-speed: $(STAMP) ## evaluate and score Parquet files by reference; writes docs/benchmarks/by-reference-speed.md

@@ -263,7 +263,7 @@ def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kin
 
 
 def _counted_by_dask(run: Run, rows: SourceRows, scan: Scan, columns: Columns, scale: Any) -> SourceContent:
-    from calibrant.distributed.dask import gather_on_cluster  # few workers need it
+    from calibrant.distributed.cluster import gather_on_cluster  # few workers need it
 
     scheduler = os.environ.get(variable_of("dask_scheduler"), "")
     if not scheduler:

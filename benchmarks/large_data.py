@@ -1,21 +1,25 @@
-"""Tally partitioned Parquet with one process, two Dask workers, and DuckDB.
+"""Tally partitioned Parquet with one process, with Dask and Spark on 1, 2 and 4 worker processes, and with DuckDB.
 
 Writes docs/benchmarks/large-data-speed.md.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import multiprocessing
 import os
 import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -25,13 +29,19 @@ from benchmarks.timing import machine
 from calibrant import distributed
 from calibrant.distributed.arrow import Columns
 from calibrant.distributed.parquet import count_piece, pieces_of
+from calibrant.distributed.scan import Scan
+from calibrant.distributed.storage import storage_of
 from calibrant.monitoring.event_tally import EventTally
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "large-data-speed.md"
 SIZES = (10_000_000, 100_000_000)
-#: Rows of a file, and of its row groups.
-FILE, ROW_GROUP = 1_000_000, 250_000
+#: The most rows of a file, the rows of its row groups, and the fewest files.
+FILE, ROW_GROUP, FILES = 1_000_000, 250_000, 8
 ROUNDS = 3
+#: Worker processes of one thread.
+WORKERS = (1, 2, 4)
+#: Python of the environment of `make spark`.
+SPARK = Path(__file__).parents[1] / ".venv-spark" / "bin" / "python"
 COLUMNS: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country"}
 _MEASURES = ["ece", "ks", "log-loss"]
 
@@ -40,11 +50,16 @@ T = TypeVar("T")
 
 
 class DataRun(NamedTuple):
-    """One run: seconds, the peak of resident memory of all its processes in MB, and the values found."""
+    """One run: seconds, the peak of resident memory of all its processes in MB, and the values computed.
+
+    ``fixed`` are the seconds for a single row, and ``tally`` the bytes of the counts.
+    """
 
     seconds: float
-    megabytes: float
+    megabytes: float | None
     values: tuple[float, ...]
+    fixed: float | None = None
+    tally: bytes | None = None
 
 
 def write_rows(folder: Path, n: int) -> None:
@@ -53,16 +68,25 @@ def write_rows(folder: Path, n: int) -> None:
     import pyarrow.parquet as pq
 
     names = np.array(["dk", "fi", "no", "se"])
-    for i in range(n // FILE):
+    rows = min(FILE, n // FILES)
+    for i in range(n // rows):
         random = np.random.default_rng(i)
-        c = random.random(FILE)
+        c = random.random(rows)
         made = {
             "p": c**1.3,
-            "y": (random.random(FILE) < c).astype(np.int8),
-            "country": names[random.integers(0, 4, FILE)],
-            "unread": random.random(FILE),
+            "y": (random.random(rows) < c).astype(np.int8),
+            "country": names[random.integers(0, 4, rows)],
+            "unread": random.random(rows),
         }
         pq.write_table(pa.table(made), folder / f"part-{i:04}.parquet", row_group_size=ROW_GROUP)
+
+
+def write_single(folder: Path) -> None:
+    """A file of one row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"p": [0.5], "y": [1], "country": ["no"]}), folder / "part.parquet")
 
 
 def peak() -> float:
@@ -88,25 +112,77 @@ def in_memory(folder: Path) -> DataRun:
     return DataRun(seconds, peak(), tuple(value for value in values if value is not None))
 
 
+def single_of(folder: Path) -> Path:
+    """The folder beside another one that has a single row."""
+    return folder.parent / "single"
+
+
+def timed(count: Callable[[Path], EventTally], folder: Path) -> tuple[float, float, EventTally]:
+    """Seconds for all rows and for one, and the counts."""
+    seconds = []
+    for source in (single_of(folder), folder):
+        began = time.perf_counter()
+        tally = count(source)
+        seconds.append(time.perf_counter() - began)
+    return seconds[1], seconds[0], tally
+
+
+def run_of(count: Callable[[Path], EventTally], folder: Path, others: Callable[[], float] = lambda: 0.0) -> DataRun:
+    """One run of a function that counts; ``others`` has the memory of other processes in MB."""
+    seconds, fixed, tally = timed(count, folder)
+    return DataRun(seconds, peak() + others(), _values(tally), fixed, tally.to_bytes())
+
+
 def one_process(folder: Path) -> DataRun:
     """One thread, one piece at a time."""
-    began = time.perf_counter()
-    asked = Columns.read(**COLUMNS)
-    parts = [count_piece(piece, asked) for piece in pieces_of(folder)]
-    found = calibrant.merge(part for part in parts if part is not None)
-    return DataRun(time.perf_counter() - began, peak(), _values(found))
+    columns = Columns.read(**COLUMNS)
+
+    def count(source: Path) -> EventTally:
+        parts = [count_piece(piece, columns) for piece in pieces_of(source)]
+        return calibrant.merge(part for part in parts if part is not None)
+
+    return run_of(count, folder)
 
 
-def dask_workers(folder: Path) -> DataRun:
-    """Two single-threaded worker processes, started before the measurement."""
+def dask_workers(workers: int, folder: Path) -> DataRun:
+    """Single-threaded worker processes as a service uses them, started, and with modules imported, before."""
     from dask.distributed import Client, LocalCluster
 
-    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        began = time.perf_counter()
-        found = distributed.dask.tally(folder, **COLUMNS)
-        seconds = time.perf_counter() - began
-        return DataRun(seconds, peak() + sum(client.run(peak).values()), _values(found))
+    from calibrant.distributed.cluster import gather_on_cluster
+
+    options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options, processes=True) as cluster, Client(cluster, set_as_default=False) as client:
+
+        def count(source: Path) -> EventTally:
+            root = {"root": f"file://{source}"}
+            scan = Scan.of(storage_of(root["root"]), "*.parquet")
+            content = gather_on_cluster(scan, root, Columns.read(**COLUMNS), scheduler=cluster.scheduler_address)
+            return cast(EventTally, content.value)
+
+        client.run(lambda: __import__("calibrant.distributed.partial_sums"))
+        return run_of(count, folder, lambda: sum(client.run(peak).values()))
+
+
+def spark_executors(executors: int, folder: Path) -> list[DataRun]:
+    """Runs on executor processes of one core, which follow each other, since executors start slowly."""
+    command = [
+        str(SPARK),
+        "-m",
+        "benchmarks.large_data_spark",
+        str(folder),
+        str(single_of(folder)),
+        str(executors),
+        str(ROUNDS),
+    ]
+    root = Path(__file__).parents[1]
+    printed = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout  # noqa: S603
+    runs = []
+    for line in printed.splitlines():
+        fields = json.loads(line)
+        data = base64.b64decode(fields["tally"])
+        values = _values(EventTally.from_bytes(data))
+        runs.append(DataRun(fields["seconds"], None, values, fields["fixed"], data))
+    return runs
 
 
 def in_duckdb(folder: Path) -> DataRun:
@@ -114,14 +190,12 @@ def in_duckdb(folder: Path) -> DataRun:
     import duckdb
 
     with duckdb.connect(config={"threads": 2}) as connection:
-        began = time.perf_counter()
-        found = distributed.duckdb.tally(folder, **COLUMNS, connection=connection)
-        return DataRun(time.perf_counter() - began, peak(), _values(found))
+        return run_of(lambda source: distributed.duckdb.tally(source, **COLUMNS, connection=connection), folder)
 
 
 CONTENDERS: Mapping[str, Callable[[Path], DataRun]] = {
     "one process, one thread, `calibrant.distributed.arrow`": one_process,
-    "Dask, two workers of one thread": dask_workers,
+    **{f"Dask, worker processes of one thread: {n}": partial(dask_workers, n) for n in WORKERS},
     "DuckDB, one process, two threads": in_duckdb,
 }
 
@@ -134,31 +208,63 @@ def alone(run: Callable[[Path], T], folder: Path) -> T:
 
 def table_of(n: int, folder: Path) -> list[str]:
     """The table for n rows, from interleaved runs."""
-    write_rows(folder, n)
+    rows = folder / "rows"
+    rows.mkdir()
+    write_rows(rows, n)
+    single_of(rows).mkdir()
+    write_single(single_of(rows))
     contenders = dict(CONTENDERS)
     if n == SIZES[0]:
         contenders["all rows in memory, `calibrant.evaluate`, no groups"] = in_memory
     runs: dict[str, list[DataRun]] = {name: [] for name in contenders}
     for _ in range(ROUNDS):
         for name, run in contenders.items():
-            runs[name].append(alone(run, folder))
-    seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
-    base, wanted = next(iter(seconds.values())), next(iter(runs.values()))[0].values
-    size = sum(path.stat().st_size for path in folder.iterdir()) / 2**20
+            runs[name].append(alone(run, rows))
+    for executors in WORKERS:
+        runs[f"Spark Connect, executors of one core: {executors}"] = spark_executors(executors, rows)
+    first = next(iter(runs.values()))
+    base, whole = statistics.median(run.seconds for run in first), first[0]
+    size = sum(path.stat().st_size for path in rows.iterdir()) / 2**20
     lines = [
         f"## {n:,} rows",
         "",
-        f"{n // FILE} files, {size:,.0f} MB.",
+        f"{len(list(rows.iterdir()))} files, {size:,.0f} MB.",
         "",
-        "| | s | rows/s | speed-up over one process | peak memory of all processes, MB | largest difference |",
-        "|---|---|---|---|---|---|",
+        "| | s | rows/s | speed-up over one process | s of a single row | peak memory of all processes, MB | "
+        "counts | largest difference of sums | largest difference |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, found in runs.items():
-        memory = statistics.median(run.megabytes for run in found)
-        off = max(abs(a - b) for run in found for a, b in zip(run.values, wanted, strict=True))
-        cells = f"{base / seconds[name]:.2f} | {memory:,.0f} | {off:.0e}"
-        lines.append(f"| {name} | {seconds[name]:.2f} | {n / seconds[name]:,.0f} | {cells} |")
+    for name, measured in runs.items():
+        seconds = statistics.median(run.seconds for run in measured)
+        fixed = _median([run.fixed for run in measured], "{:.2f}")
+        memory = _median([run.megabytes for run in measured], "{:,.0f}")
+        off = max(abs(a - b) for run in measured for a, b in zip(run.values, whole.values, strict=True))
+        cells = f"{base / seconds:.2f} | {fixed} | {memory} | {_compared(measured, whole)} | {off:.0e}"
+        lines.append(f"| {name} | {seconds:.2f} | {n / seconds:,.0f} | {cells} |")
     return [*lines, ""]
+
+
+def _median(values: list[float | None], form: str) -> str:
+    measured = [value for value in values if value is not None]
+    return form.format(statistics.median(measured)) if measured else ""
+
+
+def _compared(runs: list[DataRun], whole: DataRun) -> str:
+    """Whether all counts are those of the first run, and the largest relative difference of the sums."""
+    if whole.tally is None or any(run.tally is None for run in runs):
+        return " | "
+    expected = EventTally.from_bytes(whole.tally)
+    tallies = [EventTally.from_bytes(run.tally) for run in runs if run.tally is not None]
+    same = all(
+        tally.groups == expected.groups
+        and np.array_equal(tally.tally.keys, expected.tally.keys)
+        and np.array_equal(tally.tally.rows, expected.tally.rows)
+        for tally in tallies
+    )
+    if not same:
+        raise AssertionError("an engine lost rows, or counted them twice")
+    off = max(np.abs(tally.tally.p_sum - expected.tally.p_sum).max() for tally in tallies) / expected.tally.p_sum.max()
+    return f"identical | {off:.0e}"
 
 
 def main() -> None:
@@ -174,10 +280,14 @@ def main() -> None:
             "",
             f"Generated by `make large-data` ({machine()}; load average during the run {os.getloadavg()[1]:.1f}).",
             f"Medians of {ROUNDS} interleaved runs, each in a fresh process; the files are in the system's cache.",
-            "Compare ratios, not seconds.",
+            "Those of Spark follow the others, on executors that have counted the rows once. Compare ratios, not",
+            "seconds: with other work on two cores, also these are rough, and more than two workers cannot be faster.",
             "",
-            "The Parquet files have predictions, labels, four groups and a fourth column that is not read. The last",
-            "column is the largest difference in ECE, KS error and log loss from the first row.",
+            "The Parquet files have predictions, labels, four groups and a fourth column that is not read. Dask",
+            "counts as for a service, with a new connection for each run. The time of a single row is the fixed part",
+            "of a run: connecting, sending the function, and merging. Counts of every group, cell and outcome, and",
+            "sums of predictions in these (relative), are compared with the first row, and so are ECE, KS error and",
+            "log loss (the last column).",
             "",
             *tables,
         ]

@@ -25,7 +25,7 @@ from calibrant.client import Calibrant
 from calibrant.core.errors import EngineUnavailable, OutOfRange
 from calibrant.core.progress import reporting
 from calibrant.distributed.arrow import Columns
-from calibrant.distributed.dask import gather_on_cluster
+from calibrant.distributed.cluster import gather_on_cluster
 from calibrant.distributed.scan import Scan
 from calibrant.distributed.storage import storage_of
 from calibrant.monitoring.event_tally import EventTally

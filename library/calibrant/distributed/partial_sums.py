@@ -16,7 +16,6 @@ from calibrant.core.errors import CalibrationError, EngineUnavailable, Offence
 from calibrant.core.version import __version__
 from calibrant.distributed.arrow import Columns, RowCounter
 from calibrant.distributed.scan import FilePiece, Scan, read_conditions
-from calibrant.distributed.sources import read_rows
 from calibrant.distributed.storage import StoredFile, storage_of
 from calibrant.monitoring.event_tally import EventTally
 
@@ -65,6 +64,8 @@ def sum_of_part(request: str) -> bytes:
 
 
 def _counted(request: Mapping[str, Any]) -> tuple[EventTally | None, int]:
+    from calibrant.distributed.sources import read_rows  # of workers alone
+
     if request["version"] != __version__:
         raise EngineUnavailable(f"a worker has calibrant {__version__}, and the caller another version")
     pieces, keys = [], {}

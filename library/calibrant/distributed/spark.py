@@ -85,8 +85,10 @@ def tally(
     for argument, name in columns.named.items():
         if list(source.columns).count(name) != 1:
             raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
-    names = [f"`{name.replace('`', '``')}`" for name in dict.fromkeys(columns.named.values())]
-    parts = source.select(*names).mapInArrow(_answers(columns), "partition int, answer binary").collect()
+    names = list(dict.fromkeys(columns.named.values()))
+    # mapInArrow does not quote the names of its columns, and would take a dot in one for a field of a structure.
+    plain = [f"`{name.replace('`', '``')}` AS c{i}" for i, name in enumerate(names)]
+    parts = source.selectExpr(*plain).mapInArrow(_answers(columns, names), "partition int, answer binary").collect()
     counter = RowCounter(columns)
     for _, answer in sorted({part["partition"]: bytes(part["answer"]) for part in parts}.items()):
         of_part, _ = read_answer(answer)
@@ -98,8 +100,8 @@ def tally(
     return everything
 
 
-def _answers(columns: Columns) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that counts a partition; Spark sends it to the executors with the names of the columns."""
+def _answers(columns: Columns, names: Sequence[str]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that counts a partition, which Spark sends to the executors; ``names`` are of its columns."""
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with requires("files"):
@@ -108,7 +110,8 @@ def _answers(columns: Columns) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
 
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        answer = answer_of(lambda: (counted(batches, columns, f"partition {partition}"), 0))
+        named = (batch.rename_columns(list(names)) for batch in batches)
+        answer = answer_of(lambda: (counted(named, columns, f"partition {partition}"), 0))
         yield pa.RecordBatch.from_pydict(
             {"partition": pa.array([partition], pa.int32()), "answer": pa.array([answer], pa.binary())}
         )

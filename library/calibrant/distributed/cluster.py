@@ -1,0 +1,107 @@
+"""Sources of a service, counted part by part on the Dask cluster of its administrator."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from calibrant.core.batch import InputScale
+from calibrant.core.errors import EmptyBatch, EngineUnavailable, requires
+from calibrant.core.progress import check
+from calibrant.distributed.accumulation import TOLERANCE
+from calibrant.distributed.arrow import Columns, RowCounter
+from calibrant.distributed.partial_sums import SourcePart, parts_of, read_answer, sum_of_part
+from calibrant.distributed.scan import BytesRead, Scan
+from calibrant.distributed.sources import SourceContent
+from calibrant.evaluation import Basis
+
+if TYPE_CHECKING:
+    from dask.distributed import Client
+
+#: Seconds to connect to a scheduler, and between two checks whether the work was cancelled.
+_CONNECT_SECONDS, _CHECK_SECONDS = 10, 0.5
+#: Parts of a source that a thread of the cluster has waiting or running; the least number of all.
+_WAITING, _LEAST_WAITING = 2, 4
+
+
+def gather_on_cluster(
+    scan: Scan,
+    root: Mapping[str, str | None],
+    columns: Columns,
+    *,
+    scheduler: str,
+    scale: InputScale = "probability",
+) -> SourceContent:
+    """Count a scan on the cluster of a scheduler; ``root`` has the arguments of ``storage_of`` for its workers.
+
+    Parts are added in their order, each once, so the sums do not depend on the cluster. Raises the errors of invalid
+    rows as ``gather`` does, and ``EngineUnavailable``.
+    """
+    counter, progress, n = RowCounter(columns, scale=scale), BytesRead(scan.total), 0
+    with _client(scheduler) as client, closing(_answers(client, parts_of(scan, root, columns, scale))) as answers:
+        for part, answer in answers:
+            tally, rows = read_answer(answer)
+            if tally is not None:
+                counter.merge(tally)
+            n += rows
+            progress.add(rows)
+            progress.end(part.size)
+    tally = counter.result()
+    if tally is None:
+        raise EmptyBatch.at("/source", "has no rows that meet the conditions")
+    return SourceContent(tally, Basis("tally", n, scan.total, len(scan.files), TOLERANCE, "dask"))
+
+
+@contextmanager
+def _client(scheduler: str) -> Iterator[Client]:
+    with requires("dask"):
+        from dask.distributed import Client
+    try:
+        client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TypeError, ValueError) as error:  # those of TLS are among them
+        raise EngineUnavailable(f"the Dask scheduler cannot be reached: {type(error).__name__}") from None
+    with client, client.as_current():
+        yield client
+
+
+def _answers(client: Client, parts: Iterable[SourcePart]) -> Iterator[tuple[SourcePart, bytes]]:
+    """Yield the answers to parts in their order.
+
+    Few of them wait in the cluster at a time, so that the parts of other jobs are not behind all of these.
+    """
+    most = max(_LEAST_WAITING, _WAITING * sum(client.nthreads().values()))
+    waiting: deque[tuple[SourcePart, Any]] = deque()
+    try:
+        for part in parts:
+            waiting.append((part, client.submit(sum_of_part, part.request, pure=False)))
+            if len(waiting) == most:
+                first, future = waiting.popleft()
+                yield first, _result(future)
+        while waiting:
+            first, future = waiting.popleft()
+            yield first, _result(future)
+    finally:
+        with suppress(Exception):  # of a lost connection
+            client.cancel([future for _, future in waiting])
+
+
+def _result(future: Any) -> bytes:
+    """Wait for an answer, and check meanwhile whether the work was cancelled."""
+    with requires("dask"):
+        from dask.distributed import CancelledError, KilledWorker, wait
+    try:
+        while not future.done():
+            check()
+            with suppress(TimeoutError):
+                wait([future], timeout=_CHECK_SECONDS)
+        answer: bytes = future.result()
+    except KilledWorker:
+        raise EngineUnavailable("the Dask cluster lost several workers that counted the same part") from None
+    except (CancelledError, concurrent.futures.CancelledError):
+        raise EngineUnavailable("the Dask scheduler was lost during the work") from None
+    except ImportError:
+        raise EngineUnavailable("the workers of the Dask cluster cannot import calibrant and pyarrow") from None
+    return answer
