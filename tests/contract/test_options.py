@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +64,8 @@ def test_no_function_takes_options_that_it_ignores() -> None:
         f"{path.relative_to(ROOT)}:{function.lineno}"
         for package in PRODUCT
         for path in sorted((ROOT / package).rglob("*.py"))
-        for function in _swallowing(ast.parse(path.read_text("utf-8")))
+        if re.search(r"[(,\s]\*\*\w", text := path.read_text("utf-8"))  # parsing all files takes twice as long
+        for function in _swallowing(ast.parse(text))
     ]
     assert swallowing == []
 

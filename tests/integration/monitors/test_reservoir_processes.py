@@ -24,7 +24,7 @@ from tests.integration.monitors.monitored import monitored
 pytestmark = pytest.mark.slow
 
 #: Rows in all, in this many hours, those of one request, and classes. The time of the first row.
-ROWS, HOURS, CHUNK, K, BEGAN = 12_000, 6, 200, 3, 500_000 * HOUR
+ROWS, HOURS, CHUNK, K, BEGAN = 6_000, 6, 200, 3, 500_000 * HOUR
 #: Processes that are killed, and vectors that are kept.
 KILLED, SIZE = 4, 1000
 

@@ -193,7 +193,7 @@ def test_numbers_that_are_finite_but_not_their_products_are_refused() -> None:
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_every_fitted_map_is_loaded_again(scale: Any) -> None:
     random = np.random.default_rng(0)
-    logits = 3.0 * random.normal(size=(300, 3))
+    logits = 3.0 * random.normal(size=(120, 3))
     p = softmax(logits, axis=1)
     labels = np.array([random.choice(3, p=row) for row in softmax(0.5 * logits, axis=1)])
     several = logits if scale == "logit" else p

@@ -38,7 +38,7 @@ BATCHES: dict[str, tuple[Any, Any]] = {
     "rare": (RANDOM.random(3000) * 0.004, (RANDOM.random(3000) < 0.002).astype(int)),
     "sure": (1 - RANDOM.random(3000) * 1e-9, np.ones(3000, dtype=int)),
     "tiny": (RANDOM.random(100) * 1e-300, [0, 1] * 50),
-    "many": (RANDOM.random(1_000_000) ** 2, (RANDOM.random(1_000_000) < 0.3).astype(int)),
+    "many": (RANDOM.random(200_000) ** 2, (RANDOM.random(200_000) < 0.3).astype(int)),
 }
 
 
