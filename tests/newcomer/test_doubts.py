@@ -40,9 +40,9 @@ def test_names_of_classes_with_gaps_are_the_labels(typed: Typed, pets: Any) -> N
 
 @pytest.mark.slow
 def test_predictions_of_the_other_class_are_reported(typed: Typed, scores: Any) -> None:
-    """Evaluate and fit the probability of survival against deaths, and ``predict_proba(X)[:, 0]``."""
+    """Evaluate and fit the probability of survival, called a risk, against deaths, and ``predict_proba(X)[:, 0]``."""
     p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
-    pd.DataFrame({"died": y, "survival_prob": 1 - p}).to_csv("patients.csv", index=False)
+    pd.DataFrame({"died": y, "risk_prob": 1 - p}).to_csv("patients.csv", index=False)
     for command in ("evaluate", "fit", "report"):
         assert typed(f"calibrant {command} patients.csv").output.count("of class 0, pass 1 - p") == 1
     for call in (calibrant.evaluate, partial(calibrant.fit, "platt"), calibrant.report, calibrant.tally):
