@@ -1858,7 +1858,13 @@ class Calibrant(Connection):
         return self._run(maps.bounds(self._patience, map, predictions, scale=scale))
 
     def calibrate_sets(
-        self, map: str | MapSummary, predictions: Any, *, groups: Any = None, seed: int | None = None
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        groups: Any = None,
+        seed: int | None = None,
+        alpha: float | None = None,
     ) -> AppliedSets:
         """Apply a stored map that gives prediction sets.
 
@@ -1872,6 +1878,8 @@ class Calibrant(Connection):
             Group of each row, for a map by group.
         seed : int, optional
             Seed of the random numbers of a randomised map, another one for each call.
+        alpha : float, optional
+            Error level of the sets, for a map that was fitted with ``adjustable``; by default that of the map.
 
         Returns
         -------
@@ -1884,7 +1892,7 @@ class Calibrant(Connection):
         >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
         [1, 1]
         """
-        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed))
+        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed, alpha=alpha))
 
     def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
         """Change what is stored about a map, such as its tags and its description.
