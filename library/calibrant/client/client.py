@@ -2094,7 +2094,13 @@ class Calibrant(Connection):
         return self._run(maps.bounds(self._patience, map, predictions, scale=scale))
 
     def calibrate_sets(
-        self, map: str | MapSummary, predictions: Any, *, groups: Any = None, seed: int | None = None
+        self,
+        map: str | MapSummary,
+        predictions: Any,
+        *,
+        groups: Any = None,
+        seed: int | None = None,
+        alpha: float | None = None,
     ) -> AppliedSets:
         """Apply a stored map that gives prediction sets.
 
@@ -2108,6 +2114,8 @@ class Calibrant(Connection):
             Group of each row, for a map by group.
         seed : int, optional
             Seed of the random numbers of a randomised map, another one for each call.
+        alpha : float, optional
+            Error level of the sets, for a map that was fitted with ``adjustable``; by default that of the map.
 
         Returns
         -------
@@ -2120,7 +2128,7 @@ class Calibrant(Connection):
         >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
         [1, 1]
         """
-        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed))
+        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed, alpha=alpha))
 
     def export_map(self, map: str | MapSummary) -> dict[str, Any]:
         """Return the document of a map, which ``calibrant.load`` reads.

@@ -228,55 +228,36 @@ def candidates(rows: SegmentRows, combined: int, ranked: Sequence[int]) -> list[
 
 
 def search(rows: SegmentRows, order: int) -> list[CandidateTerm]:
-    """Choose terms greedily by their evidence; the terms have values.
-
-    Combinations of more features are chosen later, and of all rows curves after levels and slopes: the straight part of
-    an effect is then one number, which is less noisy than a curve.
-    """
+    """Choose terms greedily by their evidence, combinations of more features later; the terms have values."""
     f, chosen, ranked = rows.z.copy(), list[CandidateTerm](), list(range(len(rows.sizes)))
     for combined in range(order + 1):
         terms = candidates(rows, combined, ranked)
         least = _EVIDENCE + (_RATE * math.log(len(terms)) if combined and terms else 0.0)
-        straight = [term for term in terms if term.shape != "curve"]
-        curves = [term for term in terms if term.shape == "curve"]
-        for own in (terms,) if combined else (straight, curves):
-            slopes, gains = rows.slopes(f), list[float]()
-            for term in own:
-                gains.append(_Evidence(term, rows, *slopes).best(single=not term.features)[0])
-                report(0, 1, "terms")
-            if combined == 1:
-                likeliest = {f: max(g for g, t in zip(gains, own, strict=True) if t.features == (f,)) for f in ranked}
-                ranked.sort(key=lambda feature: -likeliest[feature])
-            queue = sorted(((gain, -i) for i, gain in enumerate(gains) if gain >= least), reverse=True)
-            f = _choose(own, queue, least, chosen, rows, f)
+        slopes = rows.slopes(f)
+        gains = []
+        for term in terms:
+            gains.append(_Evidence(term, rows, *slopes).best(single=not term.features)[0])
+            report(0, 1, "terms")
+        if combined == 1:
+            likeliest = {f: max(g for g, t in zip(gains, terms, strict=True) if t.features == (f,)) for f in ranked}
+            ranked.sort(key=lambda f: -likeliest[f])
+        queue = sorted(((gain, -i) for i, gain in enumerate(gains) if gain >= least), reverse=True)
+        while queue and len(chosen) < _MOST_TERMS:
+            _, place = queue.pop(0)
+            term = terms[-place]
+            sums = _Evidence(term, rows, *rows.slopes(f))
+            gain, values = sums.best(single=not term.features)
+            if gain < least:
+                continue
+            if queue and gain < queue[0][0]:  # others are now better
+                queue.append((gain, place))
+                queue.sort(reverse=True)
+                continue
+            f += _effect(term, rows, values, sums.cell)
+            term.values = values
+            chosen.append(term)
+            f = refined(chosen, rows, f)
     return chosen
-
-
-def _choose(
-    terms: Sequence[CandidateTerm],
-    queue: list[tuple[float, int]],
-    least: float,
-    chosen: list[CandidateTerm],
-    rows: SegmentRows,
-    f: Floats,
-) -> Floats:
-    """Append terms to those ``chosen``, and return the logits ``(n,)``; the queue has gains and places, negative."""
-    while queue and len(chosen) < _MOST_TERMS:
-        _, place = queue.pop(0)
-        term = terms[-place]
-        sums = _Evidence(term, rows, *rows.slopes(f))
-        gain, values = sums.best(single=not term.features)
-        if gain < least:
-            continue
-        if queue and gain < queue[0][0]:  # others are now better
-            queue.append((gain, place))
-            queue.sort(reverse=True)
-            continue
-        f = f + _effect(term, rows, values, sums.cell)
-        term.values = values
-        chosen.append(term)
-        f = refined(chosen, rows, f)
-    return f
 
 
 def estimated_seconds(n: int, features: int, order: int) -> float:

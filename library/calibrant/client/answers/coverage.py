@@ -41,3 +41,4 @@ class CoverageAnswer(WireAnswer):
     by_class: list[StratumAnswer]  # coverage of the rows of each class
     by_size: list[StratumAnswer]  # coverage of the sets of each size
     by_group: list[StratumAnswer]  # coverage of each group; empty without groups
+    in_sample: bool | None = None  # in a report: whether the set map was fitted to these rows; None: unknown

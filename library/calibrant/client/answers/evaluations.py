@@ -198,6 +198,8 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     sets: CoverageAnswer | None = None  # in a report requested as HTML with `sets`: their coverage
     #: in a report requested as HTML of rows with features: segments with a gap before the map
     segments: SegmentsAnswer | None = None
+    #: in such a report: why no segments were searched, such as that rows are in clusters
+    segments_problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
