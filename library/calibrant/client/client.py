@@ -622,6 +622,7 @@ class Calibrant(Connection):
         classes: Sequence[int | str] | None = None,
         map: str | MapSummary | None = None,
         sets: str | None = None,
+        grades: bool | None = None,
         timeout: float | None = None,
         progress: Progress | None = None,
         **rows: Unpack[RowArguments],
@@ -659,6 +660,9 @@ class Calibrant(Connection):
         sets : str, optional
             Map to prediction sets, whose coverage and sizes are a section of a report requested as HTML; its random
             numbers have the seed.
+        grades : bool, optional
+            Groups are rating grades, and predictions their PDs, whose tests are a section of a report requested as
+            HTML.
         timeout : float, optional
             Seconds to wait for a job; by default there is no limit.
         progress : callable, optional
@@ -703,6 +707,7 @@ class Calibrant(Connection):
                         "classes": classes,
                         "map": map,
                         "sets": sets,
+                        "grades": grades,
                     },
                     batch,
                     own_labels,

@@ -13,6 +13,7 @@ from calibrant.client.answers.conveniences import (
 )
 from calibrant.client.answers.coverage import CoverageAnswer
 from calibrant.client.answers.document import WireAnswer
+from calibrant.client.answers.grades import GradesAnswer
 from calibrant.client.answers.segments import SegmentsAnswer
 from calibrant.client.answers.sources import BasisAnswer
 from calibrant.core.results import Measured
@@ -196,6 +197,7 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     #: in a report requested as HTML: the recommended map, and the gain of each candidate
     recommendation: dict[str, Any] | None = None
     sets: CoverageAnswer | None = None  # in a report requested as HTML with `sets`: their coverage
+    grades: GradesAnswer | None = None  # in a report requested as HTML with `grades`: the tests of the grades
     #: in a report requested as HTML of rows with features: segments with a gap before the map
     segments: SegmentsAnswer | None = None
     #: in such a report: why no segments were searched, such as that rows are in clusters
