@@ -291,7 +291,7 @@ def main() -> None:
             if rounds > 1
             else "One run of each, in a fresh process; the files are in the system's cache.",
             _SPARK_RUNS if SPARK.exists() else _NO_SPARK,
-            "Compare ratios, not seconds: with other work on the cores these are rough too, and more workers than cores",
+            "Compare ratios, not seconds: with other work on the cores these are rough too. More workers than cores",
             "cannot be faster.",
             "",
             "The Parquet files have predictions, labels, four groups and a fourth column that is not read. Dask",
