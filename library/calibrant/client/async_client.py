@@ -3144,12 +3144,12 @@ class AsyncCalibrant(AsyncConnection):
             With the code ``unknown-job``, ``job-not-final``, ``not-a-number``, ``not-finite``, ``out-of-range``,
             ``crossing-quantiles``, ``invalid-variance``, ``prediction-kind-mismatch``, ``wrong-shape``,
             ``length-mismatch``, ``empty-batch``, ``refused-path``, ``source-unreadable``, ``source-changed``,
-            ``source-too-large``, ``target-exists``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
-            ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``, ``scale-mismatch``,
-            ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``, ``invalid-option``,
-            ``extra-not-installed``, ``invalid-document``, ``not-converged``, ``unknown-batch-reference``,
-            ``unknown-map-reference``, ``quota-exceeded``, ``store-full``, ``output-shape-changed``, ``job-cancelled``,
-            ``worker-lost``, ``time-limit`` or ``busy``.
+            ``source-too-large``, ``engine-unavailable``, ``target-exists``, ``invalid-label``, ``invalid-weight``,
+            ``nothing-to-draw``, ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``,
+            ``scale-mismatch``, ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``,
+            ``invalid-option``, ``extra-not-installed``, ``invalid-document``, ``not-converged``,
+            ``unknown-batch-reference``, ``unknown-map-reference``, ``quota-exceeded``, ``store-full``,
+            ``output-shape-changed``, ``job-cancelled``, ``worker-lost``, ``time-limit`` or ``busy``.
         """
         return await self._run(
             stored_picture(
