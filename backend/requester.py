@@ -61,6 +61,8 @@ class RequesterLimits(ScorerLimits, Protocol):
     def gpu_seconds(self) -> float: ...  # noqa: D102
     @property
     def sources(self) -> str: ...  # noqa: D102
+    @property
+    def dask_scheduler(self) -> str: ...  # noqa: D102
 
 
 class Requester(Scorer, Protocol):

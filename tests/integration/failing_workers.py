@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 from dask.distributed import WorkerPlugin
 
@@ -20,7 +21,7 @@ class KilledOnce(WorkerPlugin):
         self.name = f"killed-{state}"
         self.folder, self.state, self.times = folder, state, times
 
-    def transition(self, key: object, _start: str, finish: str, **_others: object) -> None:
+    def transition(self, key: Any, start: Any, finish: Any, **kwargs: Any) -> None:
         """Kill this process if it is its turn."""
         if finish != self.state or "sum_of_part" not in str(key):
             return

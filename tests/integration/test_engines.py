@@ -21,6 +21,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
 
 import calibrant
+from backend.settings import check_scheduler
 from calibrant.client import Calibrant
 from calibrant.core.errors import EngineUnavailable, OutOfRange
 from calibrant.core.progress import reporting
@@ -153,6 +154,29 @@ def test_a_scheduler_that_is_killed_during_the_work_is_waited_for(root: Path, tm
             _gathered(root, address)  # which waits, since there is no worker
 
 
+def test_a_scheduler_without_certificates_fails_otherwise_than_one_that_is_away(root: Path) -> None:
+    with pytest.raises(EngineUnavailable, match="cannot be reached"):
+        _gathered(root, "tls://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        ("", True),
+        ("tls://dask.example.com:8786", True),
+        ("tcp://[::1]:8786", True),
+        ("http://dask:8786", False),
+        ("tcp://user:secret@dask:8786", False),
+        ("tcp://dask", False),
+        ("inproc://10.0.0.1/1/1", False),
+        ("tls://dask:8786/path", False),
+    ],
+)
+def test_an_address_of_a_scheduler_is_checked_otherwise(text: str, accepted: bool) -> None:
+    with contextlib.nullcontext() if accepted else pytest.raises(ValueError, match="HOST:PORT"):
+        check_scheduler(text)
+
+
 # --- Over HTTP
 
 
@@ -189,8 +213,8 @@ def test_results_of_a_cluster_differ_from_those_of_a_tally(served: httpx.Client,
     assert (answer.basis.engine, answer.basis.form, answer.basis.rows) == ("dask", "tally", N)
     report = calibrant.evaluate_tally(whole, **options)
     for key, result in report.measures.items():
-        assert_allclose(answer.measures[key].value, result.value, rtol=1e-12)
-        assert_allclose(answer.measures[key].interval, result.interval, rtol=1e-12)
+        assert answer.measures[key].value == pytest.approx(result.value, rel=1e-12, abs=1e-15)
+        assert answer.measures[key].interval == pytest.approx(result.interval, rel=1e-12, abs=1e-15)
     assert set(answer.groups or ()) == {"de", "no"}
     fitted = calibrant.fit_tally(whole, "beta")
     assert made.n == N

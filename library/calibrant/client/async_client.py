@@ -20,6 +20,7 @@ from calibrant.client.answers import (
     AuditHookAnswer,
     AuditHooksAnswer,
     AuditPage,
+    BackfillAnswer,
     BatchesAnswer,
     BatchRecord,
     ChangeRecord,
@@ -73,6 +74,7 @@ from calibrant.client.answers import (
 from calibrant.client.async_connection import AsyncConnection
 from calibrant.client.calls import (
     aliases,
+    backfills,
     coverage,
     datasets,
     distributions,
@@ -2408,6 +2410,45 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(aliases.alias(self._patience, name, alias, version, new=new))
 
+    async def backfill(
+        self, monitor: str, source: Mapping[str, Any], *, timeout: float | None = None, progress: Progress | None = None
+    ) -> BackfillAnswer:
+        """Let a monitor ingest files of a source of the service: rows, predictions or labels.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        source : mapping
+            ``source``, ``path`` and ``columns``; optionally ``where`` and ``format``. With the columns ``predictions`` and
+            ``labels``, labelled rows; with one of them, and ``ids``, predictions or labels. ``timestamps`` and ``groups``
+            are optional.
+        timeout : float, optional
+            Seconds to wait for the job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        BackfillAnswer
+            Numbers of rows, files and bytes, and of rows by outcome.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled. What it had counted stays counted: another job counts rows with ids only
+            once.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> columns = {"ids": "request", "predictions": "score", "labels": "outcome"}
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": columns}
+        >>> client.backfill("inbox", source).accepted  # doctest: +SKIP
+        """
+        return await self._run(backfills.backfill(self._patience, monitor, source, timeout=timeout, progress=progress))
+
     async def evaluate_sets(
         self,
         sets: Any,
@@ -2829,7 +2870,7 @@ class AsyncCalibrant(AsyncConnection):
             Created before this time.
         status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
             Only jobs with this status.
-        kind : {"fit", "evaluate", "score"}, optional
+        kind : {"fit", "evaluate", "score", "backfill"}, optional
             Only jobs of this kind.
         batch : str or BatchRecord, optional
             Only jobs of this batch.
@@ -3254,12 +3295,12 @@ class AsyncCalibrant(AsyncConnection):
             With the code ``unknown-job``, ``job-not-final``, ``not-a-number``, ``not-finite``, ``out-of-range``,
             ``crossing-quantiles``, ``invalid-variance``, ``prediction-kind-mismatch``, ``wrong-shape``,
             ``length-mismatch``, ``empty-batch``, ``refused-path``, ``source-unreadable``, ``source-changed``,
-            ``source-too-large``, ``target-exists``, ``invalid-label``, ``invalid-weight``, ``nothing-to-draw``,
-            ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``, ``scale-mismatch``,
-            ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``, ``invalid-option``,
-            ``extra-not-installed``, ``invalid-document``, ``not-converged``, ``unknown-batch-reference``,
-            ``unknown-map-reference``, ``quota-exceeded``, ``store-full``, ``output-shape-changed``, ``job-cancelled``,
-            ``worker-lost``, ``time-limit`` or ``busy``.
+            ``source-too-large``, ``engine-unavailable``, ``target-exists``, ``invalid-label``, ``invalid-weight``,
+            ``nothing-to-draw``, ``no-labels``, ``one-class``, ``missing-class``, ``one-prediction``, ``too-few-rows``,
+            ``scale-mismatch``, ``unknown-measure``, ``unknown-diagram``, ``unknown-method``, ``unknown-reduction``,
+            ``invalid-option``, ``extra-not-installed``, ``invalid-document``, ``not-converged``,
+            ``unknown-batch-reference``, ``unknown-map-reference``, ``quota-exceeded``, ``store-full``,
+            ``output-shape-changed``, ``job-cancelled``, ``worker-lost``, ``time-limit`` or ``busy``.
         """
         return await self._run(
             stored_picture(

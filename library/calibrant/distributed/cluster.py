@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,7 @@ def _client(scheduler: str) -> Iterator[Client]:
         yield client
 
 
-def _answers(client: Client, parts: Iterable[SourcePart]) -> Iterator[tuple[SourcePart, bytes]]:
+def _answers(client: Client, parts: Iterable[SourcePart]) -> Generator[tuple[SourcePart, bytes]]:
     """Yield the answers to parts in their order.
 
     Few of them wait in the cluster at a time, so that the parts of other jobs are not behind all of these.

@@ -7,6 +7,8 @@ from typing import Literal
 
 from calibrant.client.answers.document import WireAnswer
 
+Engine = Literal["local", "dask"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTarget(WireAnswer):
@@ -27,6 +29,7 @@ class BasisAnswer(WireAnswer):
     files: int  # number of files
     #: of a tally: the most by which a prediction differs from the one that stands for it; otherwise None
     tolerance: float | None
+    engine: Engine = "local"  # what read the files: the worker of the job, or a cluster of Dask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
