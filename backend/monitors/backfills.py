@@ -233,7 +233,7 @@ class Backfill:
                         raise _in_file(error, piece.file.path) from None
                     progress.add(block.num_rows)
                 first += block.num_rows
-            progress.end(piece)
+            progress.end(piece.size)
         counts = {field: int(n) for field, n in self._stored().items() if field.isalpha()}
         rows = counts.pop("rows", 0)
         note_rows((rows,))
